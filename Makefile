@@ -1,0 +1,35 @@
+# One set-up step for everything: `make install`. Needs only Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PLUGINS := $(wildcard plugins/*/pyproject.toml)
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test lint bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "servekit needs Python >= 3.11; try: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing servekit, servekit-archiver and the plugins into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(patsubst %/pyproject.toml,-e ./%,$(PLUGINS)) --group dev
+	@touch $@
+
+demo: install
+	@$(BIN)/python examples/demo.py
+
+test: install lint
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+lint: install
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: install
+	@$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) .bench build dist

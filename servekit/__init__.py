@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin-based model-archive server: build an archive, start it, predict."""
+
+from servekit.errors import ClientError, InputError
+from servekit.service import Context, Request, Service
+
+__all__ = ["ClientError", "Context", "InputError", "Request", "Service", "__version__", "hookimpl"]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import pluggy only for those who write plugins; the supervisor does not need it."""
+    if name == "hookimpl":
+        from servekit.hookspecs import hookimpl
+
+        return hookimpl
+    raise AttributeError(f"module 'servekit' has no attribute {name!r}")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames over AF_UNIX stream sockets: ``u32`` little-endian size, then one msgpack message.
+
+A frame is written with one system call and read with one where the kernel allows it.
+Both ends treat an undecodable or oversized frame as the end of the channel: a channel
+in doubt is closed, never reused.
+"""
+
+import socket
+import struct
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+__all__ = ["MAX_FRAME_BYTES", "ChannelClosed", "FrameReader", "FrameTooLarge", "encode_frame"]
+
+HEADER = struct.Struct("<I")
+MAX_FRAME_BYTES = 1 << 30
+READ_BYTES = 1 << 18
+
+Message = TypeVar("Message")
+_encoder = msgspec.msgpack.Encoder()
+
+
+class ChannelClosed(ConnectionError):
+    """The peer went away, or sent what is not a frame."""
+
+
+class FrameTooLarge(ValueError):
+    """A frame is over ``MAX_FRAME_BYTES``."""
+
+
+def encode_frame(message: msgspec.Struct, buffer: bytearray | None = None) -> bytearray:
+    """Return *message* as one frame, written over *buffer* if given.
+
+    :raises FrameTooLarge: nothing was sent, so the channel stays usable.
+    """
+    frame = bytearray() if buffer is None else buffer
+    _encoder.encode_into(message, frame, HEADER.size)
+    size = len(frame) - HEADER.size
+    if size > MAX_FRAME_BYTES:
+        raise FrameTooLarge(f"frame: {size} bytes, limit {MAX_FRAME_BYTES}")
+    HEADER.pack_into(frame, 0, size)
+    return frame
+
+
+class FrameReader(Generic[Message]):
+    """Reads the frames of one socket, blocking or not."""
+
+    def __init__(self, sock: socket.socket, messages: Any) -> None:
+        """Expect only the message types of the union *messages*."""
+        self._receive = sock.recv_into
+        self._decode = msgspec.msgpack.Decoder(messages).decode
+        self._view = memoryview(bytearray(READ_BYTES))
+        self._filled = 0
+
+    def read(self) -> list[Message]:
+        """Receive once and return the messages completed by it: none, one or several.
+
+        :raises ChannelClosed: end of file, or the peer broke the format.
+        :raises BlockingIOError: the socket does not block and has nothing.
+        """
+        count = self._receive(self._view[self._filled :])
+        if not count:
+            raise ChannelClosed("the peer closed the channel")
+        self._filled += count
+        return self._take_frames()
+
+    def _take_frames(self) -> list[Message]:
+        view, filled, start = self._view, self._filled, 0
+        messages: list[Message] = []
+        while filled - start >= HEADER.size:
+            (size,) = HEADER.unpack_from(view, start)
+            end = start + HEADER.size + size
+            if end > filled:
+                self._make_room(start, size)
+                return messages
+            messages.append(self._decoded(view[start + HEADER.size : end]))
+            start = end
+        self._make_room(start, 0)
+        return messages
+
+    def _decoded(self, payload: memoryview) -> Message:
+        try:
+            message: Message = self._decode(payload)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ChannelClosed(f"the peer sent what is not a message: {error}") from error
+        return message
+
+    def _make_room(self, start: int, size: int) -> None:
+        """Move the bytes from *start* to the front of a buffer that holds a frame of *size*."""
+        if size > MAX_FRAME_BYTES:
+            raise ChannelClosed(f"the peer announced {size} bytes, limit {MAX_FRAME_BYTES}")
+        rest = self._filled - start
+        capacity = max(READ_BYTES, HEADER.size + size)
+        if capacity != len(self._view):
+            view = memoryview(bytearray(capacity))
+            view[:rest] = self._view[start : self._filled]
+            self._view = view
+        elif start and rest:
+            self._view[:rest] = bytes(self._view[start : self._filled])
+        self._filled = rest

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error servekit raises on purpose; the class fixes the HTTP status.
+
+ServekitError                      500
+├── RequestError                   400   the client can fix it
+│   ├── ClientError                400   a service calls the request malformed
+│   ├── BodyMalformed              400   the body does not decode as its content type says
+│   ├── RouteNotFound              404
+│   ├── ModelNotFound              404
+│   ├── MethodNotAllowed           405   ``Allow`` is set
+│   ├── NotAcceptable              406   no codec writes what ``Accept`` asks for
+│   ├── ClientTooSlow              408
+│   ├── BodyTooLarge               413
+│   ├── TargetTooLong              414
+│   ├── UnknownMediaType           415
+│   ├── InputError                 422   the signature or the service refused one input
+│   └── HeadersTooLarge            431
+├── QueueFull                      429   overload, not outage; ``Retry-After`` is set
+├── Unavailable                    503   try again; ``Retry-After`` is set
+│   ├── NotReady                         the model has no ready replica
+│   ├── Draining
+│   └── WorkerLost                       the worker died holding this task
+├── DeadlineExceeded               504
+├── ServiceError                   500   the service broke its contract
+│   ├── PredictFailed
+│   ├── ResultNotEncodable
+│   └── WrongBatchLength
+├── OutOfMemory                    507   the service ran out of memory
+└── StartupError                         never reaches HTTP: exit status 3, one line on stderr
+    ├── PluginError
+    └── BootError
+
+A raiser only says what happened. The text of an error below ``RequestError`` is
+written for the client and is sent; that of any other is replaced by the class's
+own ``title``, so internals never leave the server.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+__all__ = [
+    "BodyMalformed",
+    "BodyTooLarge",
+    "BootError",
+    "ClientError",
+    "ClientTooSlow",
+    "DeadlineExceeded",
+    "Draining",
+    "HeadersTooLarge",
+    "InputError",
+    "MethodNotAllowed",
+    "ModelNotFound",
+    "NotAcceptable",
+    "NotReady",
+    "OutOfMemory",
+    "PluginError",
+    "PredictFailed",
+    "QueueFull",
+    "RequestError",
+    "ResultNotEncodable",
+    "RouteNotFound",
+    "ServekitError",
+    "ServiceError",
+    "StartupError",
+    "TargetTooLong",
+    "Unavailable",
+    "UnknownMediaType",
+    "WorkerLost",
+    "WrongBatchLength",
+    "error_class",
+    "problem",
+]
+
+
+class ServekitError(Exception):
+    """Base of every deliberate error."""
+
+    status: ClassVar[int] = 500
+    title: ClassVar[str] = "Internal error"
+    #: seconds a client should wait before it tries again; ``None`` sends no ``Retry-After``
+    retry_after_s: ClassVar[int | None] = None
+
+
+class RequestError(ServekitError):
+    """The client can fix it; the message is sent to the client as it is."""
+
+    status = 400
+    title = "Bad request"
+
+    def __init__(self, detail: str = "", errors: Sequence[dict[str, str]] = ()) -> None:
+        """Say what is wrong; *errors* holds one ``{"field", "message"}`` for each wrong field."""
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = list(errors)
+
+
+class ClientError(RequestError):
+    """A service calls the request malformed."""
+
+
+class BodyMalformed(RequestError):
+    """The body does not decode as its content type says."""
+
+    title = "Malformed body"
+
+
+class RouteNotFound(RequestError):
+    """No route has this path."""
+
+    status = 404
+    title = "Not found"
+
+
+class ModelNotFound(RequestError):
+    """No model is registered under this name."""
+
+    status = 404
+    title = "Unknown model"
+
+
+class MethodNotAllowed(RequestError):
+    """The route exists, with other methods."""
+
+    status = 405
+    title = "Method not allowed"
+
+
+class NotAcceptable(RequestError):
+    """No codec writes any media type that ``Accept`` names."""
+
+    status = 406
+    title = "Not acceptable"
+
+
+class ClientTooSlow(RequestError):
+    """The request did not arrive whole in time."""
+
+    status = 408
+    title = "Request timeout"
+
+
+class BodyTooLarge(RequestError):
+    """The body is over ``max_body_bytes``."""
+
+    status = 413
+    title = "Body too large"
+
+
+class TargetTooLong(RequestError):
+    """The request target is over the limit."""
+
+    status = 414
+    title = "URI too long"
+
+
+class UnknownMediaType(RequestError):
+    """No codec reads this content type or content encoding."""
+
+    status = 415
+    title = "Unsupported media type"
+
+
+class InputError(RequestError):
+    """The signature, the types or the service refused one input.
+
+    A service may raise it (all inputs of the batch are refused) or return an instance
+    in an input's slot of ``predict``'s result (that input alone is refused).
+    """
+
+    status = 422
+    title = "Input refused"
+
+
+class HeadersTooLarge(RequestError):
+    """The header section is over the limit."""
+
+    status = 431
+    title = "Header fields too large"
+
+
+class QueueFull(ServekitError):
+    """The model's queue is at capacity; the client may retry."""
+
+    status = 429
+    title = "Queue full"
+    retry_after_s = 1
+
+
+class Unavailable(ServekitError):
+    """Not able now; the client may retry."""
+
+    status = 503
+    title = "Unavailable"
+    retry_after_s = 1
+
+
+class NotReady(Unavailable):
+    """The model has no ready replica."""
+
+    title = "Model not ready"
+
+
+class Draining(Unavailable):
+    """The server is shutting down."""
+
+    title = "Shutting down"
+
+
+class WorkerLost(Unavailable):
+    """The worker died holding this task; it may or may not have run."""
+
+    title = "Worker lost"
+
+
+class DeadlineExceeded(ServekitError):
+    """The task's deadline passed before its answer was there."""
+
+    status = 504
+    title = "Deadline exceeded"
+
+
+class ServiceError(ServekitError):
+    """The service broke its contract."""
+
+    title = "Service failed"
+
+
+class PredictFailed(ServiceError):
+    """``predict`` raised; the traceback is in the worker's log, under the request id."""
+
+    title = "Prediction failed"
+
+
+class ResultNotEncodable(ServiceError):
+    """An output cannot be written in the media type that was asked for."""
+
+    title = "Result not encodable"
+
+
+class WrongBatchLength(ServiceError):
+    """``predict`` returned another number of outputs than it got inputs."""
+
+    title = "Wrong number of outputs"
+
+
+class OutOfMemory(ServekitError):
+    """The service ran out of memory; the worker goes on."""
+
+    status = 507
+    title = "Out of memory"
+
+
+class StartupError(ServekitError):
+    """servekit cannot start as asked."""
+
+    title = "Startup failed"
+
+
+class PluginError(StartupError):
+    """A plugin fails to import or breaks the plugin contract."""
+
+
+class BootError(StartupError):
+    """A worker failed before it was ready."""
+
+
+def error_class(name: str) -> type[ServekitError]:
+    """Return the class of an error that crossed a channel; an unknown name is ``PredictFailed``."""
+    found = globals().get(name)
+    if isinstance(found, type) and issubclass(found, ServekitError):
+        return found
+    return PredictFailed
+
+
+def problem(
+    kind: type[ServekitError], request_id: str, detail: str = "", errors: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Return the problem details (RFC 9457) of one error, ready for JSON.
+
+    *detail* and *errors* are used for errors below ``RequestError`` only.
+    """
+    members: dict[str, Any] = {"type": "about:blank", "title": kind.title, "status": kind.status}
+    if issubclass(kind, RequestError):
+        if detail:
+            members["detail"] = detail
+        if errors:
+            members["errors"] = list(errors)
+    members["request_id"] = request_id
+    return members

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin contract: every hook a plugin may implement.
+
+A plugin is a module named by an entry point of the group ``servekit``. Its hook module
+must be light to import: what is heavy is offered as an import string and imported only
+in the worker that needs it.
+"""
+
+from collections.abc import Mapping
+
+import pluggy
+from servekit_archiver.hookspecs import recognise_model
+
+__all__ = ["hookimpl", "hookspec", "recognise_model", "register_codecs", "register_services"]
+
+hookspec = pluggy.HookspecMarker("servekit")
+hookimpl = pluggy.HookimplMarker("servekit")
+
+
+@hookspec
+def register_services() -> Mapping[str, str]:
+    """Offer services that a ``model.toml`` may name.
+
+    Runs in: worker, once, before it loads its model; and ``servekit plugins``.
+
+    :return: service name to import string, ``{"onnx": "servekit_onnx.service:OnnxService"}``.
+        Two plugins offering one name is a ``PluginError`` for the models that use it;
+        the order of plugins never decides.
+    """
+
+
+@hookspec
+def register_codecs() -> Mapping[str, str]:
+    """Offer codecs: one decodes and encodes the bodies of one media type.
+
+    Runs in: worker, once, before it loads its model; and ``servekit plugins``.
+
+    :return: media type, or range such as ``image/*``, to the import string of a codec: an
+        object with ``decode(body: bytes, parameters: Mapping[str, str]) -> Any`` and
+        ``encode(output: Any) -> bytes``; either may be ``None`` when the codec goes one
+        way only. The codec of a plugin replaces the built-in one; two plugins offering
+        one media type is a ``PluginError``.
+    """

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses between the supervisor, the front-ends and the workers.
+
+Every message is a tagged msgspec ``Struct``, encoded as a msgpack array and checked
+against its types when it is decoded; nothing is pickled. Moments are seconds of
+``time.monotonic()``, which all processes of one machine share.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+__all__ = [
+    "Answer",
+    "BootFailed",
+    "ControlMessage",
+    "FrontEndReady",
+    "Hello",
+    "Hung",
+    "Interface",
+    "Item",
+    "Launch",
+    "ModelRow",
+    "Ping",
+    "Pong",
+    "Predict",
+    "Ready",
+    "ReplicaRow",
+    "Reply",
+    "ReplyMessage",
+    "RequestMessage",
+    "Stop",
+    "Table",
+    "WorkerMessage",
+]
+
+#: body, ``Content-Type``, ``Accept`` (both as received), request id, deadline
+Item = tuple[bytes, bytes, bytes, str, float]
+
+#: name of a ``ServekitError`` class or "", media type, body. The body of an error is
+#: JSON: ``{"detail": str, "errors": [{"field": str, "message": str}]}``
+Answer = tuple[str, str, bytes]
+
+
+# ---------------------------------------------------------------- front-end <-> worker
+
+
+class Predict(Struct, array_like=True, tag=1):
+    """Front-end to worker: one batch, in arrival order."""
+
+    batch: int
+    items: list[Item]
+
+
+class Reply(Struct, array_like=True, tag=2):
+    """Worker to front-end: the answers of one batch, in the order of its items."""
+
+    batch: int
+    answers: list[Answer]
+    decode_s: float
+    predict_s: float
+    encode_s: float
+
+
+class Hello(Struct, array_like=True, tag=3):
+    """Worker to front-end, once, when it accepts a channel."""
+
+    generation: int
+
+
+class Ping(Struct, array_like=True, tag=4):
+    """Front-end to an idle worker: do you still answer?"""
+
+
+class Pong(Struct, array_like=True, tag=5):
+    """Worker to front-end; *reason* is why the service's ``ping`` failed, or ""."""
+
+    reason: str
+
+
+RequestMessage = Predict | Ping
+ReplyMessage = Reply | Hello | Pong
+
+
+# ---------------------------------------------------------------- supervisor <-> worker
+
+
+class Launch(Struct, array_like=True, tag=10):
+    """Supervisor to worker, once: what to load and who you are."""
+
+    directory: str
+    manifest: bytes  #: the archive's ``MANIFEST.json``
+    replica: int
+    generation: int
+    threads: int
+    max_batch_size: int
+    max_answer_bytes: int
+
+
+class Interface(Struct):
+    """What a loaded service takes and gives; feeds the API descriptions."""
+
+    signature: dict[str, Any] | None = None  #: as in ``model.toml``
+    input_schema: dict[str, Any] = {}  #: JSON Schema of one input; ``{}`` takes anything
+    output_schema: dict[str, Any] = {}  #: JSON Schema of one output
+    schema_definitions: dict[str, Any] = {}  #: what ``#/$defs/NAME`` in the two refers to
+    consumes: list[str] = []  #: media types, best first
+    produces: list[str] = []
+
+
+class Ready(Struct, array_like=True, tag=11):
+    """Worker to supervisor: loaded, warmed up, accepting channels."""
+
+    interface: Interface
+    load_s: float
+
+
+class BootFailed(Struct, array_like=True, tag=12):
+    """Worker to supervisor: the last thing a worker says when its service cannot be loaded."""
+
+    reason: str
+
+
+class Stop(Struct, array_like=True, tag=13):
+    """Supervisor to worker: finish the batch you hold, then leave."""
+
+
+WorkerMessage = Ready | BootFailed
+
+
+# ---------------------------------------------------------------- supervisor <-> front-end
+
+
+class ReplicaRow(Struct):
+    """One replica as the front-ends see it."""
+
+    index: int
+    generation: int  #: grows by one with each worker that fills the replica
+    address: str  #: path of the replica's AF_UNIX listener
+    state: str  #: a ``State`` of ``supervisor/lifecycle.py``, in lower case
+    reason: str = ""  #: why it is not serving
+
+
+class ModelRow(Struct):
+    """One model of the routing table."""
+
+    name: str
+    version: str
+    description: str
+    replicas: list[ReplicaRow]
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    capacity: int  #: tasks that may wait
+    reason: str = ""  #: why the model cannot be loaded at all
+    manifest: dict[str, Any] = {}
+    interface: Interface | None = None  #: known once a replica has been ready
+
+
+class Table(Struct, array_like=True, tag=20):
+    """Supervisor to front-end, whole, at every change."""
+
+    models: list[ModelRow]
+    is_draining: bool = False
+
+
+class FrontEndReady(Struct, array_like=True, tag=21):
+    """Front-end to supervisor: accepting connections."""
+
+    pid: int
+
+
+class Hung(Struct, array_like=True, tag=22):
+    """Front-end to supervisor: this worker holds a batch past its timeout, or its tongue."""
+
+    model: str
+    replica: int
+    generation: int
+    reason: str
+
+
+ControlMessage = FrontEndReady | Hung

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The author's half of the contract: what a service class is given and what it must do."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from logging import Logger
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Context", "Request", "Service"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a worker tells its service at ``load``. Runs in: worker."""
+
+    model: str  #: the ``<model>`` of ``/<model>/predict``
+    version: str
+    directory: Path  #: the unpacked archive, read-only
+    replica: int  #: index of this replica of the model, from 0
+    max_batch_size: int  #: the longest batch ``predict`` will ever get
+    threads: int  #: CPU threads this worker may use without crowding out the others, at least 1
+    options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
+    logger: Logger
+
+
+@dataclass(slots=True)
+class Request:
+    """One request as ``preprocess`` sees it. Runs in: worker."""
+
+    content_type: str  #: media type in lower case, without parameters: ``image/png``
+    body: bytes
+    request_id: str
+    decode: Callable[[], Any] = field(repr=False)
+
+    @property
+    def input(self) -> Any:
+        """The body, decoded by the codec of its content type.
+
+        :raises BodyMalformed: it does not decode.
+        :raises UnknownMediaType: no codec reads this content type.
+        """
+        return self.decode()
+
+
+class Service:
+    """Serves one model: subclass it and write ``predict``. One instance per worker process.
+
+    Inputs may be checked before they reach ``predict``:
+
+    * ``def predict(self, batch: list[MyStruct])`` with a msgspec ``Struct``, dataclass or
+      ``TypedDict``: every input is decoded into that type, or refused with the wrong fields named;
+    * a ``[signature]`` in ``model.toml`` (or ``self.signature`` set in ``load``): *batch* is a
+      mapping of input name to one stacked ndarray of shape ``[n, *shape]``.
+    """
+
+    #: the ``[signature]`` table of ``model.toml`` as a mapping; ``load`` may set what the
+    #: file itself declares (an ONNX graph does)
+    signature: Mapping[str, Any] | None = None
+
+    def load(self, context: Context) -> None:
+        """Read the weights. Called once, before anything else."""
+
+    def predict(self, batch: Any) -> Any:
+        """Answer one batch.
+
+        :param batch: 1 to ``max_batch_size`` inputs in arrival order: a list, or with a
+            signature a mapping of name to ndarray ``[n, ...]``.
+        :return: one output per input, same order: a list, an ndarray of n rows, or with a
+            signature a mapping of output name to ndarray of n rows. An ``InputError``
+            *instance* in a slot refuses that input alone.
+        :raises InputError, ClientError: refuse the whole batch.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no predict()")
+
+    def preprocess(self, request: Request) -> Any:
+        """Turn one request into one input. May raise ``InputError`` or ``ClientError``."""
+        return request.input
+
+    def postprocess(self, output: Any) -> Any:
+        """Turn one output of ``predict`` into what the client gets."""
+        return output
+
+    def warm_up(self) -> None:
+        """Run once after ``load``, before the replica is called ready."""
+
+    def ping(self) -> None:
+        """Raise if the service can no longer answer. Called now and then while idle."""
+
+    def close(self) -> None:
+        """Release what ``load`` took. Called once when the worker leaves in peace."""
