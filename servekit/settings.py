@@ -142,9 +142,7 @@ class Settings:
     install_requirements: bool = setting(
         False, "install an archive's requirements.txt into an environment of its own", switch
     )
-    cache_dir: str = setting(
-        "", "where archives are unpacked; default: the user's cache directory"
-    )
+    cache_dir: str = setting("", "where archives are unpacked; default: the user's cache directory")
     run_dir: str = setting("", "parent of the private directory for sockets; default: TMPDIR")
     log_format: str = setting("text", "text or json", one_of("text", "json"))
     log_level: str = setting(

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.frontend``: started by the supervisor, runs gunicorn in the foreground."""
+
+import argparse
+import json
+from pathlib import Path
+
+from servekit.frontend.gunicorn import Application
+from servekit.settings import Settings
+from servekit.tether import die_with_parent
+
+
+def main() -> None:
+    """Serve on an inherited listener until the supervisor says stop or is gone."""
+    parser = argparse.ArgumentParser(prog="python -m servekit.frontend")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--listener", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    args = parser.parse_args()
+    die_with_parent(args.parent)
+    values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
+    values["models"] = tuple(values["models"])
+    Application(Settings(**values), args.run_dir, args.listener).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of answers: status lines, headers, problem details."""
+
+from email.utils import formatdate
+from http import HTTPStatus
+
+import msgspec
+
+from servekit.errors import MethodNotAllowed, ServekitError, problem
+
+__all__ = ["CONTINUE", "AnswerHeads", "problem_answer"]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_REASONS[413] = "Content Too Large"  # RFC 9110; Python 3.11 still has the old names
+_REASONS[414] = "URI Too Long"
+_REASONS[422] = "Unprocessable Content"
+
+
+def status_line(status: int) -> bytes:
+    """Return ``HTTP/1.1 404 Not Found`` with its line end."""
+    return b"HTTP/1.1 %d %b\r\n" % (status, _REASONS.get(status, "Unknown").encode())
+
+
+class AnswerHeads:
+    """The first lines of a 200 for each media type, made once a second for their ``Date``."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, bytes] = {}
+        self.date = b""
+        self.renew()
+
+    def renew(self) -> None:
+        """Take the present second into ``Date`` (RFC 9110 6.6.1)."""
+        self._heads.clear()
+        self.date = b"Date: %b\r\n" % formatdate(usegmt=True).encode()
+
+    def ok(self, media_type: str) -> bytes:
+        """Return the head of a 200 up to the value of ``X-Request-Id``."""
+        head = self._heads.get(media_type)
+        if head is None:
+            head = b"HTTP/1.1 200 OK\r\n%bContent-Type: %b\r\nX-Request-Id: " % (
+                self.date,
+                media_type.encode("latin-1"),
+            )
+            self._heads[media_type] = head
+        return head
+
+
+def problem_answer(error: ServekitError, request_id: str, date: bytes, *, closes: bool) -> bytes:
+    """Return a whole answer with the problem details of *error* (RFC 9457)."""
+    kind = type(error)
+    body = msgspec.json.encode(
+        problem(kind, request_id, getattr(error, "detail", ""), getattr(error, "errors", ()))
+    )
+    extra = b"Connection: close\r\n" if closes else b""
+    if kind.retry_after_s is not None:
+        extra += b"Retry-After: %d\r\n" % kind.retry_after_s
+    if kind is MethodNotAllowed:
+        extra += b"Allow: POST\r\n"
+    return (
+        b"%b%bContent-Type: application/problem+json\r\nX-Request-Id: %b\r\n%b"
+        b"Content-Length: %d\r\n\r\n%b"
+    ) % (status_line(kind.status), date, request_id.encode("latin-1"), extra, len(body), body)

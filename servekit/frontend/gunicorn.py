@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""servekit's front-end inside gunicorn: the application object and the gevent worker class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from gevent import hub, monkey
+from gunicorn.app.base import BaseApplication
+from gunicorn.workers.base import Worker
+from gunicorn.workers.ggevent import GeventWorker
+
+from servekit.tether import die_with_parent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from servekit.settings import Settings
+
+__all__ = ["Application", "FrontEndWorker"]
+
+NOTIFY_S = 0.1  #: how soon a stop is noticed
+
+
+class FrontEndWorker(GeventWorker):  # type: ignore[misc]
+    """Serves ``servekit.frontend.server.FrontEnd`` where gunicorn would run a WSGI server."""
+
+    def patch(self) -> None:
+        """Let the blocking calls of Flask views and plugins yield; our own sockets never block."""
+        monkey.patch_all()
+
+    def init_process(self) -> None:
+        """Prepare a freshly forked front-end."""
+        die_with_parent(self.ppid)
+        self.patch()
+        hub.reinit()
+        Worker.init_process(self)
+
+    def run(self) -> None:
+        """Serve until told to stop, then drain."""
+        front_end = self.app.front_end
+        front_end.start(listener.sock for listener in self.sockets)
+        while self.alive:
+            self.notify()
+            gevent.sleep(NOTIFY_S)
+        front_end.drain(self.cfg.graceful_timeout)
+
+
+class Application(BaseApplication):  # type: ignore[misc]
+    """What gunicorn loads in each worker: one ``FrontEnd`` and its Flask app."""
+
+    def __init__(self, settings: Settings, run_dir: Path, listener: int) -> None:
+        """Serve on the inherited descriptor *listener*."""
+        self._settings = settings
+        self._run_dir = run_dir
+        self._listener = listener
+        self.front_end: Any = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Tell gunicorn what it needs to know; all else is ours."""
+        settings = {
+            "bind": f"fd://{self._listener}",
+            "workers": self._settings.front_ends,
+            "worker_class": FrontEndWorker,
+            "graceful_timeout": int(self._settings.grace) + 1,
+            "timeout": 60,
+            "proc_name": "servekit",
+            "loglevel": "warning",
+            "errorlog": "-",
+        }
+        for name, value in settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Any:
+        """Make this process's front-end and return its Flask app."""
+        from servekit.frontend.server import FrontEnd
+        from servekit.web import create_app
+
+        self.front_end = FrontEnd(self._settings, self._run_dir)
+        self.front_end.application = create_app(self.front_end)
+        return self.front_end.application

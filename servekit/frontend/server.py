@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One front-end: accepts connections, knows the routing table, routes requests, keeps time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import gevent
+from gevent.monkey import get_original
+
+from servekit.errors import ClientError, RequestError
+from servekit.frontend import metrics
+from servekit.frontend.admission import admit
+from servekit.frontend.answer import AnswerHeads
+from servekit.frontend.batcher import Batcher
+from servekit.frontend.connection import Connection, HttpRequest
+from servekit.frontend.control import Control
+from servekit.frontend.replica import Replica
+from servekit.frontend.router import Router
+from servekit.frontend.task import Task
+from servekit.frontend.wsgi import call_application
+from servekit.messages import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from servekit.messages import ModelRow
+    from servekit.settings import Settings
+
+__all__ = ["FrontEnd"]
+
+SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
+ACCEPTS_PER_TURN = 64
+MAX_KNOWN_HOSTS = 64
+REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
+
+log = logging.getLogger("servekit.frontend")
+
+
+class FrontEnd:
+    """The state that the connections of one front-end process share."""
+
+    def __init__(self, settings: Settings, run_dir: Path) -> None:
+        """Connect to the supervisor of *run_dir*; accept nothing yet."""
+        self.settings = settings
+        self.loop = gevent.get_hub().loop
+        self.heads = AnswerHeads()
+        self.table = Table([])
+        self.known_hosts: set[bytes] = set()
+        self.connections: set[Connection] = set()
+        self.is_draining = False
+        self.address = (settings.host, settings.port)
+        self.application: Any = None
+        self._metrics_dir = run_dir / "metrics"
+        self._router = Router()
+        self._models: dict[str, Batcher] = {}
+        self._request_prefix = os.urandom(6).hex()
+        self._requests = 0
+        self._second = 0
+        self._acceptors: list[Any] = []
+        self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
+
+    # ------------------------------------------------------------ the life of a front-end
+
+    def start(self, listeners: Iterable[socket.socket]) -> None:
+        """Accept connections from *listeners* and tell the supervisor so."""
+        for listener in listeners:
+            plain = get_original("socket", "socket")(fileno=os.dup(listener.fileno()))
+            plain.setblocking(False)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by accept
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self.address = plain.getsockname()[:2]
+            watcher = self.loop.io(plain.fileno(), 1)
+            watcher.start(self._on_acceptable, plain)
+            self._acceptors.append((watcher, plain))
+        self._sweeper = self.loop.timer(SWEEP_S, SWEEP_S)
+        self._sweeper.start(self._sweep)
+        self._control.say_ready()
+
+    def drain(self, grace_s: float) -> None:
+        """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
+        self.is_draining = True
+        for watcher, listener in self._acceptors:
+            self._on_acceptable(listener)
+            watcher.stop()
+            watcher.close()
+            listener.close()
+        deadline = monotonic() + grace_s
+        while self.connections and monotonic() < deadline:
+            for connection in list(self.connections):
+                connection.close_if_idle()
+            gevent.sleep(0.02)
+
+    def _on_acceptable(self, listener: Any) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                sock, peer = listener.accept()
+            except OSError:  # nothing to accept (any more), or no descriptor left for it
+                return
+            if len(self.connections) >= self.settings.max_connections:
+                sock.close()
+                continue
+            sock.setblocking(False)
+            self.connections.add(Connection(sock, peer, self))
+
+    def _sweep(self) -> None:
+        now = monotonic()
+        second = int(now)
+        for batcher in self._models.values():
+            batcher.expire(now)
+        if second == self._second:
+            return
+        self._second = second
+        self.heads.renew()
+        for connection in [each for each in self.connections if each.expires <= now]:
+            connection.expire()
+
+    # ------------------------------------------------------------ one request's way
+
+    def route(self, connection: Connection, request: HttpRequest) -> None:
+        """Send *request* to its model's queue, or to the Flask app."""
+        headers = request.headers
+        request_id = self._request_id(headers.get(b"x-request-id"))
+        batcher = self._router.find(request.method, request.target)
+        if batcher is None:
+            gevent.spawn(call_application, self.application, connection, request, request_id)
+            return
+        now = monotonic()
+        timeout_s = batcher.predict_timeout_s
+        if b"x-request-timeout-ms" in headers:
+            try:
+                timeout_s = min(timeout_s, _timeout_s(headers[b"x-request-timeout-ms"]))
+            except RequestError as error:
+                connection.answer_problem(error, request_id)
+                return
+        item = (
+            request.body,
+            headers.get(b"content-type", b""),
+            headers.get(b"accept", b""),
+            request_id,
+            now + timeout_s,
+        )
+        connection.task = task = Task(connection, batcher, item, now)
+        admit(task)
+
+    def next_request_id(self) -> str:
+        """Return an id that no other request of this server has."""
+        self._requests += 1
+        return f"{self._request_prefix}-{self._requests:x}"
+
+    def _request_id(self, given: bytes | None) -> str:
+        if given is not None and REQUEST_ID.fullmatch(given):
+            return given.decode("latin-1")
+        return self.next_request_id()
+
+    def remember_host(self, host: bytes) -> None:
+        """Spare the next requests the check of a well-formed ``Host``."""
+        if len(self.known_hosts) < MAX_KNOWN_HOSTS:
+            self.known_hosts.add(host)
+
+    def log_exception(self, doing: str) -> None:
+        """Log the exception being handled; the client sees none of it."""
+        log.exception("unexpected error %s", doing)
+
+    # ------------------------------------------------------------ what the Flask app sees
+
+    def live_replicas(self, model: str) -> int:
+        """Return how many replicas of *model* answer."""
+        batcher = self._models.get(model)
+        return sum(replica.is_live for replica in batcher.replicas.values()) if batcher else 0
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the hot path's series of all front-ends."""
+        return metrics.collect(self._metrics_dir)
+
+    # ------------------------------------------------------------ the routing table
+
+    def _on_table(self, table: Table) -> None:
+        self.table = table
+        for row in table.models:
+            self._update_model(row)
+        for name in self._models.keys() - {row.name for row in table.models}:
+            self._models.pop(name).close()
+        self._router.replace(self._models)
+
+    def _update_model(self, row: ModelRow) -> None:
+        batcher = self._models.get(row.name)
+        if batcher is None:
+            counters = metrics.ModelMetrics(self._metrics_dir, row.name)
+            batcher = Batcher(row, counters, self.loop, self.settings.front_ends)
+            self._models[row.name] = batcher
+        batcher.update(row)
+        for place in row.replicas:
+            replica = batcher.replicas.get(place.index)
+            if replica is None:
+                replica = Replica(batcher, self.loop, self.heads, self._control.say)
+                batcher.replicas[place.index] = replica
+            replica.update(place)
+        for index in batcher.replicas.keys() - {place.index for place in row.replicas}:
+            batcher.replicas.pop(index).close()
+
+
+def _timeout_s(value: bytes) -> float:
+    if not TIMEOUT_MS.fullmatch(value):
+        raise ClientError("X-Request-Timeout-Ms: not a whole number of milliseconds")
+    return int(value) / 1000
