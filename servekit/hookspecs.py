@@ -18,7 +18,7 @@ hookimpl = pluggy.HookimplMarker("servekit")
 
 
 @hookspec
-def register_services() -> Mapping[str, str]:
+def register_services() -> Mapping[str, str]:  # type: ignore[empty-body]
     """Offer services that a ``model.toml`` may name.
 
     Runs in: worker, once, before it loads its model; and ``servekit plugins``.
@@ -30,7 +30,7 @@ def register_services() -> Mapping[str, str]:
 
 
 @hookspec
-def register_codecs() -> Mapping[str, str]:
+def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
     """Offer codecs: one decodes and encodes the bodies of one media type.
 
     Runs in: worker, once, before it loads its model; and ``servekit plugins``.

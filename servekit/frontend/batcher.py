@@ -123,8 +123,8 @@ class Batcher:
 
     def _take(self, now: float) -> list[Task]:
         """Return up to ``max_batch_size`` live tasks in arrival order; none if all had gone."""
-        queue, batch, room = self._queue, [], self.max_batch_size
-        size = 0
+        queue, room, size = self._queue, self.max_batch_size, 0
+        batch: list[Task] = []
         while queue and len(batch) < room:
             task = queue.popleft()
             if task.is_done:

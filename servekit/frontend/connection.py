@@ -190,6 +190,8 @@ class Connection:
         if b"transfer-encoding" in headers:
             _check_transfer_encoding(headers[b"transfer-encoding"], version)
         self._in_body = True
+        if self._received > self.front_end.settings.max_header:
+            self._check_header_size()
         length = headers.get(b"content-length")
         if length is not None and len(length) > 4:
             self._check_length(int(length))
@@ -207,6 +209,12 @@ class Connection:
             raise RequestError("Host: missing or malformed")
         if version == "1.1":
             self.front_end.remember_host(host)
+
+    def _check_header_size(self) -> None:
+        size = sum(len(name) + len(value) + 4 for name, value in self._headers.items())
+        limit = self.front_end.settings.max_header
+        if size > limit:
+            raise HeadersTooLarge(f"header section: {size} bytes, limit {limit}")
 
     def _check_length(self, length: int) -> None:
         limit = self.front_end.settings.max_body

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 from bisect import bisect_left
 from time import monotonic
 from typing import TYPE_CHECKING, Any

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import socket
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from servekit.messages import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from prometheus_client.core import Metric
 

@@ -72,7 +72,7 @@ def _length_line(status: str, headers: list[tuple[str, str]], body: bytes, metho
         return b""
     length = len(body)
     if method == b"HEAD":  # the length that GET would have
-        declared = dict((name.lower(), value) for name, value in headers).get("content-length")
+        declared = {name.lower(): value for name, value in headers}.get("content-length")
         length = int(declared) if declared else length
     return b"Content-Length: %d\r\n" % length
 

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real front-end process between a stand-in supervisor and a scripted worker."""
+
+import dataclasses
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from servekit.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.messages import (
+    ControlMessage,
+    FrontEndReady,
+    Hello,
+    Interface,
+    ModelRow,
+    Ping,
+    Pong,
+    Predict,
+    ReplicaRow,
+    Reply,
+    RequestMessage,
+    Table,
+)
+from servekit.settings import Settings
+
+WAIT_S = 10.0
+
+
+class ScriptedWorker:
+    """Fills one replica: answers each item with its own body, unless told to hold still."""
+
+    def __init__(self, address: Path, generation: int = 1) -> None:
+        self.address, self.generation = address, generation
+        self.batches: queue.Queue[list] = queue.Queue()
+        self.is_holding = False
+        self.answer = lambda item: ("", "application/json", item[0])
+        self.channel: socket.socket | None = None
+        self.held: tuple[int, list] | None = None
+        self.greeted = threading.Event()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(address))
+        self.listener.listen(8)
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                self.channel, _ = self.listener.accept()
+                self.channel.sendall(encode_frame(Hello(self.generation)))
+                reader = FrameReader(self.channel, RequestMessage)
+                self.greeted.set()
+                while True:
+                    for message in reader.read():
+                        self._on(message)
+            except ChannelClosed:
+                continue
+            except OSError:
+                return
+
+    def _on(self, message: Predict | Ping) -> None:
+        if isinstance(message, Ping):
+            self.channel.sendall(encode_frame(Pong("")))
+        else:
+            self.held = (message.batch, message.items)
+            self.batches.put(message.items)
+            if not self.is_holding:
+                self.release()
+
+    def release(self) -> None:
+        """Answer the batch in hand."""
+        (batch, items), self.held = self.held, None
+        answers = [self.answer(item) for item in items]
+        self.channel.sendall(encode_frame(Reply(batch, answers, 0.001, 0.002, 0.003)))
+
+    def die(self) -> None:
+        """Close the channel as the kernel does when a worker is killed."""
+        self.channel.shutdown(socket.SHUT_RDWR)
+        self.channel.close()
+
+
+class FrontEndUnderTest:
+    """The process, its port, and both of its other ends."""
+
+    def __init__(self, directory: Path, **overrides) -> None:
+        self.run_dir = Path(tempfile.mkdtemp(prefix="sk", dir=directory))
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        self.settings = Settings(**{"port": self.port} | overrides)
+        (self.run_dir / "settings.json").write_text(json.dumps(dataclasses.asdict(self.settings)))
+        self.worker = ScriptedWorker(self.run_dir / "echo.sock")
+        self.row = self.make_row()
+        control = socket.socket(socket.AF_UNIX)
+        control.bind(str(self.run_dir / "control.sock"))
+        control.listen()
+        control.settimeout(WAIT_S)
+        self.process = self._spawn()
+        self.control, _ = control.accept()
+        control.close()
+        self.control.settimeout(WAIT_S)
+        self.reader = FrameReader(self.control, ControlMessage)
+        self.publish()
+        assert isinstance(self.hear(), FrontEndReady)
+        assert self.worker.greeted.wait(WAIT_S), "the front-end did not open a channel"
+
+    def make_row(self, **changes) -> ModelRow:
+        replica = ReplicaRow(0, 1, str(self.worker.address), "serving")
+        values = {
+            "name": "echo", "version": "1.0", "description": "", "replicas": [replica],
+            "max_batch_size": 8, "max_delay_s": 0.0, "predict_timeout_s": 5.0, "capacity": 16,
+            "interface": Interface(),
+        }  # fmt: skip
+        return ModelRow(**values | changes)
+
+    def _spawn(self) -> subprocess.Popen:
+        fd = self.listener.fileno()
+        command = [sys.executable, "-m", "servekit.frontend", "--run-dir", str(self.run_dir)]
+        command += ["--listener", str(fd), "--parent", str(os.getpid())]
+        return subprocess.Popen(command, pass_fds=[fd], start_new_session=True)
+
+    def publish(self, *, is_draining: bool = False, **changes) -> None:
+        """Send a routing table with the one model, changed as asked."""
+        self.row = self.make_row(**changes)
+        self.control.sendall(encode_frame(Table([self.row], is_draining)))
+
+    def hear(self):
+        """Return the next message to the supervisor."""
+        messages: list = []
+        while not messages:
+            messages = self.reader.read()
+        return messages[0]
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)
+
+    def stop(self) -> int:
+        self.process.terminate()
+        status = self.process.wait(WAIT_S)
+        self.worker.listener.close()
+        self.control.close()
+        self.listener.close()
+        return status
+
+
+def receive(sock: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Read one answer: status, headers (names in lower case), body."""
+    stream = sock.makefile("rb")
+    status = int(stream.readline().split()[1])
+    headers = {}
+    while line := stream.readline().strip():
+        name, _, value = line.decode().partition(":")
+        headers[name.lower()] = value.strip()
+    return status, headers, stream.read(int(headers.get("content-length", 0)))
+
+
+def post(body: bytes, *headers: str, path: str = "/echo/predict") -> bytes:
+    """Return the bytes of one POST."""
+    lines = [f"POST {path} HTTP/1.1", "Host: test", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """One front-end for all tests of a module that leave it as it was."""
+    front_end = FrontEndUnderTest(tmp_path_factory.mktemp("run"))
+    yield front_end
+    assert front_end.stop() == 0
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start front-ends with settings of their own; all are stopped at the end."""
+    started = []
+
+    def start_one(**overrides) -> FrontEndUnderTest:
+        started.append(FrontEndUnderTest(tmp_path, **overrides))
+        return started[-1]
+
+    yield start_one
+    for front_end in started:
+        front_end.stop()

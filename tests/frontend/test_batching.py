@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission, batches, deadlines and lost workers, seen from clients and from the worker."""
+
+import json
+import queue
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from time import monotonic
+
+import pytest
+
+from servekit.frontend.metrics import collect
+from servekit.messages import Hung, ReplicaRow
+
+from .conftest import WAIT_S, ScriptedWorker, post, receive
+
+
+class Clients:
+    """Open connections that each have sent one request."""
+
+    def __init__(self, front_end, stack):
+        self.front_end, self.stack = front_end, stack
+
+    def send(self, body, *headers):
+        sock = self.stack.enter_context(self.front_end.connect())
+        sock.sendall(post(body, *headers))
+        return sock
+
+
+@pytest.fixture
+def clients(shared):
+    with ExitStack() as stack:
+        shared.worker.is_holding = False
+        yield Clients(shared, stack)
+        shared.worker.is_holding = False
+        if shared.worker.held:
+            shared.worker.release()
+
+
+def bodies(batch):
+    return [item[0] for item in batch]
+
+
+def next_batch(worker):
+    return worker.batches.get(timeout=WAIT_S)
+
+
+@pytest.fixture(autouse=True)
+def _forget_batches(shared):
+    while True:
+        try:
+            shared.worker.batches.get_nowait()
+        except queue.Empty:
+            return
+
+
+def hold_one(shared, clients):
+    """Keep the worker busy with one request and return its connection."""
+    shared.worker.is_holding = True
+    first = clients.send(b"first")
+    assert bodies(next_batch(shared.worker)) == [b"first"]
+    return first
+
+
+def wait_for_queue(front_end, tasks):
+    """Wait until the front-end counts so many waiting tasks."""
+    deadline = monotonic() + WAIT_S
+    while monotonic() < deadline:
+        for family in collect(front_end.run_dir / "metrics"):
+            if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
+                return
+    raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")
+
+
+def test_lone_task_goes_at_once(shared, clients):
+    sock = clients.send(b"lone")
+
+    assert receive(sock)[::2] == (200, b"lone")
+    assert bodies(next_batch(shared.worker)) == [b"lone"]
+
+
+def test_batch_is_what_queued_while_the_worker_was_busy(shared, clients):
+    first = hold_one(shared, clients)
+    others = [clients.send(b"%d" % i) for i in range(10)]
+    wait_for_queue(shared, 10)
+    shared.worker.is_holding = False
+    shared.worker.release()
+
+    assert [receive(sock)[0] for sock in (first, *others)] == [200] * 11
+    assert [len(next_batch(shared.worker)) for _ in range(2)] == [8, 2]
+
+
+def test_every_answer_goes_to_its_own_client(shared):
+    def ask(number):
+        with shared.connect() as sock:
+            for turn in range(20):
+                body = b"%d/%d" % (number, turn)
+                sock.sendall(post(body))
+                if receive(sock)[2] != body:
+                    return False
+        return True
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(ask, range(16)))
+
+
+def test_full_queue_answers_429_with_retry_after(shared, clients):
+    hold_one(shared, clients)
+    for i in range(16):
+        clients.send(b"%d" % i)
+    wait_for_queue(shared, 16)
+    status, headers, body = receive(clients.send(b"one too many"))
+
+    assert (status, headers["retry-after"]) == (429, "1")
+    assert json.loads(body)["title"] == "Queue full"
+
+
+def test_waiting_task_past_its_deadline_gets_504_and_no_worker_sees_it(shared, clients):
+    hold_one(shared, clients)
+    started = monotonic()
+    late = clients.send(b"late", "X-Request-Timeout-Ms: 200")
+
+    assert receive(late)[0] == 504
+    assert 0.15 < monotonic() - started < 1.0
+    shared.worker.is_holding = False
+    shared.worker.release()
+    receive(clients.send(b"next"))
+    assert bodies(next_batch(shared.worker)) == [b"next"]
+
+
+def test_running_task_past_its_deadline_gets_504_and_the_worker_goes_on(shared, clients):
+    shared.worker.is_holding = True
+    late = clients.send(b"late", "X-Request-Timeout-Ms: 200")
+    next_batch(shared.worker)
+
+    assert receive(late)[0] == 504
+    shared.worker.is_holding = False
+    shared.worker.release()
+    assert receive(clients.send(b"next"))[::2] == (200, b"next")
+
+
+@pytest.mark.parametrize("value", ["abc", "-1", "1.5", ""])
+def test_malformed_timeout_is_refused(clients, value):
+    assert receive(clients.send(b"1", f"X-Request-Timeout-Ms: {value}"))[0] == 400
+
+
+def test_waiting_task_of_a_client_that_left_never_reaches_a_worker(shared, clients):
+    first = hold_one(shared, clients)
+    clients.send(b"leaves").close()
+    stays = clients.send(b"stays")
+    wait_for_queue(shared, 1)
+    shared.worker.is_holding = False
+    shared.worker.release()
+
+    assert [receive(sock)[0] for sock in (first, stays)] == [200, 200]
+    assert bodies(next_batch(shared.worker)) == [b"stays"]
+
+
+def test_refused_item_does_not_harm_its_neighbours(shared, clients):
+    first = hold_one(shared, clients)
+    others = [clients.send(body) for body in (b"good", b"bad")]
+    wait_for_queue(shared, 2)
+    refusal = ("InputError", "", json.dumps({"detail": "x: no", "errors": []}).encode())
+    usual = shared.worker.answer
+    shared.worker.answer = lambda item: refusal if item[0] == b"bad" else usual(item)
+    shared.worker.is_holding = False
+    shared.worker.release()
+    answers = [receive(sock) for sock in (first, *others)]
+    shared.worker.answer = usual
+
+    assert [answer[0] for answer in answers] == [200, 200, 422]
+    assert json.loads(answers[2][2])["detail"] == "x: no"
+
+
+def test_internal_error_says_nothing_but_the_request_id(shared, clients):
+    usual = shared.worker.answer
+    shared.worker.answer = lambda item: ("PredictFailed", "", b'{"detail": "secret"}')
+    status, headers, body = receive(clients.send(b"1"))
+    shared.worker.answer = usual
+
+    assert (status, b"secret" in body) == (500, False)
+    assert json.loads(body)["request_id"] == headers["x-request-id"]
+
+
+def test_batch_in_a_dying_worker_gets_503_and_the_queue_waits_for_the_next(start):
+    front_end = start()
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        first = hold_one(front_end, clients)
+        queued = clients.send(b"queued")
+        wait_for_queue(front_end, 1)
+        front_end.worker.die()
+        status, headers, _ = receive(first)
+        assert (status, headers["retry-after"]) == (503, "1")
+        replacement = ScriptedWorker(front_end.run_dir / "second.sock", generation=2)
+        row = ReplicaRow(0, 2, str(replacement.address), "serving")
+        front_end.publish(replicas=[row])
+
+        assert receive(queued)[::2] == (200, b"queued")
+
+
+def test_hung_worker_is_reported_and_its_batch_gets_504(start):
+    front_end = start()
+    front_end.publish(predict_timeout_s=0.3)
+    with ExitStack() as stack:
+        first = hold_one(front_end, Clients(front_end, stack))
+
+        assert receive(first)[0] == 504
+        report = front_end.hear()
+        assert isinstance(report, Hung)
+        assert (report.model, report.replica, report.generation) == ("echo", 0, 1)
+
+
+def test_model_without_a_replica_gets_503_at_once(start):
+    front_end = start()
+    front_end.publish(replicas=[ReplicaRow(0, 1, "", "failed", "no such file")])
+    deadline = monotonic() + WAIT_S
+    status = 200
+    while status == 200 and monotonic() < deadline:
+        with front_end.connect() as sock:
+            sock.sendall(post(b"1"))
+            status, headers, _ = receive(sock)
+
+    assert (status, headers["retry-after"]) == (503, "1")
+
+
+def test_partial_batch_is_held_for_company_no_longer_than_max_delay(start):
+    front_end = start()
+    front_end.publish(max_delay_s=0.3, max_batch_size=2)
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        wait_until_taken(front_end, clients)
+        started = monotonic()
+        lone = clients.send(b"lone")
+        receive(lone)
+        assert monotonic() - started > 0.2
+        next_batch(front_end.worker)
+        pair = [clients.send(b"a"), clients.send(b"b")]
+        for sock in pair:
+            receive(sock)
+
+        assert len(next_batch(front_end.worker)) == 2
+
+
+def wait_until_taken(front_end, clients):
+    """Wait until the front-end has taken the published table: a lone task is held back."""
+    deadline = monotonic() + WAIT_S
+    while monotonic() < deadline:
+        started = monotonic()
+        receive(clients.send(b"probe"))
+        next_batch(front_end.worker)
+        if monotonic() - started > 0.2:
+            return
+    raise AssertionError("the new table was not taken")
+
+
+def test_sigterm_answers_what_is_in_flight_and_leaves_with_0(start):
+    front_end = start()
+    with ExitStack() as stack:
+        first = hold_one(front_end, Clients(front_end, stack))
+        front_end.process.terminate()
+        front_end.worker.release()
+
+        assert receive(first)[::2] == (200, b"first")
+    assert front_end.process.wait(WAIT_S) == 0
+
+
+def test_server_timing_names_every_part(clients):
+    timing = receive(clients.send(b"1"))[1]["server-timing"]
+
+    names = [part.strip().partition(";")[0] for part in timing.split(",")]
+    assert names == ["queue", "batch", "predict", "encode", "ipc"]

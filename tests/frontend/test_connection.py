@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client may send, and what it gets: HTTP/1.1 seen from a raw socket."""
+
+import json
+import socket
+
+import pytest
+
+from .conftest import post, receive
+
+HEAD = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+ANSWERED = [
+    pytest.param(HEAD + b"Content-Length: 2\r\n\r\nhi", b"hi", id="declared length"),
+    pytest.param(CHUNKED + b"1\r\nh\r\n1\r\ni\r\n0\r\n\r\n", b"hi", id="chunked"),
+    pytest.param(CHUNKED + b"2;a=b\r\nhi\r\n0\r\n\r\n", b"hi", id="chunk extension is ignored"),
+    pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\nX: y\r\n\r\n", b"hi", id="trailer is ignored"),
+    pytest.param(b"\r\n" + HEAD + b"Content-Length: 1\r\n\r\nh", b"h", id="leading empty line"),
+    pytest.param(HEAD + b"Content-Length: 0\r\n\r\n", b"", id="empty body reaches the worker"),
+    pytest.param(
+        b"POST /echo/predict?a=b HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nh", b"h",
+        id="query is ignored",
+    ),
+    pytest.param(
+        b"POST /%65cho/predict HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nh", b"h",
+        id="percent-encoded path",
+    ),
+    pytest.param(
+        b"POST http://test/echo/predict HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nh", b"h",
+        id="absolute form",
+    ),
+    pytest.param(
+        b"POST /echo/predict HTTP/1.0\r\nContent-Length: 1\r\n\r\nh", b"h",
+        id="HTTP/1.0 needs no Host",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "body"), ANSWERED)
+def test_well_formed_request_is_answered(shared, sent, body):
+    with shared.connect() as sock:
+        sock.sendall(sent)
+
+        assert receive(sock)[::2] == (200, body)
+
+
+REFUSED = {
+    "no Host": (b"POST /echo/predict HTTP/1.1\r\n\r\n", 400),
+    "empty Host": (b"POST /echo/predict HTTP/1.1\r\nHost: \r\n\r\n", 400),
+    "Host with a space": (b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+    "Host with user": (b"GET / HTTP/1.1\r\nHost: user@a\r\n\r\n", 400),
+    "Host with path": (b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
+    "two Hosts": (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+    "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\nx", 400),
+    "length with a sign": (HEAD + b"Content-Length: +1\r\n\r\nx", 400),
+    "length in hex": (HEAD + b"Content-Length: 0x1\r\n\r\nx", 400),
+    "length past 64 bits": (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n", 400),
+    "length and chunked": (
+        HEAD + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+    ),
+    "chunked twice": (HEAD + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
+    "gzip, chunked": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 415),
+    "chunked in 1.0": (
+        b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+    ),
+    "space before colon": (HEAD + b"Content-Length : 1\r\n\r\nx", 400),
+    "folded header": (HEAD + b"X: a\r\n b\r\n\r\n", 400),
+    "bare LF": (b"POST /echo/predict HTTP/1.1\nHost: test\n\n", 400),
+    "NUL in a header": (HEAD + b"X: a\0b\r\n\r\n", 400),
+    "control in target": (b"GET /\x01 HTTP/1.1\r\nHost: test\r\n\r\n", 400),
+    "HTTP/2.0": (b"GET / HTTP/2.0\r\nHost: test\r\n\r\n", 400),
+    "HTTP/0.9": (b"GET /\r\n\r\n", 400),
+    "lower-case method": (b"post / HTTP/1.1\r\nHost: test\r\n\r\n", 400),
+    "chunk size with a sign": (CHUNKED + b"+1\r\nx\r\n0\r\n\r\n", 400),
+    "chunk without its end": (CHUNKED + b"1\r\nxy0\r\n\r\n", 400),
+    "chunk size past 64 bits": (CHUNKED + b"fffffffffffffffff\r\nx\r\n0\r\n\r\n", 400),
+    "gzip body": (HEAD + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", 415),
+    "target too long": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: test\r\n\r\n", 414),
+    "too many headers": (HEAD + b"".join(b"X%d: y\r\n" % i for i in range(101)) + b"\r\n", 431),
+    "headers too large": (HEAD + b"X: " + b"a" * 60_000 + b"\r\n\r\n", 431),
+    "body over the limit": (HEAD + b"Content-Length: 10485761\r\n\r\n", 413),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "status"), REFUSED.values(), ids=REFUSED)
+def test_broken_framing_is_refused_and_the_connection_closed(shared, sent, status):
+    with shared.connect() as sock:
+        sock.sendall(sent)
+        answer = receive(sock)
+
+        assert (answer[0], answer[1]["connection"]) == (status, "close")
+        assert json.loads(answer[2])["status"] == status
+        assert sock.recv(1) == b""
+
+
+def test_pipelined_requests_are_answered_in_order(shared):
+    with shared.connect() as sock:
+        sock.sendall(b"".join(post(b"%d" % i) for i in range(50)))
+        text = b""
+        while text.count(b"HTTP/1.1 200") < 50 or not text.endswith(b"\r\n\r\n49"):
+            text += sock.recv(65536)
+
+        bodies = [part.partition(b"\r\n\r\n")[2] for part in text.split(b"HTTP/1.1 200 OK")[1:]]
+        assert bodies == [b"%d" % i for i in range(50)]
+
+
+def test_request_may_arrive_byte_by_byte(shared):
+    with shared.connect() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in post(b"slow"):
+            sock.sendall(bytes((byte,)))
+
+        assert receive(sock)[::2] == (200, b"slow")
+
+
+def test_large_body_comes_back_byte_for_byte(shared):
+    body = bytes(range(256)) * 4 * 1024 * 9
+    with shared.connect() as sock:
+        sock.sendall(post(body))
+
+        assert receive(sock)[::2] == (200, body)
+
+
+def test_expect_continue_is_answered_before_the_body(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert sock.recv(64) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        sock.sendall(b"hi")
+
+        assert receive(sock)[::2] == (200, b"hi")
+
+
+def test_expect_continue_over_the_limit_gets_no_continue(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD + b"Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n")
+
+        assert receive(sock)[0] == 413
+
+
+def test_client_of_a_refused_upload_can_read_the_refusal(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD + b"Content-Length: 20000000\r\n\r\n" + b"x" * 30_000)
+
+        assert receive(sock)[0] == 413
+
+
+def test_chunked_body_over_the_limit_is_refused_not_cut(start):
+    front_end = start(max_body=1000)
+    with front_end.connect() as sock:
+        sock.sendall(CHUNKED + b"200\r\n" + b"x" * 512 + b"\r\n200\r\n" + b"x" * 512)
+
+        assert receive(sock)[0] == 413
+
+
+def test_body_that_ends_early_is_refused_and_not_predicted(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD + b"Content-Length: 10\r\n\r\nabc")
+        sock.shutdown(socket.SHUT_WR)
+
+        assert receive(sock)[0] == 400
+    assert shared.worker.held is None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"POST /echo", id="half a request line"),
+        pytest.param(HEAD + b"X: y\r\n", id="half a header section"),
+        pytest.param(HEAD + b"Content-Length: 10\r\n\r\nabc", id="half a body"),
+    ],
+)
+def test_slow_request_gets_408(start, sent):
+    front_end = start(header_timeout=0.3, body_timeout=0.3)
+    with front_end.connect() as sock:
+        sock.sendall(sent)
+
+        assert receive(sock)[0] == 408
+
+
+def test_idle_connection_is_closed_after_keep_alive(start):
+    front_end = start(keep_alive=0.2)
+    with front_end.connect() as sock:
+        sock.sendall(post(b"1"))
+        receive(sock)
+
+        assert sock.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("version", "header", "connection"),
+    [
+        pytest.param("1.1", "X: y", None, id="1.1 stays open"),
+        pytest.param("1.1", "Connection: close", "close", id="1.1 closes when asked"),
+        pytest.param("1.0", "X: y", "close", id="1.0 closes"),
+        pytest.param("1.0", "Connection: keep-alive", "keep-alive", id="1.0 stays when asked"),
+    ],
+)
+def test_connection_header(shared, version, header, connection):
+    with shared.connect() as sock:
+        sock.sendall(post(b"1", header).replace(b"HTTP/1.1", b"HTTP/" + version.encode()))
+
+        assert receive(sock)[1].get("connection") == connection
+
+
+def test_head_has_the_length_of_get_and_no_body(shared):
+    with shared.connect() as sock:
+        sock.sendall(b"HEAD /ping/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        length = sock.recv(65536)
+        sock.sendall(b"GET /ping/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, headers, _ = receive(sock)
+
+        assert f"Content-Length: {headers['content-length']}".encode() in length
+        assert (status, length[-4:]) == (200, b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("abc-123", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("é", False)],
+)
+def test_request_id_is_kept_when_it_is_safe(shared, given, kept):
+    with shared.connect() as sock:
+        sock.sendall(post(b"1", f"X-Request-Id: {given}"))
+
+        assert (receive(sock)[1]["x-request-id"] == given) is kept
