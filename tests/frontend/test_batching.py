@@ -30,11 +30,11 @@ class Clients:
 @pytest.fixture
 def clients(shared):
     with ExitStack() as stack:
-        shared.worker.is_holding = False
         yield Clients(shared, stack)
         shared.worker.is_holding = False
         if shared.worker.held:
             shared.worker.release()
+        receive(Clients(shared, stack).send(b"last"))  # what queued before it is answered too
 
 
 def bodies(batch):
