@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may import whom: the three processes never import one another."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "servekit"
+BASE = {"errors", "service", "settings", "__init__"}
+CROSSING = {"messages", "channel", "tether"}
+PLUGINS = {"plugins", "hookspecs"}
+
+MAY_IMPORT = {
+    "errors": set(),
+    "service": set(),
+    "settings": {"errors"},
+    "__init__": {"errors", "service", "hookspecs"},
+    "messages": set(),
+    "channel": set(),
+    "tether": set(),
+    "hookspecs": set(),
+    "plugins": {"errors", "hookspecs", "__init__"},
+    "supervisor": BASE | CROSSING,
+    "frontend": BASE | CROSSING | {"web"},
+    "web": BASE | {"messages"} | PLUGINS,
+    "worker": BASE | CROSSING | PLUGINS,
+    "cli": BASE | CROSSING | PLUGINS | {"supervisor"},
+}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [alias.name for alias in node.names] if node.module == "servekit" else [""]
+            found |= {f"{node.module}.{name}".rstrip(".") for name in names}
+    return {room_of(name) for name in found if name.split(".")[0] == "servekit"}
+
+
+def rooms() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found.setdefault(path.relative_to(PACKAGE).parts[0].removesuffix(".py"), []).append(path)
+    return found
+
+
+@pytest.mark.parametrize("room", sorted(rooms()))
+def test_room_imports_only_what_it_may(room):
+    known = set(rooms())
+    imported = set().union(*(imports_of(path) for path in rooms()[room])) - {room}
+    imported = {name if name in known else "__init__" for name in imported}
+
+    assert imported - MAY_IMPORT[room] - {"__init__"} == set()
+
+
+HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", "servekit_archiver")
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
+        pytest.param("servekit.cli", (*HEAVY, "msgspec"), id="command line"),
+        pytest.param("servekit", (*HEAVY, "msgspec"), id="what an author imports"),
+        pytest.param("servekit.web", ("gevent", "numpy"), id="web"),
+    ],
+)
+def test_import_brings_nothing_heavy(module, absent):
+    code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert loaded.stdout.strip() == ""
