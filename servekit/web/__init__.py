@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Flask app: every route that is not a prediction. Runs in: front-end."""
+
+from servekit.web.app import create_app
+from servekit.web.view import ServerView
+
+__all__ = ["ServerView", "create_app"]

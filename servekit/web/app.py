@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the Flask app: what is added here is what the server answers besides predictions."""
+
+from flask import Flask, Response, jsonify, request
+from flask.json.provider import DefaultJSONProvider
+
+import servekit
+from servekit.errors import RouteNotFound
+from servekit.web.errors import add_error_pages, quoted
+from servekit.web.health import add_health
+from servekit.web.predict import add_predict_errors
+from servekit.web.view import ServerView
+
+__all__ = ["create_app"]
+
+LINKS = {"health": "/ping"}
+
+
+def create_app(server: ServerView) -> Flask:
+    """Return the WSGI application around *server*; it keeps nothing outside itself."""
+    app = Flask("servekit.web", static_folder=None, template_folder=None)
+    app.url_map.merge_slashes = False
+    assert isinstance(app.json, DefaultJSONProvider)
+    app.json.sort_keys = False
+    app.json.compact = True
+    app.before_request(refuse_double_slash)
+    app.after_request(harden)
+    add_error_pages(app)
+    add_root(app, server)
+    add_health(app, server)
+    add_predict_errors(app, server)
+    return app
+
+
+def refuse_double_slash() -> None:
+    """Werkzeug takes ``//ping`` for ``/ping``; the router of predictions does not."""
+    path = request.environ["PATH_INFO"]
+    if path.startswith("//"):
+        raise RouteNotFound(f"no route has the path {quoted(path)}")
+
+
+def harden(response: Response) -> Response:
+    """Keep caches and guessing browsers away from answers that say nothing about it."""
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    return response
+
+
+def add_root(app: Flask, server: ServerView) -> None:
+    """Add ``/``, which says what this is and where to go on."""
+
+    def root() -> Response:
+        models = {row.name: f"/{row.name}/predict" for row in server.table.models}
+        return jsonify(name="servekit", version=servekit.__version__, links=LINKS, models=models)
+
+    app.add_url_rule("/", "root", root)

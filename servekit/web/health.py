@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this server able to predict? ``/ping`` tells the truth, and why not."""
+
+from collections.abc import Sequence
+
+from flask import Flask, Response, jsonify
+
+from servekit.errors import NotReady
+from servekit.messages import ModelRow, ReplicaRow, Table
+from servekit.web.table import find_model
+from servekit.web.view import ServerView
+
+__all__ = ["add_health"]
+
+LONGEST_REASON = 200
+
+
+def add_health(app: Flask, server: ServerView) -> None:
+    """Add the routes that load balancers and orchestrators watch."""
+
+    def ping() -> Response:
+        return _answer(_server_reasons(server, server.table))
+
+    def ping_live() -> Response:
+        return _answer(())  # that it answers is the answer
+
+    def ping_model(model: str) -> Response:
+        table = server.table
+        row = find_model(table, model)
+        return _answer([*_draining(table), *_model_reasons(server, row)])
+
+    app.add_url_rule("/ping", "ping", ping)
+    app.add_url_rule("/ping/ready", "ping_ready", ping)
+    app.add_url_rule("/ping/live", "ping_live", ping_live)
+    app.add_url_rule("/<model>/ping", "ping_model", ping_model)
+
+
+def _answer(reasons: Sequence[str]) -> Response:
+    if not reasons:
+        return jsonify(health="healthy!")
+    answer = jsonify(health="unhealthy!", reasons=reasons)
+    answer.status_code = NotReady.status
+    answer.headers["Retry-After"] = str(NotReady.retry_after_s)
+    return answer
+
+
+def _server_reasons(server: ServerView, table: Table) -> list[str]:
+    """Return why the server is not ready; an empty server never is."""
+    reasons = _draining(table)
+    if not table.models:
+        reasons.append("no models")
+    for row in table.models:
+        reasons += _model_reasons(server, row)
+    return reasons
+
+
+def _draining(table: Table) -> list[str]:
+    return ["shutting down"] if table.is_draining else []
+
+
+def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
+    if server.live_replicas(row.name) > 0:
+        return []
+    if row.reason:
+        return [f"{row.name}: {_brief(row.reason)}"]
+    states = ", ".join(_state(replica) for replica in row.replicas) or "no replicas"
+    return [f"{row.name}: no replica answers ({states})"]
+
+
+def _state(replica: ReplicaRow) -> str:
+    reason = f", {_brief(replica.reason)}" if replica.reason else ""
+    return f"{replica.index} is {replica.state}{reason}"
+
+
+def _brief(reason: str) -> str:
+    """Return the first line of *reason*, cut: the rest is in the log."""
+    line = reason.partition("\n")[0]
+    return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "..."

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Flask app may know of the front-end it runs in."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from prometheus_client import Metric
+
+from servekit.messages import Table
+from servekit.settings import Settings
+
+__all__ = ["ServerView"]
+
+
+class ServerView(Protocol):
+    """The front-end as the Flask app sees it; read anew for every request."""
+
+    @property
+    def settings(self) -> Settings:
+        """What the operator decided."""
+        ...
+
+    @property
+    def table(self) -> Table:
+        """The current routing table; another object after every change."""
+        ...
+
+    def live_replicas(self, model: str) -> int:
+        """Return how many replicas have an open channel and answered recently."""
+        ...
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the series of the hot path, those of all front-ends together."""
+        ...

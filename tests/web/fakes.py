@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A front-end that is only a table: it stands where the real one begins."""
+
+from collections.abc import Iterable
+
+from flask.testing import FlaskClient
+from prometheus_client import Metric
+
+from servekit.messages import Interface, ModelRow, ReplicaRow, Table
+from servekit.settings import Settings
+from servekit.web import create_app
+
+
+class FakeServer:
+    """A ``ServerView`` whose every answer a test can set."""
+
+    def __init__(self, *models: ModelRow) -> None:
+        self.settings = Settings()
+        self.table = Table(list(models))
+        self.live = {row.name: 1 for row in models}
+        self.series: list[Metric] = []
+
+    def live_replicas(self, model: str) -> int:
+        return self.live.get(model, 0)
+
+    def collect(self) -> Iterable[Metric]:
+        return self.series
+
+    def client(self) -> FlaskClient:
+        return create_app(self).test_client()
+
+
+def model_row(name: str = "digits", interface: Interface | None = None, **more: object) -> ModelRow:
+    """Return the row of a model with one serving replica."""
+    replica = ReplicaRow(index=0, generation=1, address="/run/0.sock", state="serving")
+    values = {
+        "version": "1.0",
+        "description": "Reads a digit.",
+        "replicas": [replica],
+        "max_batch_size": 32,
+        "max_delay_s": 0.0,
+        "predict_timeout_s": 30.0,
+        "capacity": 1024,
+    }
+    return ModelRow(name=name, interface=interface, **{**values, **more})
