@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image bodies to ``uint8`` arrays ``[height, width, 3]`` and back."""
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from servekit.errors import BodyMalformed, ResultNotEncodable
+
+__all__ = ["MAX_PIXELS", "ImageCodec", "jpeg", "png", "webp"]
+
+MAX_PIXELS = 1 << 26  # 192 MiB as RGB; a few kilobytes of PNG can claim far more
+
+
+class ImageCodec:
+    """Reads one image format, and writes it if *encode* is given."""
+
+    def __init__(self, kind: str, encode: Callable[[Any], bytes] | None = None) -> None:
+        """Store.
+
+        :param kind: Pillow's name of the format; no other decoder sees the body.
+        """
+        self._kind = kind
+        self.encode = encode
+
+    def decode(self, body: bytes, _parameters: Mapping[str, str]) -> np.ndarray:
+        """Return the pixels, turned upright as the camera noted; transparency is dropped.
+
+        :raises BodyMalformed: the body is not such an image, or one of too many pixels.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._read(body)
+        except Image.DecompressionBombError as error:
+            raise BodyMalformed(f"body: over the limit of {MAX_PIXELS} pixels") from error
+        except MemoryError:
+            raise
+        except Exception as error:  # Pillow raises whatever its decoders ran into
+            raise BodyMalformed(f"body: not a readable {self._kind} image") from error
+
+    def _read(self, body: bytes) -> np.ndarray:
+        with Image.open(io.BytesIO(body), formats=[self._kind]) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            return np.array(_eight_bits(ImageOps.exif_transpose(image)).convert("RGB"))
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Scale 16-bit grey down: Pillow's own conversion would clip it to white."""
+    if not image.mode.startswith("I"):
+        return image
+    return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+
+
+def _encode_png(output: Any) -> bytes:
+    """Return *output*, a ``uint8`` array ``[h, w]``, ``[h, w, 3]`` or ``[h, w, 4]``, as PNG.
+
+    :raises ResultNotEncodable: it is anything else.
+    """
+    array = np.asarray(output)
+    if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] in {(3,), (4,)}):
+        raise ResultNotEncodable(
+            f"image/png needs uint8 [h, w], [h, w, 3] or [h, w, 4], not {array.dtype} "
+            f"{list(array.shape)}"
+        )
+    buffer = io.BytesIO()
+    Image.fromarray(array).save(buffer, "PNG", compress_level=1)
+    return buffer.getvalue()
+
+
+png = ImageCodec("PNG", _encode_png)
+jpeg = ImageCodec("JPEG")
+webp = ImageCodec("WEBP")
