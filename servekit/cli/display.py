@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the journal of the supervisor is shown: plain lines, JSON lines, or a live terminal."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+from servekit.cli.outlet import Outlet
+from servekit.settings import Settings
+from servekit.supervisor.journal import Journal, Notice
+
+__all__ = ["Display", "JsonDisplay", "PlainDisplay", "create_display"]
+
+LEVELS = ("debug", "info", "warning", "error")
+RESULT = "serving"  #: the one notice that scripts want: it goes to stdout
+SILENT_STEP = "preparing"
+
+
+class Display(Journal, Protocol):
+    """A journal that can be ended."""
+
+    def close(self) -> None:
+        """Show what waits."""
+
+
+def create_display(settings: Settings) -> Display:
+    """Return the display for *settings* and for what stderr is."""
+    level = LEVELS.index(settings.log_level)
+    if settings.log_format == "json":
+        return JsonDisplay(level)
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        from servekit.cli.terminal import TerminalDisplay
+
+        return TerminalDisplay(level, has_colour="NO_COLOR" not in os.environ)
+    return PlainDisplay(level)
+
+
+class PlainDisplay:
+    """One line per event on stderr; the URLs on stdout."""
+
+    def __init__(self, level: int = 1) -> None:
+        """Leave out notices below *level*."""
+        self._level = level
+        self._results = Outlet(sys.stdout.fileno())
+        self._lines = Outlet(sys.stderr.fileno())
+        self._steps: dict[str, str] = {}
+
+    def attach(self, call_later: Callable[[float, Callable[[], object]], object]) -> None:
+        """Use the clock of the event loop."""
+        self._results.call_later = self._lines.call_later = call_later
+
+    def notice(self, notice: Notice) -> None:
+        """Show one moment."""
+        if LEVELS.index(notice.level) >= self._level or notice.event == RESULT:
+            self._show(notice)
+
+    def line(self, subject: str, line: str) -> None:
+        """Show one line of a child."""
+        self._lines.write(f"{subject} | {line}\n")
+
+    def progress(self, subject: str, text: str) -> None:
+        """Show each step once; how far it is would fill a log."""
+        step = text.partition(" ")[0]
+        if step and step not in (self._steps.get(subject), SILENT_STEP) and self._level <= 1:
+            self._lines.write(f"{subject} {step}\n")
+        self._steps[subject] = step
+
+    def close(self) -> None:
+        """Show what waits."""
+        self._results.close()
+        self._lines.close()
+
+    def _show(self, notice: Notice) -> None:
+        outlet = self._results if notice.event == RESULT else self._lines
+        outlet.write(f"{notice.subject} {notice.text}\n")
+
+
+class JsonDisplay(PlainDisplay):
+    """One JSON object per line."""
+
+    def line(self, subject: str, line: str) -> None:
+        """Show one line of a child; the front-end writes JSON itself."""
+        if subject == "front-end" and line.startswith("{") and line.endswith("}"):
+            self._lines.write(f"{line}\n")
+        else:
+            self._show(Notice("output", subject, line))
+
+    def progress(self, subject: str, text: str) -> None:
+        """Show each step once."""
+        step = text.partition(" ")[0]
+        if step and step != self._steps.get(subject):
+            self.notice(Notice("progress", subject, step, "debug"))
+        self._steps[subject] = step
+
+    def _show(self, notice: Notice) -> None:
+        record = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": notice.level,
+            "event": notice.event,
+            "subject": notice.subject,
+            "message": notice.text,
+            **notice.fields,
+        }
+        outlet = self._results if notice.event == RESULT else self._lines
+        outlet.write(json.dumps(record, separators=(",", ":")) + "\n")

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How ``servekit`` ends, for scripts."""
+
+__all__ = ["INTERRUPTED", "OK", "PROBLEM_FOUND", "STARTUP_FAILED", "STATUSES", "USAGE"]
+
+OK = 0
+PROBLEM_FOUND = 1
+USAGE = 2
+STARTUP_FAILED = 3
+INTERRUPTED = 130
+
+#: status to what it says; printed in the reference
+STATUSES = {
+    OK: "Done. For `servekit start`: stopped by SIGTERM, SIGINT or SIGQUIT.",
+    PROBLEM_FOUND: "The command ran and found a problem, such as a broken plugin with `--strict`.",
+    USAGE: "The command line makes no sense: an unknown command or flag.",
+    STARTUP_FAILED: "The server cannot start as asked: a setting, a path, the port, or no model.",
+    INTERRUPTED: "Ctrl-C before the server was up.",
+}

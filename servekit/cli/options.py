@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the options of ``servekit.settings`` into flags and into words."""
+
+import argparse
+from typing import Any
+
+from servekit.settings import Option, options
+
+__all__ = ["add_options", "default_of", "describe", "given_flags"]
+
+KIB, MIB = 2**10, 2**20
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for each option; ``None`` stands for one that is not given."""
+    for option in options():
+        if option.is_list:
+            _add(parser, option, nargs="+", action="extend", metavar="MODEL")
+        elif option.is_switch:
+            _add(parser, option, action=argparse.BooleanOptionalAction)
+        else:
+            _add(parser, option, metavar=type(option.default).__name__.upper())
+
+
+def _add(parser: argparse.ArgumentParser, option: Option, **how: Any) -> None:
+    text = describe(option).replace("%", "%%")
+    parser.add_argument(option.flag, dest=option.name, default=None, help=text, **how)
+
+
+def given_flags(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Return what was given, by option name."""
+    return {option.name: getattr(parsed, option.name) for option in options()}
+
+
+def describe(option: Option) -> str:
+    """``largest request body (bytes, default 10MiB)``."""
+    facts = [option.unit, f"default {default_of(option)}" if default_of(option) else ""]
+    known = ", ".join(filter(None, facts))
+    return f"{option.help} ({known})" if known else option.help
+
+
+def default_of(option: Option) -> str:
+    """Return the default as one would type it; "" if there is none to speak of."""
+    if option.is_list or option.default == "":
+        return ""
+    if option.is_switch:
+        return str(option.default).lower()
+    return (
+        _size(option.default)
+        if option.unit == "bytes"
+        else f"{option.default:g}"
+        if isinstance(option.default, float)
+        else str(option.default)
+    )
+
+
+def _size(count: int) -> str:
+    if count % MIB == 0:
+        return f"{count // MIB}MiB"
+    return f"{count // KIB}KiB" if count % KIB == 0 else str(count)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit start``: serve models until told to stop."""
+
+import argparse
+from pathlib import Path
+
+from servekit.cli.display import create_display
+from servekit.cli.exit_status import OK
+from servekit.cli.options import add_options, given_flags
+from servekit.settings import load_settings
+from servekit.supervisor.supervisor import Supervisor
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
+A flag wins over a variable, a variable over the file.
+
+examples:
+  servekit start digits.mar
+  servekit start ./model_directory --port 0        a free port; the URL is printed
+  servekit start --models a.mar two=b.mar --replicas 2 --host 0.0.0.0
+  servekit start --config servekit.toml --log-format json
+
+signals:
+  SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
+  a second one      be gone in two seconds (SIGQUIT: at once so)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add one flag for each setting."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "paths", nargs="*", metavar="MODEL", help="archive or model directory, or NAME=PATH"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
+    add_options(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Serve; return when a signal ended it."""
+    flags = given_flags(parsed)
+    if parsed.paths:
+        flags["models"] = [*parsed.paths, *(flags["models"] or [])]
+    settings = load_settings(flags, parsed.config)
+    display = create_display(settings)
+    try:
+        Supervisor(settings, display).run()
+    finally:
+        display.close()
+    return OK

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sentences of the lifecycle, each in one place."""
+
+from servekit.messages import Ready
+from servekit.supervisor.backoff import Wait
+from servekit.supervisor.journal import Notice
+from servekit.supervisor.replica import Replica
+from servekit.supervisor.worker import Exit
+
+__all__ = ["front_end_exited", "model_failed", "worker_exited", "worker_ready"]
+
+
+def worker_ready(model: str, replica: Replica, ready: Ready) -> Notice:
+    """``digits/0 ready after 0.41 s``."""
+    return Notice(
+        "worker_ready",
+        f"{model}/{replica.index}",
+        f"ready after {ready.load_s:.2f} s",
+        fields={
+            "model": model,
+            "replica": replica.index,
+            "generation": replica.generation,
+            "pid": replica.pid,
+            "load_s": round(ready.load_s, 3),
+        },
+    )
+
+
+def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait) -> Notice:
+    """``digits/0 exited with -9 after 312 s (killed from outside), restarting in 1.0 s``."""
+    reason = f" ({ended.reason})" if ended.reason else ""
+    boot = "" if ended.served_s is not None else " before it was ready"
+    text = f"exited with {ended.exit_code} after {_seconds(ended.lived_s)}{boot}{reason}"
+    fields = {
+        "model": model,
+        "replica": replica.index,
+        "generation": replica.generation,
+        "exit_code": ended.exit_code,
+        "lived_s": round(ended.lived_s, 3),
+        "served_s": None if ended.served_s is None else round(ended.served_s, 3),
+        "reason": ended.reason,
+        "restart_s": round(wait.delay_s, 3),
+        "has_given_up": wait.has_given_up,
+    }
+    level = "error" if wait.has_given_up else "warning"
+    return Notice(
+        "worker_exited", f"{model}/{replica.index}", f"{text}, {_next(wait)}", level, fields
+    )
+
+
+def model_failed(model: str, reason: str) -> Notice:
+    """``digits cannot be loaded: entry weights.npy: wrong SHA-256``."""
+    fields = {"model": model, "reason": reason}
+    return Notice("model_failed", model, f"cannot be loaded: {reason}", "error", fields)
+
+
+def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
+    """``front-end exited with -9 after 12 s, restarting at once``."""
+    text = f"exited with {exit_code} after {_seconds(lived_s)}, {_next(wait)}"
+    fields = {"exit_code": exit_code, "restart_s": round(wait.delay_s, 3)}
+    return Notice("front_end_exited", "front-end", text, "warning", fields)
+
+
+def _next(wait: Wait) -> str:
+    if wait.has_given_up:
+        return f"failed too often, next try in {wait.delay_s:.0f} s"
+    return f"restarting in {wait.delay_s:.1f} s" if wait.delay_s else "restarting at once"
+
+
+def _seconds(duration_s: float) -> str:
+    return f"{duration_s:.0f} s" if duration_s >= 10 else f"{duration_s:.1f} s"

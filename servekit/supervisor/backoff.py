@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long to wait before a dead worker is replaced. Pure: moments are handed in."""
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["GIVE_UP_AFTER", "MAX_WAIT_S", "PROBE_S", "WINDOW_S", "Backoff", "Wait"]
+
+FIRST_WAIT_S = 0.5
+MAX_WAIT_S = 60.0
+WINDOW_S = 60.0  #: failures are counted over this long; so long a service clears them
+GIVE_UP_AFTER = 5  #: failures within the window
+PROBE_S = 60.0  #: one try this often once given up
+KILL_WINDOW_S = 5.0
+KILL_WAIT_S = 0.25
+JITTER = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The verdict on one exit."""
+
+    delay_s: float
+    has_given_up: bool = False
+
+
+class Backoff:
+    """Counts the failures of one model's workers, whichever replica they filled.
+
+    Counted by model and not by replica: a model that cannot load costs the same few
+    processes whether it has one replica or ten.
+    """
+
+    def __init__(self, jitter: Callable[[], float] = random.random) -> None:
+        """Start with a clean record; *jitter* returns 0 to 1."""
+        self._jitter = jitter
+        self._failures: deque[float] = deque()
+        self._last_kill = float("-inf")
+        self._has_given_up = False
+
+    def failed(self, now: float, served_s: float | None) -> Wait:
+        """Judge a worker that died by itself.
+
+        :param served_s: how long it was ready, ``None`` if it never was. A worker that
+            served is replaced at once the first time; one that did not boot never is.
+        """
+        if served_s is not None and served_s >= WINDOW_S:
+            self._failures.clear()
+            self._has_given_up = False
+        while self._failures and self._failures[0] <= now - WINDOW_S:
+            self._failures.popleft()
+        self._failures.append(now)
+        if self._has_given_up or len(self._failures) >= GIVE_UP_AFTER:
+            self._has_given_up = True
+            return Wait(PROBE_S, has_given_up=True)
+        return Wait(self._delay(len(self._failures) - (served_s is not None)))
+
+    def killed(self, now: float) -> Wait:
+        """Judge a ready worker that was killed: by us as it hung, or by an outsider.
+
+        That says little about the model, so it never leads to giving up: a hang is rare
+        by nature (it takes a timeout each time), and an outsider had a reason. The
+        second kill within a few seconds waits a little, so nobody can make us spin.
+        """
+        is_first = now - self._last_kill > KILL_WINDOW_S
+        self._last_kill = now
+        return Wait(0.0 if is_first else KILL_WAIT_S)
+
+    def _delay(self, doublings: int) -> float:
+        """0, 0.5, 1, 2, 4 ... seconds, a little more at random, capped."""
+        if doublings <= 0:
+            return 0.0
+        delay = FIRST_WAIT_S * 2.0 ** (doublings - 1) * (1 + JITTER * self._jitter())
+        return min(MAX_WAIT_S, delay)

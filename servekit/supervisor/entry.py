@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One entry of ``--models``, checked as far as it can be without opening it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from servekit.errors import StartupError
+
+__all__ = ["Entry", "clash", "parse_entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path, and the name to serve it under ("" takes the manifest's)."""
+
+    path: str
+    name: str = ""
+
+    @property
+    def provisional_name(self) -> str:
+        """What to call it until its manifest is known."""
+        path = Path(self.path)
+        return self.name or (path.name if path.is_dir() else path.stem)
+
+
+def parse_entries(texts: Iterable[str]) -> list[Entry]:
+    """Return the entries.
+
+    :raises StartupError: there is none, a path does not exist, or a name is there twice.
+    """
+    entries = [_parse(text) for text in texts]
+    if not entries:
+        raise StartupError("models: none given; name an archive or a model directory")
+    if pair := clash(entry.name for entry in entries if entry.name):
+        raise StartupError(f"models: {pair[0]} and {pair[1]} are the same name")
+    return entries
+
+
+def _parse(text: str) -> Entry:
+    name, separator, path = text.partition("=")
+    if not separator or "/" in name or Path(text).exists():
+        name, path = "", text
+    if not Path(path).exists():
+        raise StartupError(f"models: {path}: no such file or directory")
+    return Entry(str(Path(path).resolve()), name)
+
+
+def clash(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two names that differ in case at most, if there are."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(name.casefold(), name)) is not name:
+            return other, name
+    return None

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads an exit code: what it says, and who may have caused it."""
+
+import signal
+from pathlib import Path
+
+__all__ = ["cause", "oom_kills"]
+
+
+KILLED = {
+    True: "killed, likely out of memory",
+    False: "killed from outside",
+    None: "killed from outside, or out of memory",
+}
+
+
+def oom_kills() -> int | None:
+    """Return how many processes the kernel has killed for want of memory; ``None`` if untold."""
+    try:
+        text = Path("/proc/vmstat").read_text(encoding="ascii")
+    except OSError:
+        return None
+    counts = [line.split()[1] for line in text.splitlines() if line.startswith("oom_kill ")]
+    return int(counts[0]) if counts else None
+
+
+def cause(exit_code: int, *, is_out_of_memory: bool | None) -> str:
+    """Return the likely cause in a few words, or "" where the code itself says enough."""
+    if exit_code >= 0:
+        return ""
+    if exit_code == -signal.SIGKILL:
+        return KILLED[is_out_of_memory]
+    try:
+        return signal.strsignal(-exit_code) or ""
+    except ValueError:
+        return ""

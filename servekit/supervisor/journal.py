@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor tells the operator. How it is shown is the command line's business."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+__all__ = ["Journal", "Notice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One moment of the life of the server, a model, a replica or the front-end."""
+
+    event: str  #: one word for machines: ``worker_exited``
+    subject: str  #: ``digits/0``, ``digits``, ``front-end`` or ``servekit``
+    text: str  #: the rest of the sentence that *subject* begins
+    level: str = "info"  #: debug, info, warning or error
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Shows notices and lines; must not block."""
+
+    def attach(self, call_later: Callable[[float, Callable[[], object]], object]) -> None:
+        """Take the clock of the event loop, for what is shown later."""
+
+    def notice(self, notice: Notice) -> None:
+        """Show one moment."""
+
+    def line(self, subject: str, line: str) -> None:
+        """Show one line that a child printed; it is printable already."""
+
+    def progress(self, subject: str, text: str) -> None:
+        """Show what a model is at while it loads; "" ends it."""

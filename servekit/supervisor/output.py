@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a child prints: bytes in, safe lines out. Never control data."""
+
+from collections import deque
+from typing import Final
+
+__all__ = ["KEPT_LINES", "MAX_LINE_BYTES", "Lines", "Throttle", "printable"]
+
+MAX_LINE_BYTES = 4096
+KEPT_LINES = 40  #: for the crash report
+MAX_LINES_PER_SECOND = 1000
+
+# C0 and C1 controls (tab stays), line and paragraph separators, and what turns text around
+_UNSAFE = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
+_UNSAFE += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPES: Final = {code: ascii(chr(code))[1:-1] for code in _UNSAFE if code != 0x09}
+
+
+def printable(text: str) -> str:
+    """Return *text* with every control character escaped: one line, whatever it was."""
+    return text.translate(_ESCAPES)
+
+
+class Lines:
+    """Cuts a stream of bytes into printable lines and remembers the last ones."""
+
+    def __init__(self) -> None:
+        """Start at the beginning of a line."""
+        self._partial = bytearray()
+        self.tail: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """Return the lines that *chunk* completes; an endless line is cut, not kept."""
+        *complete, rest = chunk.split(b"\n")
+        lines = [self._finish(piece) for piece in complete]
+        self._extend(rest)
+        return lines
+
+    def end(self) -> list[str]:
+        """Return what was printed after the last line break."""
+        return [self._finish(b"")] if self._partial else []
+
+    def _extend(self, piece: bytes) -> None:
+        self._partial += piece[: MAX_LINE_BYTES + 1 - len(self._partial)]
+
+    def _finish(self, piece: bytes) -> str:
+        self._extend(piece)
+        raw = bytes(self._partial[:MAX_LINE_BYTES])
+        is_cut = len(self._partial) > MAX_LINE_BYTES
+        self._partial.clear()
+        line = printable(raw.removesuffix(b"\r").decode(errors="backslashreplace"))
+        self.tail.append(line + " [cut]" if is_cut else line)
+        return self.tail[-1]
+
+
+class Throttle:
+    """Lets so many lines a second through and counts the others."""
+
+    def __init__(self, lines_per_second: int = MAX_LINES_PER_SECOND) -> None:
+        """Start a second of its own."""
+        self._limit = lines_per_second
+        self._second = -1
+        self._count = 0
+
+    def admit(self, lines: list[str], now: float) -> list[str]:
+        """Return the lines to show; the first of a new second may tell how many were dropped."""
+        dropped = 0
+        if int(now) != self._second:
+            dropped = max(0, self._count - self._limit)
+            self._second, self._count = int(now), 0
+        shown = lines[: max(0, self._limit - self._count)]
+        self._count += len(lines)
+        return [f"[{dropped} lines dropped]", *shown] if dropped else shown

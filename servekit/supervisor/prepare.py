@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.supervisor.prepare``: makes one archive or directory loadable.
+
+Verifies and unpacks an archive into the cache, reads the manifest, and sees to the
+model's requirements. Runs plugin code (a plugin may know a directory), so it is a
+process of its own; it answers over the control descriptor and prints for people.
+"""
+
+import argparse
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+from servekit_archiver.directory import load_directory
+from servekit_archiver.errors import ArchiveError
+from servekit_archiver.manifest import Manifest
+
+from servekit.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.errors import StartupError
+from servekit.supervisor.preparation import Outcome, Prepared, Request
+from servekit.tether import die_with_parent
+
+__all__ = ["main", "prepare"]
+
+Tell = Callable[[str], None]
+STEP_S = 0.2  #: progress is not told more often
+
+
+def main() -> int:
+    """Answer the one request that comes over the control descriptor."""
+    parser = argparse.ArgumentParser(prog="python -m servekit.supervisor.prepare")
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--control", type=int, required=True)
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    control = socket.socket(fileno=arguments.control)
+    os.set_inheritable(arguments.control, False)
+    try:
+        request = read_request(control)
+    except ChannelClosed:
+        return 1
+
+    def tell(step: str) -> None:
+        control.sendall(encode_frame(Outcome(step=step)))
+
+    outcome = answer(request, tell)
+    control.sendall(encode_frame(outcome))
+    return 1 if outcome.error else 0
+
+
+def read_request(control: socket.socket) -> Request:
+    """Wait for the request."""
+    reader: FrameReader[Request] = FrameReader(control, Request)
+    while not (requests := reader.read()):
+        pass
+    return requests[0]
+
+
+def answer(request: Request, tell: Tell) -> Outcome:
+    """Return the model, or the one line that says why there is none."""
+    try:
+        return Outcome(model=prepare(request, tell))
+    except (ArchiveError, StartupError) as error:
+        return Outcome(error=str(error))
+    except OSError as error:
+        return Outcome(error=f"{error.filename or request.path}: {error.strerror}")
+
+
+def prepare(request: Request, tell: Tell) -> Prepared:
+    """Return a model that can be launched.
+
+    :raises ArchiveError: the archive or directory is refused.
+    :raises StartupError: its requirements are not there.
+    """
+    cache = Path(request.cache_dir) if request.cache_dir else None
+    directory, manifest = _open(Path(request.path), cache, tell)
+    if request.name:
+        manifest = dataclasses.replace(manifest, name=request.name)
+    python = sys.executable
+    if manifest.requirements:
+        from servekit.supervisor import requirements
+
+        wanted = directory / manifest.requirements
+        if request.install_requirements:
+            python = requirements.environment_for(wanted, cache, tell)
+        else:
+            requirements.check(wanted)
+    return _prepared(directory, manifest, python)
+
+
+def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest]:
+    if path.is_dir():
+        return path, load_directory(path)
+    from servekit_archiver import unpack
+
+    unpacked = unpack(path, cache, _progress(tell))
+    return Path(unpacked.directory), unpacked.manifest
+
+
+def _progress(tell: Tell) -> Callable[[int, int], None]:
+    """Return what turns bytes done and bytes in all into a step now and then."""
+    next_at = monotonic() + STEP_S
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_at
+        if monotonic() >= next_at:
+            next_at = monotonic() + STEP_S
+            tell(f"unpacking {100 * done // max(1, total)} %")
+
+    return report
+
+
+def _prepared(directory: Path, manifest: Manifest, python: str) -> Prepared:
+    return Prepared(
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        directory=str(directory),
+        python=python,
+        manifest=manifest.to_json(),
+        replicas=manifest.worker.replicas,
+        max_batch_size=manifest.batching.max_batch_size,
+        max_delay_s=manifest.batching.max_delay_ms / 1000,
+        predict_timeout_s=manifest.worker.predict_timeout_s,
+        load_timeout_s=manifest.worker.load_timeout_s,
+        environment=dict(manifest.worker.env),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
