@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the Flask app: what is added here is what the server answers besides predictions."""
 
+from typing import Final
+
 from flask import Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
 
 import servekit
 from servekit.errors import RouteNotFound
+from servekit.web.descriptions import add_descriptions
+from servekit.web.docs import add_docs
 from servekit.web.errors import add_error_pages, quoted
 from servekit.web.health import add_health
+from servekit.web.metrics import add_metrics
 from servekit.web.predict import add_predict_errors
 from servekit.web.view import ServerView
 
 __all__ = ["create_app"]
 
-LINKS = {"health": "/ping"}
+LINKS: Final = {
+    "health": "/ping",
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "swagger": "/api-description",
+    "metrics": "/metrics",
+}
 
 
 def create_app(server: ServerView) -> Flask:
@@ -25,9 +36,12 @@ def create_app(server: ServerView) -> Flask:
     app.json.compact = True
     app.before_request(refuse_double_slash)
     app.after_request(harden)
+    add_metrics(app, server)
     add_error_pages(app)
     add_root(app, server)
     add_health(app, server)
+    add_descriptions(app, server)
+    add_docs(app)
     add_predict_errors(app, server)
     return app
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies in OpenAPI 3.1: one entry for each media type a model takes or gives."""
+
+from typing import Any, Final
+
+import msgspec
+
+from servekit.web.interface import JSON, MULTIPART, Described, Example, Tensor
+from servekit.web.schemas import Schema, input_schema, output_schema, prediction, tensor_schema
+
+__all__ = ["PLACE", "answer_content", "request_content"]
+
+PLACE: Final = "#/components/schemas/"
+BINARY: Final[Schema] = {"type": "string", "format": "binary"}
+TEXT: Final[Schema] = {"type": "string"}
+
+
+def request_content(model: Described) -> dict[str, Any]:
+    """Return the ``content`` of the body of a prediction, the best media type first."""
+    schema = input_schema(model, PLACE)
+    # what examples are sent as comes first: image/png is of more use than image/*
+    sent_as = [example.content_type or JSON for example in model.examples]
+    return {
+        media_type: _input(model, media_type, schema)
+        for media_type in dict.fromkeys([*sent_as, *model.consumes])
+    }
+
+
+def answer_content(model: Described) -> dict[str, Any]:
+    """Return the ``content`` of the answer to a prediction."""
+    schema = prediction(output_schema(model, PLACE))
+    examples = {
+        name: {"value": {"prediction": example.output}}
+        for name, example in _named(model)
+        if example.output is not msgspec.UNSET
+    }
+    return {media_type: _value(media_type, schema, examples) for media_type in model.produces}
+
+
+def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
+    if media_type == MULTIPART:
+        return {"schema": _form(model)}
+    examples = {
+        name: {"value": example.input}
+        for name, example in _named(model)
+        if example.input is not msgspec.UNSET
+    }
+    return _value(media_type, schema, examples)
+
+
+def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[str, Any]:
+    if "json" in media_type:
+        return {"schema": schema, "examples": examples} if examples else {"schema": schema}
+    if "msgpack" in media_type:
+        return {"schema": schema}
+    return {"schema": TEXT if media_type.startswith("text/") else BINARY}
+
+
+def _named(model: Described) -> list[tuple[str, Example]]:
+    """Return the examples that are JSON, each with a name."""
+    as_json = [each for each in model.examples if each.content_type in ("", JSON)]
+    return [(f"example-{number}", each) for number, each in enumerate(as_json, 1)]
+
+
+def _form(model: Described) -> Schema:
+    """Return the schema of a form: one part for each input, a file or JSON text."""
+    inputs = model.signature.inputs
+    if not inputs:
+        return {"type": "object"}
+    return {
+        "type": "object",
+        "properties": {tensor.name: _part(model, tensor) for tensor in inputs},
+        "required": [tensor.name for tensor in inputs],
+    }
+
+
+def _part(model: Described, tensor: Tensor) -> Schema:
+    if model.takes_files:
+        return BINARY
+    text = tensor_schema(tensor).get("description", tensor.dtype)
+    part: Schema = {**TEXT, "contentMediaType": JSON, "description": f"{text}, as JSON"}
+    for _, example in _named(model):
+        if isinstance(example.input, dict) and tensor.name in example.input:
+            part["examples"] = [msgspec.json.encode(example.input[tensor.name]).decode()]
+            break
+    return part

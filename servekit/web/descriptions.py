@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/api-description`` and ``/openapi.json``: built once for each routing table."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+from flask import Flask, Response, request
+
+from servekit.web.openapi import openapi
+from servekit.web.swagger import swagger
+from servekit.web.table import OncePerTable
+from servekit.web.view import ServerView
+
+__all__ = ["add_descriptions"]
+
+#: a name or an IPv4 address, and a port; Swagger 2.0 has no place for an IPv6 address
+HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})(:[0-9]{1,5})?")
+
+
+def add_descriptions(app: Flask, server: ServerView) -> None:
+    """Add the documents that tell programs how to use this server."""
+    swagger_of = OncePerTable(swagger)
+    openapi_of = OncePerTable(openapi)
+
+    def api_description() -> Response:
+        where = {"schemes": [request.scheme]}
+        host = request.environ.get("HTTP_HOST", "")
+        if HOST.fullmatch(host):
+            where["host"] = host
+        return _json({"description": {**swagger_of(server.table), **where}})
+
+    def openapi_json() -> Response:
+        return _json(openapi_of(server.table))
+
+    app.add_url_rule("/api-description", "api_description", api_description)
+    app.add_url_rule("/openapi.json", "openapi", openapi_json)
+
+
+def _json(document: dict[str, Any]) -> Response:
+    # msgspec, because it writes null where an author's schema holds a NaN
+    return Response(msgspec.json.encode(document), mimetype="application/json")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model takes and gives, as far as is known: from its worker, else from its manifest."""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from servekit.messages import ModelRow
+
+__all__ = ["JSON", "MULTIPART", "Described", "Example", "Signature", "Tensor", "describe"]
+
+JSON: Final = "application/json"
+MULTIPART: Final = "multipart/form-data"
+T = TypeVar("T")
+LONGEST_EXAMPLE_BYTES: Final = 16_384  # a page with a longer one is no fun to read
+
+
+class Tensor(Struct, frozen=True):
+    """One input or output of a signature; the shape has no batch axis, -1 is any size."""
+
+    name: str
+    dtype: str = ""
+    shape: list[int] = []
+
+
+class Signature(Struct, frozen=True):
+    """The ``[signature]`` of ``model.toml``."""
+
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+
+
+class Example(Struct, frozen=True):
+    """One of the ``[[examples]]`` of ``model.toml``; what is unset was not given."""
+
+    input: Any = msgspec.UNSET
+    output: Any = msgspec.UNSET
+    content_type: str = ""
+
+
+class Described(Struct, frozen=True):
+    """One model, ready to be described in any format."""
+
+    name: str
+    version: str
+    description: str
+    signature: Signature
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    definitions: dict[str, Any]
+    consumes: list[str]
+    produces: list[str]
+    examples: list[Example]
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether an input is a file, an image say, before it is anything else."""
+        kinds = [example.content_type for example in self.examples if example.content_type]
+        return _is_binary((kinds or self.consumes)[0])
+
+
+def describe(row: ModelRow) -> Described:
+    """Return what is known of the model of *row*."""
+    known, manifest = row.interface, row.manifest
+    declared = known.signature if known else manifest.get("signature")
+    signature = _convert(declared or {}, Signature) or Signature()
+    forms = [MULTIPART] if signature.inputs else []
+    return Described(
+        name=row.name,
+        version=row.version,
+        description=row.description,
+        signature=signature,
+        input_schema=known.input_schema if known else {},
+        output_schema=known.output_schema if known else {},
+        definitions=known.schema_definitions if known else {},
+        consumes=(known.consumes if known else []) or [JSON, *forms],
+        produces=(known.produces if known else []) or [JSON],
+        examples=_examples(manifest),
+    )
+
+
+def _examples(manifest: Mapping[str, Any]) -> list[Example]:
+    examples = _convert(manifest.get("examples") or [], list[Example]) or []
+    return [each for each in examples if _is_short(each)]
+
+
+def _is_short(example: Example) -> bool:
+    return len(msgspec.json.encode(example)) <= LONGEST_EXAMPLE_BYTES
+
+
+def _is_binary(media_type: str) -> bool:
+    kind = media_type.partition("/")[0]
+    return kind in ("image", "audio", "video") or media_type == "application/octet-stream"
+
+
+def _convert(value: Any, to: type[T]) -> T | None:
+    """Return *value* as *to*, or ``None``: one odd model must not cost all their description."""
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError:
+        return None

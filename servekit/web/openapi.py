@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server in OpenAPI 3.1: ``/openapi.json``."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import servekit
+from servekit.messages import Table
+from servekit.web import problems
+from servekit.web.content import PLACE, answer_content, request_content
+from servekit.web.interface import Described, describe
+from servekit.web.schemas import Schema, definitions
+
+__all__ = ["openapi"]
+
+HEALTH: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "health": {"type": "string", "enum": ["healthy!", "unhealthy!"]},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["health"],
+}
+HEADERS: Final = {
+    "X-Request-Id": {
+        "description": "The client's own id if it sent one; the server's logs name it.",
+        "schema": {"type": "string"},
+    },
+    "Server-Timing": {
+        "description": "Where the time went, in milliseconds.",
+        "schema": {"type": "string"},
+    },
+}
+PARAMETERS: Final = {
+    "RequestId": {
+        "name": "X-Request-Id",
+        "in": "header",
+        "description": "An id to find this request by; printable ASCII.",
+        "schema": {"type": "string", "maxLength": 128},
+    },
+    "RequestTimeout": {
+        "name": "X-Request-Timeout-Ms",
+        "in": "header",
+        "description": "When to give up with a 504, if sooner than the model's own timeout.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+}
+
+
+def openapi(table: Table) -> dict[str, Any]:
+    """Return the description of every route, and of every model of *table*."""
+    models = [describe(row) for row in table.models]
+    schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
+    paths = _server_paths()
+    for model in models:
+        schemas |= definitions(model, PLACE)
+        paths[f"/{model.name}/predict"] = {"post": _predict(model)}
+        paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "servekit", "version": servekit.__version__},
+        "servers": [{"url": "/"}],
+        "tags": [*_model_tags(models), {"name": "server"}],
+        "paths": paths,
+        "components": {"schemas": schemas, "headers": HEADERS, "parameters": PARAMETERS},
+    }
+
+
+def _model_tags(models: Iterable[Described]) -> list[dict[str, str]]:
+    return [{"name": model.name, "description": model.description} for model in models]
+
+
+def _server_paths() -> dict[str, Any]:
+    documents = {
+        "/": ("root", "Name, version and links", "application/json"),
+        "/api-description": ("api-description", "The models in Swagger 2.0", "application/json"),
+        "/openapi.json": ("openapi", "This document", "application/json"),
+        "/metrics": ("metrics", "Prometheus metrics", "text/plain"),
+    }
+    paths = {
+        "/ping": {"get": _health("", "Is the server ready, and each of its models?")},
+        "/ping/ready": {"get": _health("", "The same as /ping", "ready")},
+        "/ping/live": {"get": _health("", "Does the front-end answer at all?", "live")},
+    }
+    for path, (operation, summary, media_type) in documents.items():
+        answer = {"description": "OK", "content": {media_type: {}}}
+        paths[path] = {"get": _get(operation, summary, {"200": answer})}
+    return paths
+
+
+def _get(operation: str, summary: str, responses: Schema, tag: str = "server") -> Schema:
+    return {
+        "operationId": operation,
+        "summary": summary,
+        "tags": [tag],
+        "responses": responses,
+    }
+
+
+def _health(model: str, summary: str, kind: str = "") -> Schema:
+    operation = "_".join(filter(None, [model, "ping", kind]))
+    content = {"application/json": {"schema": {"$ref": f"{PLACE}Health"}}}
+    responses = {
+        "200": {"description": "Healthy", "content": content},
+        "503": {"description": "Not healthy", "content": content},
+    }
+    return _get(operation, summary, responses, model or "server")
+
+
+def _predict(model: Described) -> Schema:
+    answer = {
+        "description": "The prediction",
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS},
+        "content": answer_content(model),
+    }
+    return {
+        "operationId": f"{model.name}_predict",
+        "summary": f"Predict with {model.name} {model.version}",
+        "description": model.description,
+        "tags": [model.name],
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in PARAMETERS],
+        "requestBody": {"required": True, "content": request_content(model)},
+        "responses": {"200": answer, **problems.responses(f"{PLACE}Problem")},
+    }

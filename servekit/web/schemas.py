@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Schemas of inputs and outputs, and the references between them."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from servekit.web.interface import Described, Tensor
+
+__all__ = ["Schema", "definitions", "input_schema", "output_schema", "prediction", "tensor_schema"]
+
+Schema = dict[str, Any]
+
+DTYPE: Final = re.compile(r"(u?int|float)(\d+)")
+
+
+def input_schema(model: Described, place: str) -> Schema:
+    """Return the schema of one input; its references point below *place*."""
+    return _schema(model, model.input_schema, model.signature.inputs, place)
+
+
+def output_schema(model: Described, place: str) -> Schema:
+    """Return the schema of one output; its references point below *place*."""
+    return _schema(model, model.output_schema, model.signature.outputs, place)
+
+
+def prediction(output: Schema) -> Schema:
+    """Return the schema of a whole answer."""
+    return {"type": "object", "properties": {"prediction": output}, "required": ["prediction"]}
+
+
+def definitions(model: Described, place: str) -> dict[str, Schema]:
+    """Return what the model's schemas refer to, under names that no other model has."""
+    moves = _moves(model, place)
+    return {
+        _public_name(model, name): _relocate(schema, moves)
+        for name, schema in model.definitions.items()
+    }
+
+
+def tensor_schema(tensor: Tensor) -> Schema:
+    """Return the schema of one array in JSON: lists in lists, or a single value."""
+    schema = _scalar_schema(tensor.dtype)
+    for size in reversed(tensor.shape):
+        schema = {"type": "array", "items": schema}
+        if size >= 0:
+            schema |= {"minItems": size, "maxItems": size}
+    if tensor.shape:
+        schema["description"] = f"{tensor.dtype} array of shape {tensor.shape}"
+    return schema
+
+
+def _schema(model: Described, known: Schema, tensors: Sequence[Tensor], place: str) -> Schema:
+    if known:
+        relocated: Schema = _relocate(known, _moves(model, place))
+        return relocated
+    if not tensors:
+        return {}
+    named = {
+        "type": "object",
+        "properties": {tensor.name: tensor_schema(tensor) for tensor in tensors},
+        "required": [tensor.name for tensor in tensors],
+    }
+    # a lone input needs no name, and a lone output may come without one
+    return {"anyOf": [tensor_schema(tensors[0]), named]} if len(tensors) == 1 else named
+
+
+def _scalar_schema(dtype: str) -> Schema:
+    if dtype == "bool":
+        return {"type": "boolean"}
+    match = DTYPE.fullmatch(dtype)
+    if match is None:
+        return {"type": "string"} if dtype.startswith("str") else {}
+    kind, bits = match[1], int(match[2])
+    if kind == "float":
+        return {"type": "number", "format": "double" if bits == 64 else "float"}
+    low, high = (0, 2**bits - 1) if kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if bits > 32:  # beyond what JSON readers keep exact; no bound is better than a wrong one
+        return {"type": "integer", "format": "int64"}
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def _public_name(model: Described, name: str) -> str:
+    # the name of a model may hold dots, so the part behind the last one must not
+    return f"{model.name}.{re.sub(r'[^A-Za-z0-9_-]', '_', name)}"
+
+
+def _moves(model: Described, place: str) -> dict[str, str]:
+    return {f"#/$defs/{name}": f"{place}{_public_name(model, name)}" for name in model.definitions}
+
+
+def _relocate(value: Any, moves: Mapping[str, str]) -> Any:
+    """Return a copy of *value* with its references moved; what cannot be said is dropped.
+
+    Discriminators name their targets outside of ``$ref``, so every text is looked at.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: _relocate(inner, moves)
+            for key, inner in value.items()
+            if not _is_unsayable(key, inner, moves)
+        }
+    if isinstance(value, list | tuple):
+        return [_relocate(inner, moves) for inner in value]
+    return moves.get(value, value) if isinstance(value, str) else value
+
+
+def _is_unsayable(key: str, value: Any, moves: Mapping[str, str]) -> bool:
+    if key == "default":  # JSON has no NaN, and null is another value
+        return isinstance(value, float) and not math.isfinite(value)
+    return key == "$ref" and isinstance(value, str) and value not in moves

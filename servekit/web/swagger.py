@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server in Swagger 2.0, in the shape that clients of MXNet Model Server read.
+
+A model with a signature takes a form with one field for each input, as there. Swagger
+knows no JSON body beside a form, so a model without one takes a body.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from servekit.messages import Table
+from servekit.web import problems
+from servekit.web.interface import JSON, MULTIPART, Described, Tensor, describe
+from servekit.web.schemas import Schema, definitions, input_schema, output_schema, prediction
+from servekit.web.subset import reduce_schema
+
+__all__ = ["swagger"]
+
+PLACE: Final = "#/definitions/"
+TEXT: Final = {"type": "string"}
+PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{PLACE}Problem"}}
+
+
+def swagger(table: Table) -> dict[str, Any]:
+    """Return the description of every model of *table*; where it is served is left out."""
+    models = [describe(row) for row in table.models]
+    schemas: dict[str, Schema] = {"Problem": problems.SCHEMA}
+    paths = _server_paths()
+    for model in models:
+        own = definitions(model, PLACE)
+        schemas |= {name: reduce_schema(schema) for name, schema in own.items()}
+        paths[f"/{model.name}/predict"] = {"post": _predict(model)}
+    return {
+        "swagger": "2.0",
+        "info": {"version": "1.0.0", "title": "Model Serving Apis"},
+        "basePath": "/",
+        "paths": paths,
+        "definitions": schemas,
+    }
+
+
+def _server_paths() -> dict[str, Any]:
+    answers = {
+        "/ping": ("ping", {"health": TEXT}),
+        "/api-description": ("api-description", {"description": {"type": "object"}}),
+        "/": ("root", {"name": TEXT, "version": TEXT}),
+    }
+    return {path: {"get": _get(*answer)} for path, answer in answers.items()}
+
+
+def _get(operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    answer = {"description": "OK", "schema": {"type": "object", "properties": properties}}
+    return {
+        "operationId": operation,
+        "produces": [JSON],
+        "responses": {"200": answer, "default": PROBLEM},
+    }
+
+
+def _predict(model: Described) -> dict[str, Any]:
+    inputs = model.signature.inputs
+    return {
+        "operationId": f"{model.name}_predict",
+        "summary": f"Predict with {model.name} {model.version}",
+        "description": model.description,
+        "consumes": [MULTIPART] if inputs else _bodies(model),
+        "produces": [*model.produces, "application/problem+json"],
+        "parameters": [_field(model, each) for each in inputs] if inputs else [_body(model)],
+        "responses": {"200": _answer(model), "default": PROBLEM},
+    }
+
+
+def _bodies(model: Described) -> list[str]:
+    """Return what a body may be; a form cannot be described without the names of its fields."""
+    return [each for each in model.consumes if each != MULTIPART] or [JSON]
+
+
+def _field(model: Described, tensor: Tensor) -> dict[str, Any]:
+    is_file = model.takes_files
+    kind = "file" if is_file else f"{tensor.dtype} array, as JSON text,"
+    return {
+        "in": "formData",
+        "name": tensor.name,
+        "description": f"{tensor.name}: {kind} of shape {tensor.shape}",
+        "required": True,
+        "type": "file" if is_file else "string",
+    }
+
+
+def _body(model: Described) -> dict[str, Any]:
+    return {
+        "in": "body",
+        "name": "input",
+        "description": "One input",
+        "required": True,
+        "schema": reduce_schema(input_schema(model, PLACE)),
+    }
+
+
+def _answer(model: Described) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "description": "OK",
+        "schema": reduce_schema(prediction(output_schema(model, PLACE))),
+    }
+    for example in model.examples:
+        if example.output is not msgspec.UNSET and JSON in model.produces:
+            return answer | {"examples": {JSON: {"prediction": example.output}}}
+    return answer

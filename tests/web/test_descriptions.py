@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both descriptions are valid by their standards, for whatever a model takes and gives."""
+
+import enum
+import json
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pytest
+from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
+
+from servekit.messages import Interface, Table
+
+from .fakes import FakeServer, model_row
+
+SIGNATURE = {
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [-1, 4]},
+        {"name": "mask", "dtype": "bool", "shape": [4]},
+    ],
+    "outputs": [{"name": "label", "dtype": "int64", "shape": []}],
+}
+IMAGE = {"inputs": [{"name": "image", "dtype": "uint8", "shape": [8, 8]}]}
+JSON = "application/json"
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Leaf(msgspec.Struct, tag=True):
+    value: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.5
+
+
+class Branch(msgspec.Struct, tag=True):
+    left: "Leaf | Branch"
+    right: "Leaf | Branch | None" = None
+
+
+class Options(TypedDict, total=False):
+    colour: Colour
+    mode: Literal["fast", "exact"]
+
+
+class Everything(msgspec.Struct, forbid_unknown_fields=True):
+    tree: Branch
+    options: Options
+    pair: tuple[int, str]
+    names: Annotated[list[str], msgspec.Meta(min_length=1)]
+    anything: Any = None
+    either: int | str | None = None
+    by_name: dict[str, Leaf] = {}
+    limit: float = float("nan")
+
+
+def typed(input_type: Any, output_type: Any) -> Interface:
+    """Return the interface of a service with annotated types, as a worker makes it."""
+    (schemas, parts) = msgspec.json.schema_components(
+        [input_type, output_type], ref_template="#/$defs/{name}"
+    )
+    return Interface(
+        input_schema=schemas[0],
+        output_schema=schemas[1],
+        schema_definitions=parts,
+        consumes=[JSON, "application/msgpack", "multipart/form-data"],
+        produces=[JSON, "application/msgpack"],
+    )
+
+
+MODELS = {
+    "an untyped model": model_row("echo", Interface(consumes=[JSON], produces=[JSON])),
+    "a model that has not been loaded yet": model_row("new"),
+    "a signature known from the manifest alone": model_row(
+        "early", manifest={"signature": SIGNATURE}
+    ),
+    "a signature": model_row(
+        "tensors",
+        Interface(
+            signature=SIGNATURE,
+            consumes=[JSON, "application/msgpack", "multipart/form-data"],
+            produces=[JSON, "application/x-npy"],
+        ),
+        manifest={"examples": [{"input": {"x": [[1, 2, 3, 4]], "mask": [True] * 4}, "output": 7}]},
+    ),
+    "an image": model_row(
+        "eyes",
+        Interface(
+            signature=IMAGE,
+            consumes=[JSON, "application/octet-stream", "image/*", "multipart/form-data"],
+            produces=[JSON, "image/png"],
+        ),
+        manifest={"examples": [{"input_file": "three.png", "content_type": "image/png"}]},
+    ),
+    "types of every kind": model_row("typed", typed(Everything, list[Leaf])),
+    "builtins": model_row("plain", typed(dict[str, int], float | None)),
+    "text and bytes": model_row(
+        "raw", Interface(consumes=["text/plain", "audio/*"], produces=["application/octet-stream"])
+    ),
+    "a name with dots and dashes": model_row("a.b-c_d", typed(Leaf, Branch)),
+    "a signature that makes no sense": model_row("odd", manifest={"signature": {"inputs": 7}}),
+    "a reference that leads nowhere": model_row(
+        "lost", Interface(input_schema={"$ref": "#/$defs/Gone"})
+    ),
+    "a model that cannot be loaded": model_row("broken", replicas=[], reason="no such file"),
+}
+ONE_EACH = [pytest.param([row], id=name) for name, row in MODELS.items()]
+SERVERS = [*ONE_EACH, pytest.param([], id="no model"), pytest.param([*MODELS.values()], id="all")]
+
+
+def described(rows, path="/openapi.json", **how):
+    document = json.loads(FakeServer(*rows).client().get(path, **how).data)
+    return document["description"] if path == "/api-description" else document
+
+
+@pytest.mark.parametrize("rows", SERVERS)
+def test_the_api_description_is_valid_swagger_2(rows):
+    OpenAPIV2SpecValidator(described(rows, "/api-description")).validate()
+
+
+@pytest.mark.parametrize("rows", SERVERS)
+def test_openapi_json_is_valid_openapi_3_1(rows):
+    OpenAPIV31SpecValidator(described(rows)).validate()
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
+@pytest.mark.parametrize("rows", SERVERS)
+def test_every_reference_leads_somewhere(rows, path):
+    document = described(rows, path)
+
+    for reference in set(_references(document)):
+        target = document
+        for step in reference.removeprefix("#/").split("/"):
+            target = target[step]
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
+def test_operations_have_names_of_their_own(path):
+    paths = described(list(MODELS.values()), path)["paths"]
+    names = [operation["operationId"] for item in paths.values() for operation in item.values()]
+
+    assert len(set(names)) == len(names)
+
+
+def test_a_model_with_a_signature_takes_a_form_as_mxnet_model_server_clients_expect():
+    post = described([MODELS["a signature"]], "/api-description")["paths"]["/tensors/predict"][
+        "post"
+    ]
+
+    assert post["operationId"] == "tensors_predict"
+    assert post["consumes"] == ["multipart/form-data"]
+    assert [
+        (field["in"], field["name"], field["required"], field["type"])
+        for field in post["parameters"]
+    ] == [("formData", "x", True, "string"), ("formData", "mask", True, "string")]
+    assert "[4]" in post["parameters"][1]["description"]
+
+
+def test_a_model_whose_examples_are_images_takes_a_file():
+    paths = described([MODELS["an image"]], "/api-description")["paths"]
+
+    assert paths["/eyes/predict"]["post"]["parameters"][0]["type"] == "file"
+
+
+def test_a_model_without_a_signature_takes_a_body():
+    post = described([MODELS["builtins"]], "/api-description")["paths"]["/plain/predict"]["post"]
+
+    assert post["consumes"] == [JSON, "application/msgpack"]
+    assert post["parameters"][0]["in"] == "body"
+    assert post["parameters"][0]["schema"]["additionalProperties"] == {"type": "integer"}
+
+
+def test_the_routes_that_mxnet_model_server_described_are_described():
+    paths = described([], "/api-description")["paths"]
+
+    assert {path: paths[path]["get"]["operationId"] for path in paths} == {
+        "/ping": "ping",
+        "/api-description": "api-description",
+        "/": "root",
+    }
+
+
+@pytest.mark.parametrize(
+    ("host", "described_as"),
+    [
+        ("localhost:8080", "localhost:8080"),
+        ("models.example", "models.example"),
+        ("[::1]:8080", None),
+        ("evil/path", None),
+        ("a b", None),
+        ("{x}", None),
+        ("a@b", None),
+        ("", None),
+    ],
+)
+def test_the_host_is_the_one_the_client_asked_if_swagger_can_say_it(host, described_as):
+    document = described([], "/api-description", headers={"Host": host})
+
+    assert document.get("host") == described_as
+
+
+def test_a_document_for_one_host_does_not_leak_into_that_for_another():
+    client = FakeServer().client()
+    client.get("/api-description", headers={"Host": "one:1"})
+
+    assert client.get("/api-description", headers={"Host": "two:2"}).json["description"][
+        "host"
+    ] == ("two:2")
+
+
+def test_two_models_with_types_of_one_name_keep_them_apart():
+    rows = [model_row("a", typed(Leaf, int)), model_row("b", typed(Branch, int))]
+    schemas = described(rows)["components"]["schemas"]
+
+    assert {"a.Leaf", "b.Branch", "b.Leaf"} <= set(schemas)
+
+
+def test_the_bodies_of_a_prediction_are_all_the_model_takes_and_gives():
+    post = described([MODELS["an image"]])["paths"]["/eyes/predict"]["post"]
+
+    assert [*post["requestBody"]["content"]] == [
+        *("image/png", JSON, "application/octet-stream", "image/*", "multipart/form-data")
+    ]
+    assert [*post["responses"]["200"]["content"]] == [JSON, "image/png"]
+
+
+def test_examples_of_the_manifest_are_shown():
+    post = described([MODELS["a signature"]])["paths"]["/tensors/predict"]["post"]
+    asked = post["requestBody"]["content"]
+    answered = post["responses"]["200"]["content"]
+
+    assert asked[JSON]["examples"]["example-1"]["value"]["x"] == [[1, 2, 3, 4]]
+    assert answered[JSON]["examples"]["example-1"]["value"] == {"prediction": 7}
+    assert asked["multipart/form-data"]["schema"]["properties"]["x"]["examples"] == ["[[1,2,3,4]]"]
+
+
+def test_an_example_too_long_to_read_is_left_out():
+    row = model_row("wide", manifest={"examples": [{"input": [0] * 100_000}]})
+
+    assert len(json.dumps(described([row]))) < 20_000
+
+
+def test_every_error_of_a_prediction_is_described_as_a_problem():
+    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
+    kinds = {status: [*each["content"]] for status, each in responses.items() if status != "200"}
+
+    assert kinds == {
+        str(status): ["application/problem+json"]
+        for status in (400, 404, 405, 406, 413, 415, 422, 429, 500, 503, 504)
+    }
+
+
+def test_a_new_table_is_described_anew():
+    server = FakeServer()
+    client = server.client()
+    before = client.get("/openapi.json").json["paths"]
+    server.table = Table([model_row("late")])
+
+    assert "/late/predict" not in before
+    assert "/late/predict" in client.get("/openapi.json").json["paths"]
+
+
+def _references(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    for inner in node if isinstance(node, list) else ():
+        yield from _references(inner)
