@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.worker LABEL --parent PID --control FD --listener FD``.
+
+The life of a worker, top to bottom: ``Launch`` comes in on *control*, the service is
+loaded, ``Ready`` goes out, front-ends connect to *listener* and send batches, ``Stop`` or
+the end of *control* ends it. LABEL is for ``ps`` only.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from servekit.channel import FrameReader, encode_frame
+from servekit.errors import StartupError
+from servekit.messages import BootFailed, Launch, Ready, Stop
+from servekit.tether import die_with_parent
+from servekit.worker.log import say, traceback_text
+from servekit.worker.process import become_worker, on_fork
+
+if TYPE_CHECKING:
+    from servekit.worker.loading import Loaded
+
+LEFT = 0  #: told to stop, or the supervisor is gone
+LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
+BOOT_FAILED = 3  #: ``BootFailed`` was sent
+
+
+def main() -> int:
+    """Be a worker, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="servekit.worker")
+    parser.add_argument("label")
+    for name in ("--parent", "--control", "--listener"):
+        parser.add_argument(name, type=int, required=True)
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    become_worker()
+    control, listener = (own_socket(fd) for fd in (arguments.control, arguments.listener))
+    reader: FrameReader[Any] = FrameReader(control, Launch | Stop)
+    try:
+        while not (messages := reader.read()):
+            pass
+    except OSError:
+        return LEFT
+    if len(messages) > 1:  # stopped before it began
+        return LEFT
+    return serve(messages[0], control, reader, listener)
+
+
+def own_socket(descriptor: int) -> socket.socket:
+    """Take over a descriptor, out of reach of the programs that the service starts."""
+    sock = socket.socket(fileno=descriptor)
+    sock.set_inheritable(False)
+    sock.setblocking(True)
+    return sock
+
+
+def serve(
+    launch: Launch, control: socket.socket, reader: FrameReader[Any], listener: socket.socket
+) -> int:
+    """Boot, answer batches, close; return the exit status."""
+    from servekit.worker.booting import boot, reason_of
+    from servekit.worker.serving import Server
+
+    started = monotonic()
+    on_fork(control.close)
+    on_fork(listener.close)
+    try:
+        loaded = boot(launch)
+    except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
+        if not isinstance(error, StartupError) or error.__cause__:
+            say(traceback_text(error))
+        control.sendall(encode_frame(BootFailed(reason_of(error, launch.directory))))
+        return BOOT_FAILED
+    server = Server(loaded, control, reader, listener, launch.generation)
+    on_fork(server.forsake)
+    control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
+    status = server.run()
+    close(loaded)
+    return status
+
+
+def close(loaded: "Loaded") -> None:
+    """Let the service release what it took; leave in any case."""
+    try:
+        loaded.service.close()
+    except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
+        say(f"close failed\n{traceback_text(error)}")
+
+
+if __name__ == "__main__":
+    exit_status = main()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue  # the service closed it
+    os._exit(exit_status)  # threads that the service left behind do not keep us

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs typed by the annotation of ``predict``: ``batch: list[T]``."""
+
+import functools
+import inspect
+import operator
+import re
+import types
+import typing
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from servekit.errors import BootError, InputError
+from servekit.service import Service
+from servekit.worker.codecs.json import read_json
+from servekit.worker.inputs import refusal
+
+__all__ = ["BatchTypes", "TypedInput", "batch_types"]
+
+LOCATED = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`")
+WHAT = {"missing required": "missing", "contains unknown": "unknown field"}
+
+
+class BatchTypes(NamedTuple):
+    """The types of one input and of one output; ``Any`` where nothing is said."""
+
+    input: Any
+    output: Any
+
+
+def batch_types(service: Service) -> BatchTypes:
+    """Read the annotations of ``predict``.
+
+    :raises BootError: one names what does not exist where the service is defined.
+    """
+    predict = type(service).predict
+    where = f"{type(service).__name__}.predict"
+    if inspect.iscoroutinefunction(predict):
+        raise BootError(f"{where}: is async; write a plain def, it has the process to itself")
+    if predict is Service.predict:
+        raise BootError(f"{type(service).__name__} has no predict()")
+    try:
+        hints = typing.get_type_hints(predict, include_extras=True)
+        parameters = list(inspect.signature(predict).parameters)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BootError(f"{where}: cannot resolve its annotations ({reason})") from error
+    if len(parameters) < 2:
+        raise BootError(f"{where}: takes no batch, write def predict(self, batch)")
+    return BatchTypes(_element(hints.get(parameters[1])), _element(hints.get("return")))
+
+
+def _element(annotation: Any) -> Any:
+    """Return the ``T`` of ``list[T]``, without the ``InputError`` that may take its place."""
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is not list or len(arguments) != 1:
+        return Any
+    return _without_errors(arguments[0])
+
+
+def _without_errors(type_: Any) -> Any:
+    if typing.get_origin(type_) not in (types.UnionType, typing.Union):
+        return type_
+    members = [
+        member
+        for member in typing.get_args(type_)
+        if not (isinstance(member, type) and issubclass(member, Exception))
+    ]
+    return functools.reduce(operator.or_, members) if members else Any
+
+
+class TypedInput:
+    """Checks every input against a type; a batch is a list of instances."""
+
+    def __init__(self, type_: Any) -> None:
+        """Compile the decoder of *type_*.
+
+        :raises BootError: msgspec cannot decode it.
+        """
+        self._type = type_
+        try:
+            self._decode = msgspec.json.Decoder(type_).decode
+        except Exception as error:
+            name = getattr(type_, "__name__", type_)
+            raise BootError(f"predict: inputs cannot be decoded into {name}: {error}") from error
+
+    def decode_json(self, body: bytes) -> Any:
+        """Decode *body* straight into the type.
+
+        :raises InputError: it is not of the type.
+        """
+        try:
+            return read_json(self._decode, body)
+        except msgspec.ValidationError as error:
+            raise explained(error) from None
+
+    def check(self, value: Any) -> Any:
+        """Convert a decoded value.
+
+        :raises InputError: it is not of the type.
+        """
+        try:
+            return msgspec.convert(value, self._type)
+        except msgspec.ValidationError as error:
+            raise explained(error) from None
+        except RecursionError:
+            raise InputError("nested too deep") from None
+
+    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
+        """Yield one list."""
+        return ((None, inputs),)
+
+
+def explained(error: msgspec.ValidationError) -> InputError:
+    """Return the refusal that names the field which msgspec found wrong."""
+    located = LOCATED.fullmatch(str(error))
+    message = located["message"] if located else str(error)
+    path = (located and located["path"]) or ""
+    if named := NAMED.fullmatch(message):
+        path, message = f"{path}.{named['field']}", WHAT[named["what"]]
+    message = message.replace("`", "")
+    message = message[:1].lower() + message[1:]
+    return refusal([(path.removeprefix("."), message)])

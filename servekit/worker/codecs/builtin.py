@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The codecs that come with servekit, offered as a plugin offers its own."""
+
+from collections.abc import Mapping
+
+__all__ = ["register_codecs"]
+
+HERE = "servekit.worker.codecs"
+
+#: in the order in which answers prefer them
+CODECS = {
+    "application/json": f"{HERE}.json:codec",
+    "application/msgpack": f"{HERE}.msgpack:codec",
+    "application/x-msgpack": f"{HERE}.msgpack:codec",
+    "application/vnd.msgpack": f"{HERE}.msgpack:codec",
+    "application/x-npy": f"{HERE}.npy:codec",
+    "application/octet-stream": f"{HERE}.plain:raw",
+    "image/*": f"{HERE}.plain:raw",
+    "audio/*": f"{HERE}.plain:raw",
+    "video/*": f"{HERE}.plain:raw",
+    "text/plain": f"{HERE}.plain:text",
+}
+
+
+def register_codecs() -> Mapping[str, str]:
+    """Offer the built-in codecs; ``multipart/form-data`` is made of them, see ``form.py``."""
+    return CODECS

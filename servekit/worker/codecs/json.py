@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``application/json``: strict both ways; numpy scalars and arrays are written as numbers."""
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from servekit.errors import BodyMalformed, ResultNotEncodable
+
+__all__ = ["MAX_DEPTH", "JsonCodec", "check_depth", "codec", "decode_json", "plain", "read_json"]
+
+MAX_DEPTH = 100
+
+OPENING, CLOSING = b"[{", b"]}"
+STEP = bytes.maketrans(OPENING + CLOSING, b"\x01\x01\xff\xff")  # +1 and -1 as signed bytes
+NOT_BRACKETS = bytes(set(range(256)) - set(OPENING + CLOSING))
+
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_json(body: bytes) -> Any:
+    """Return the value of a JSON text.
+
+    :raises BodyMalformed: it is none: RFC 8259, no NaN, no byte order mark, <= 100 levels deep.
+    """
+    return read_json(_decode, body)
+
+
+def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    """Call *decode*, a ``msgspec.json`` decoder, and tell what is wrong with the text.
+
+    :raises msgspec.ValidationError: JSON, but not of the decoder's type.
+    """
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        check_depth(body)
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        if "out of range" in str(error):  # 1e999, or an integer of 5,000 digits
+            raise BodyMalformed(f"body: {error}".replace("`", "")) from None
+        raise
+    except msgspec.DecodeError as error:
+        reason = "empty" if not body.strip() else str(error)
+        raise BodyMalformed(f"body: {reason}") from None
+    except UnicodeDecodeError:
+        raise BodyMalformed("body: not UTF-8") from None
+    except RecursionError:
+        raise too_deep() from None
+
+
+def check_depth(body: bytes) -> None:
+    """Refuse brackets that nest deeper than ``MAX_DEPTH``; linear, all of it in C.
+
+    :raises BodyMalformed: they do.
+    """
+    without_escapes = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside_strings = b"".join(without_escapes.split(b'"')[::2])
+    brackets = outside_strings.translate(STEP, NOT_BRACKETS)
+    if max(accumulate(memoryview(brackets).cast("b")), default=0) > MAX_DEPTH:
+        raise too_deep()
+
+
+def too_deep() -> BodyMalformed:
+    """Return the error of a body that nests too deep."""
+    return BodyMalformed(f"body: nested deeper than {MAX_DEPTH} levels")
+
+
+def plain(value: Any) -> Any:
+    """Return a numpy scalar or array as Python numbers; msgspec asks for what it does not know."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+_encode = msgspec.json.Encoder(enc_hook=plain).encode
+
+
+class JsonCodec:
+    """Decodes any JSON text, encodes ``{"prediction": output}``."""
+
+    is_enveloped = True
+
+    def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """Return the value of *body*.
+
+        :raises BodyMalformed: it is not JSON.
+        """
+        try:
+            return decode_json(body)
+        except msgspec.ValidationError as error:  # pragma: no cover - an untyped decoder has none
+            raise BodyMalformed(f"body: {error}") from None
+
+    def encode(self, output: Any) -> bytes:
+        """Return *output* as JSON.
+
+        :raises ResultNotEncodable: it holds what JSON cannot, NaN and infinity included.
+        """
+        try:
+            text = _encode(output)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ResultNotEncodable(f"output: {error}") from error
+        # msgspec writes NaN and infinity as null; look closer only where there is one
+        if b"null" in text and not _is_finite(msgspec.to_builtins(output, enc_hook=plain)):
+            raise ResultNotEncodable("output: NaN or infinity is not JSON")
+        return text
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    return not isinstance(value, list | tuple) or all(map(_is_finite, value))
+
+
+codec = JsonCodec()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``application/x-npy``: one array in numpy's own file format, without pickles."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.worker.codecs.arrays import DTYPES, from_bytes, is_array, to_little_endian
+
+__all__ = ["NpyCodec", "codec"]
+
+MAX_HEADER_BYTES = 4096
+READ_HEADER = {
+    (1, 0): npy_format.read_array_header_1_0,
+    (2, 0): npy_format.read_array_header_2_0,
+}
+
+
+class NpyCodec:
+    """Decodes to a read-only array over the body; encodes anything that is an array of numbers."""
+
+    def decode(self, body: bytes, parameters: Mapping[str, str]) -> np.ndarray[Any, Any]:  # noqa: ARG002
+        """Return the array of *body*.
+
+        :raises BodyMalformed: it is not a ``.npy`` file of numbers.
+        """
+        if not body:
+            raise BodyMalformed("body: empty")
+        shape, is_fortran, dtype, start = _read_header(body)
+        if dtype.hasobject or dtype.name not in DTYPES:
+            raise BodyMalformed(f"array: dtype {str(dtype)[:40]} is not one of {', '.join(DTYPES)}")
+        return from_bytes(dtype, shape, body, start, "F" if is_fortran else "C")
+
+    def encode(self, output: Any) -> bytes:
+        """Return *output* as a ``.npy`` file.
+
+        :raises TypeError: it is not an array, nor numbers that make one.
+        """
+        array = to_little_endian(output if is_array(output) else _as_array(output))
+        file = io.BytesIO()
+        npy_format.write_array(file, array, version=(1, 0), allow_pickle=False)
+        return file.getvalue()
+
+
+def _read_header(body: bytes) -> tuple[Any, bool, np.dtype[Any], int]:
+    file = io.BytesIO(body)
+    try:
+        read = READ_HEADER[npy_format.read_magic(file)]
+        shape, is_fortran, dtype = read(file, max_header_size=MAX_HEADER_BYTES)
+    except KeyError:
+        raise BodyMalformed("body: not version 1.0 or 2.0 of the .npy format") from None
+    except Exception:  # noqa: BLE001 - the header is a Python literal: many things may be wrong with it
+        raise BodyMalformed("body: not a .npy file") from None
+    return shape, is_fortran, dtype, file.tell()
+
+
+def _as_array(output: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(output, list | tuple | int | float):
+        raise TypeError(f"a {type(output).__name__} is not an array")
+    try:
+        array = np.asarray(output)
+    except ValueError as error:
+        raise ResultNotEncodable(f"output: {error}") from error
+    if not is_array(array):
+        raise TypeError(f"an array of {array.dtype} is not an array of numbers")
+    return array
+
+
+codec = NpyCodec()

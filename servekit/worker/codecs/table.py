@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the codec of a media type among the built-in ones and those of the plugins."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Protocol
+
+import pluggy
+
+from servekit.errors import PluginError
+from servekit.plugins import collect
+from servekit.worker.codecs import builtin
+
+__all__ = ["Codec", "CodecTable", "import_codec"]
+
+
+class Codec(Protocol):
+    """Reads and writes the bodies of one media type; either half may be ``None``.
+
+    A codec whose ``is_enveloped`` is true is given ``{"prediction": output}`` to encode,
+    any other the output itself. ``encode`` raises ``TypeError`` when its media type is not
+    made for such an output, so that the next one of ``Accept`` is tried.
+    """
+
+    decode: Callable[[bytes, Mapping[str, str]], Any] | None
+    encode: Callable[[Any], bytes] | None
+
+
+class CodecTable:
+    """Media type, or range such as ``image/*``, to codec; imported when first asked for."""
+
+    def __init__(self, manager: pluggy.PluginManager) -> None:
+        """Collect the offers of *manager* over the built-in codecs.
+
+        :raises PluginError: two plugins offer one media type.
+        """
+        self._targets = dict(builtin.register_codecs())
+        self._codecs: dict[str, Codec] = {}
+        for media_type, offers in collect(manager, "register_codecs").items():
+            if len(offers) > 1:
+                plugins = " and ".join(plugin for plugin, _ in offers)
+                raise PluginError(f"{media_type}: offered by {plugins}; uninstall one")
+            self._targets[media_type.lower()] = offers[0][1]
+
+    @property
+    def media_types(self) -> list[str]:
+        """What is offered, built-in ones first."""
+        return list(self._targets)
+
+    def is_builtin(self, media_type: str) -> bool:
+        """Whether no plugin replaced the codec of *media_type*."""
+        return self._targets.get(media_type) == builtin.register_codecs().get(media_type)
+
+    def reader(self, media_type: str) -> Codec | None:
+        """Return the codec that decodes *media_type*, by its suffix ``+json`` if need be."""
+        names = [media_type, _range_of(media_type)]
+        if media_type.endswith("+json"):
+            names.append("application/json")
+        return self._first(names, "decode")
+
+    def writer(self, media_type: str) -> Codec | None:
+        """Return the codec that encodes *media_type*."""
+        return self._first([media_type, _range_of(media_type)], "encode")
+
+    def _first(self, names: list[str], half: str) -> Codec | None:
+        codecs = (self._codec(name) for name in names if name in self._targets)
+        return next((codec for codec in codecs if getattr(codec, half, None)), None)
+
+    def _codec(self, name: str) -> Codec:
+        if name not in self._codecs:
+            self._codecs[name] = import_codec(name, self._targets[name])
+        return self._codecs[name]
+
+
+def _range_of(media_type: str) -> str:
+    return media_type.partition("/")[0] + "/*"
+
+
+def import_codec(media_type: str, target: str) -> Codec:
+    """Import ``module:object``.
+
+    :raises PluginError: it cannot be imported.
+    """
+    module, _, name = target.partition(":")
+    try:
+        codec: Codec = getattr(import_module(module), name)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise PluginError(f"{media_type}: cannot import {target}: {reason}") from error
+    return codec

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the service class that a manifest names: in the archive, or offered by a plugin."""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pluggy
+
+from servekit.errors import BootError, PluginError
+from servekit.plugins import collect, installed_plugins
+from servekit.service import Service
+
+__all__ = ["find_service"]
+
+
+def find_service(name: str, directory: Path, manager: pluggy.PluginManager) -> type[Service]:
+    """Return the class behind *name*, ``module:Class`` of *directory* or a plugin's service.
+
+    :raises BootError: nothing offers it, or it is no ``Service``.
+    :raises PluginError: two plugins offer it.
+    """
+    target = name
+    if ":" in name:
+        _check_inside(name.partition(":")[0], directory)
+    else:
+        target = _offered(name, manager)
+    module, _, attribute = target.partition(":")
+    found = getattr(import_module(module), attribute, None)
+    if not isinstance(found, type) or not issubclass(found, Service):
+        what = "not there" if found is None else "no subclass of servekit.Service"
+        raise BootError(f"service: {target}: {attribute} is {what}")
+    return found
+
+
+def _check_inside(module: str, directory: Path) -> None:
+    """Refuse a module that is not a file of *directory*, before any of it runs."""
+    top = module.partition(".")[0]
+    try:
+        spec = find_spec(top)
+    except ValueError:  # ``__main__``
+        spec = None
+    if spec is None:
+        raise BootError(f"service: no module {top!r} in the model")
+    places = [spec.origin, *(spec.submodule_search_locations or ())]
+    inside = directory.resolve()
+    if not any(place and Path(place).resolve().is_relative_to(inside) for place in places):
+        hint = " (already imported by servekit)" if top in sys.modules else ""
+        raise BootError(f"service: {top!r} is not a module of the model but another one{hint}")
+
+
+def _offered(name: str, manager: pluggy.PluginManager) -> str:
+    offers = collect(manager, "register_services")
+    found = offers.get(name, [])
+    if len(found) > 1:
+        plugins = " and ".join(plugin for plugin, _ in found)
+        raise PluginError(f"service {name!r}: offered by {plugins}; uninstall one")
+    if found:
+        return found[0][1]
+    known = ", ".join(sorted(offers)) or "none"
+    broken = "".join(
+        f"; plugin {plugin.name!r} does not import ({plugin.error})"
+        for plugin in installed_plugins()
+        if plugin.error
+    )
+    raise BootError(f"service: no plugin offers {name!r}; known: {known}{broken}")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an input is: anything here, a type in ``annotations.py``, arrays in ``signature.py``."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from servekit.errors import InputError
+from servekit.worker.codecs.json import decode_json
+
+__all__ = ["AnyInput", "InputKind", "refusal"]
+
+
+class InputKind(Protocol):
+    """Decodes and checks single inputs, and makes batches of them."""
+
+    def decode_json(self, body: bytes) -> Any:
+        """Return the input of a JSON body, checked; the fast way for the common case."""
+
+    def check(self, value: Any) -> Any:
+        """Return the input made of a decoded value.
+
+        :raises InputError: every wrong field at once.
+        """
+
+    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[Sequence[int] | None, Any]]:
+        """Yield what ``predict`` is called with, and the positions of its members in *inputs*.
+
+        ``None`` stands for all of them, in order.
+        """
+
+
+class AnyInput:
+    """Takes every value; a batch is a list."""
+
+    def __init__(self) -> None:
+        """Decode without a detour."""
+        self.decode_json = decode_json
+
+    def check(self, value: Any) -> Any:
+        """Return *value*."""
+        return value
+
+    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
+        """Yield one list."""
+        return ((None, inputs),)
+
+
+def refusal(errors: Sequence[tuple[str, str]]) -> InputError:
+    """Return the error of one input from the (field, message) of all that is wrong with it."""
+    detail = "; ".join(f"{field}: {message}" if field else message for field, message in errors)
+    return InputError(detail, [{"field": field, "message": message} for field, message in errors])

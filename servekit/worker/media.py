@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parses ``Content-Type`` and ``Accept``."""
+
+import re
+from typing import NamedTuple
+
+from servekit.errors import UnknownMediaType
+
+__all__ = ["MediaRange", "parse_accept", "parse_content_type"]
+
+TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
+MEDIA_TYPE = re.compile(rf"[ \t]*({TOKEN}/{TOKEN})[ \t]*")
+PARAMETER = re.compile(rf';[ \t]*(?:({TOKEN})=({TOKEN}|"(?:[^"\\]|\\.)*"))?[ \t]*')
+QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+SHOWN = 80  # characters of a header that an error repeats
+
+
+class MediaRange(NamedTuple):
+    """One element of ``Accept``: ``image/*;q=0.5``."""
+
+    name: str
+    quality: float
+
+    @property
+    def is_concrete(self) -> bool:
+        """Whether it names one media type."""
+        return not self.name.endswith("/*")
+
+    def matches(self, media_type: str) -> bool:
+        """Whether *media_type* (concrete, lower case) lies in the range."""
+        if self.is_concrete:
+            return media_type == self.name
+        return self.name == "*/*" or media_type.startswith(self.name[:-1])
+
+    @property
+    def specificity(self) -> int:
+        """0 for ``*/*``, 1 for ``image/*``, 2 for ``image/png``: the higher one decides."""
+        return 2 if self.is_concrete else int(self.name != "*/*")
+
+
+def parse_content_type(header: bytes) -> tuple[str, dict[str, str]]:
+    """Return the media type in lower case, and its parameters.
+
+    :raises UnknownMediaType: the header does not parse.
+    """
+    text = header.decode("latin-1")
+    found = MEDIA_TYPE.match(text)
+    parameters: dict[str, str] = {}
+    position = found.end() if found else 0
+    while found and position < len(text):
+        parameter = PARAMETER.match(text, position)
+        if not parameter:
+            break
+        position = parameter.end()
+        if parameter[1]:
+            parameters.setdefault(parameter[1].lower(), _unquoted(parameter[2]))
+    if not found or position < len(text):
+        raise UnknownMediaType(f"Content-Type: {text[:SHOWN]!r} is not a media type")
+    return found[1].lower(), parameters
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def parse_accept(header: bytes) -> list[MediaRange]:
+    """Return the ranges of *header* in its order; what does not parse is left out.
+
+    An empty header accepts everything.
+    """
+    text = header.decode("latin-1").strip()
+    if not text:
+        return [MediaRange("*/*", 1.0)]
+    ranges = [_parse_range(element) for element in text.split(",")]
+    return [found for found in ranges if found]
+
+
+def _parse_range(element: str) -> MediaRange | None:
+    name, *parameters = element.split(";")
+    if not MEDIA_TYPE.fullmatch(name):
+        return None
+    quality = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.strip().partition("=")
+        if key.lower() == "q":
+            if not QUALITY.fullmatch(value):
+                return None
+            quality = float(value)
+    return MediaRange(name.strip().lower(), quality)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a ``predict`` gave back, judged: outputs, or which error."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from servekit import errors
+from servekit.errors import (
+    OutOfMemory,
+    PredictFailed,
+    RequestError,
+    ServekitError,
+    WrongBatchLength,
+)
+from servekit.messages import Answer
+from servekit.worker.codecs.json import codec as json
+
+__all__ = ["error_answer", "error_of", "outputs_of"]
+
+SHOWN = 2000  #: characters of a service's message that a client gets
+SHOWN_FIELDS = 100
+
+
+def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
+    """Return one output per input.
+
+    :param result: what ``predict`` returned for *count* inputs.
+    :param may_be_mapping: the service has a signature, so outputs may have names.
+    :raises WrongBatchLength: anything but a list of *count*, or arrays of *count* rows.
+    """
+    if type(result) is list:
+        outputs = result
+    elif _rows(result) is not None:
+        outputs = list(result)
+    elif may_be_mapping and isinstance(result, Mapping) and result:
+        return _by_name(result, count)
+    else:
+        shown = f"a {type(result).__name__}" if result is not None else "None"
+        raise WrongBatchLength(f"predict returned {shown}, expected a list of {count}")
+    if len(outputs) != count:
+        raise WrongBatchLength(f"predict returned {len(outputs)} outputs for {count} inputs")
+    return outputs
+
+
+def _rows(value: Any) -> int | None:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
+        return len(value)
+    return None
+
+
+def _by_name(result: Mapping[Any, Any], count: int) -> list[Any]:
+    for name, value in result.items():
+        if _rows(value) != count:
+            raise WrongBatchLength(f"predict: {name!r} is not an array of {count} rows")
+    return [dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]
+
+
+def error_of(error: BaseException) -> type[ServekitError]:
+    """Return the class under which *error* crosses the channel."""
+    if isinstance(error, MemoryError):
+        return OutOfMemory
+    if isinstance(error, ServekitError):
+        for kind in type(error).__mro__:  # an author's own subclass is what it derives from
+            if issubclass(kind, ServekitError) and vars(errors).get(kind.__name__) is kind:
+                return kind
+    return PredictFailed
+
+
+def error_answer(error: BaseException) -> Answer:
+    """Return the answer of one failed request; only a ``RequestError`` brings its text."""
+    kind = error_of(error)
+    detail, fields = "", []
+    if isinstance(error, RequestError):
+        detail = _text(getattr(error, "detail", ""))
+        fields = [_field(entry) for entry in list(getattr(error, "errors", ()))[:SHOWN_FIELDS]]
+    body = json.encode({"detail": detail, "errors": fields})
+    return kind.__name__, "application/json", body
+
+
+def _field(entry: Any) -> dict[str, str]:
+    if not isinstance(entry, Mapping):
+        return {"field": "", "message": _text(entry)}
+    return {"field": _text(entry.get("field", "")), "message": _text(entry.get("message", ""))}
+
+
+def _text(value: Any) -> str:
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001 - an author's object
+        text = type(value).__name__
+    return text[:SHOWN].encode("utf-8", "replace").decode()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+from servekit.errors import RequestError, ResultNotEncodable
+from servekit.messages import Answer, Item
+from servekit.service import Service
+from servekit.worker.inputs import InputKind
+from servekit.worker.log import log_failure
+from servekit.worker.outcome import error_answer, outputs_of
+from servekit.worker.reading import BodyReaders, InputReaders, preprocessing
+from servekit.worker.writing import Plan, Plans, write
+
+__all__ = ["Predictor", "Turn"]
+
+#: content type, body and request id to a checked input
+ReadInput = Callable[[bytes, bytes, str], Any]
+
+
+class Turn(NamedTuple):
+    """One batch, answered."""
+
+    answers: list[Answer]
+    decode_s: float
+    predict_s: float
+    encode_s: float
+
+
+class Task(NamedTuple):
+    """An item whose input is ready for ``predict``."""
+
+    place: int  #: in the batch as it came
+    plan: Plan
+    request_id: str
+
+
+class Predictor:
+    """Answers batches with one loaded service; what fails concerns as few items as it can."""
+
+    def __init__(
+        self,
+        service: Service,
+        kind: InputKind,
+        bodies: BodyReaders,
+        plans: Plans,
+        *,
+        has_own_json: bool = False,
+        max_answer_bytes: int = 1 << 30,
+    ) -> None:
+        """Specialise for *service*: steps that it does not override are not called."""
+        inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
+        if type(service).preprocess is Service.preprocess:
+            self._read: ReadInput = lambda header, body, _id: inputs[header](body)
+        else:
+            self._read = preprocessing(service, bodies, kind)
+        has_postprocess = type(service).postprocess is not Service.postprocess
+        self._postprocess = service.postprocess if has_postprocess else None
+        self._service, self._kind, self._plans = service, kind, plans
+        self._max_answer_bytes = max_answer_bytes
+        self.is_leaving = False  #: the service asked the process to exit
+
+    def answer(self, items: Sequence[Item]) -> Turn:
+        """Answer *items*, in their order. Blocks as long as the service does; raises nothing."""
+        started = monotonic()
+        answers: list[Any] = [None] * len(items)
+        tasks, inputs = self._decode(items, answers)
+        decoded = monotonic()
+        outputs = self._predict(tasks, inputs) if tasks else []
+        predicted = monotonic()
+        self._encode(tasks, outputs, answers)
+        encoded = monotonic()
+        return Turn(answers, decoded - started, predicted - decoded, encoded - predicted)
+
+    def _decode(self, items: Sequence[Item], answers: list[Any]) -> tuple[list[Task], list[Any]]:
+        read, plans = self._read, self._plans
+        tasks: list[Task] = []
+        inputs: list[Any] = []
+        for place, (body, content_type, accept, request_id, _) in enumerate(items):
+            try:
+                plan = plans[accept]
+                inputs.append(read(content_type, body, request_id))
+                tasks.append(Task(place, plan, request_id))
+            except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
+                answers[place] = self._failed("preprocess", error, [request_id])
+        return tasks, inputs
+
+    def _predict(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
+        """Return an output, or the exception that took its place, for every task."""
+        outputs: list[Any] = [None] * len(tasks)
+        for members, batch in self._kind.batches(inputs):
+            places = range(len(tasks)) if members is None else members
+            try:
+                result = self._service.predict(batch)
+                found = outputs_of(result, len(places), may_be_mapping=isinstance(batch, dict))
+            except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
+                answer = self._failed("predict", error, [tasks[i].request_id for i in places])
+                found = [Failed(answer)] * len(places)
+            if members is None:
+                return found
+            for i, output in zip(places, found, strict=True):
+                outputs[i] = output
+        return outputs
+
+    def _encode(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
+        for (place, plan, request_id), output in zip(tasks, outputs, strict=True):
+            if type(output) is Failed:
+                answers[place] = output.answer
+                continue
+            if isinstance(output, RequestError):
+                answers[place] = error_answer(output)
+                continue
+            try:
+                answers[place] = ("", *self._written(plan, output))
+            except BaseException as error:  # noqa: BLE001 - an author's postprocess too
+                answers[place] = self._failed("postprocess", error, [request_id])
+
+    def _written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
+        if self._postprocess is not None:
+            output = self._postprocess(output)
+        media_type, body = write(plan, output)
+        if len(body) > self._max_answer_bytes:
+            limit = self._max_answer_bytes
+            raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
+        return media_type, body
+
+    def _failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answer:
+        """Return the answer of *request_ids*; what is not the client's fault is logged."""
+        if isinstance(error, SystemExit):
+            self.is_leaving = True
+        if not isinstance(error, RequestError):
+            log_failure(where, error, request_ids)
+        return error_answer(error)
+
+
+class Failed(NamedTuple):
+    """Stands for the output of a task that ``predict`` failed."""
+
+    answer: Answer

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the process a worker: its signals, its standard streams, its forks."""
+
+import faulthandler
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+__all__ = ["become_worker", "on_fork"]
+
+IGNORED = signal.SIGINT, signal.SIGTERM
+
+
+def become_worker() -> None:
+    """Leave the end to the supervisor, and the standard streams to the service."""
+    faulthandler.enable()
+    for number in IGNORED:  # a function, not SIG_IGN, which programs that it starts would inherit
+        signal.signal(number, lambda _number, _frame: None)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def on_fork(close: Callable[[], None]) -> None:
+    """Call *close* in every child that the service forks, so that it cannot speak for us."""
+
+    def leave_family() -> None:
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_DFL)
+        close()
+
+    os.register_at_fork(after_in_child=leave_family)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the bytes of a request to an input, by its ``Content-Type``."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.service import Request, Service
+from servekit.worker.codecs.form import FORM, decode_form
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.inputs import InputKind
+from servekit.worker.media import parse_content_type
+
+__all__ = ["BodyReader", "BodyReaders", "InputReaders", "preprocessing"]
+
+URLENCODED = "application/x-www-form-urlencoded"
+UTF_8 = ("utf-8", "utf8")
+CACHED = 256  # content types remembered; clients choose them, so there is a limit
+CACHED_BYTES = 128
+
+#: the body to an input
+Read = Callable[[bytes], Any]
+
+
+class BodyReader(NamedTuple):
+    """The codec of one ``Content-Type``."""
+
+    media_type: str
+    decode: Read
+
+
+class BodyReaders(dict[bytes, BodyReader]):
+    """``Content-Type`` as received to its codec. Looks once at each that it meets."""
+
+    def __init__(self, table: CodecTable) -> None:
+        """Read what *table* reads, and forms made of it."""
+        self._table = table
+
+    def __missing__(self, header: bytes) -> BodyReader:
+        media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
+        reader = BodyReader(media_type, self._decoder(media_type, parameters))
+        if media_type != FORM:  # every form brings a boundary of its own
+            remember(self, header, reader)
+        return reader
+
+    def _decoder(self, media_type: str, parameters: dict[str, str]) -> Read:
+        charset = parameters.get("charset", "utf-8")
+        if charset.lower() not in UTF_8:
+            raise UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
+        if media_type == FORM:
+            return partial(decode_form, parameters=parameters, read_part=self._read_part)
+        codec = self._table.reader(media_type)
+        if codec is None or codec.decode is None:
+            raise UnknownMediaType(self._unknown(media_type))
+        decode = codec.decode
+        return partial(decode_guarded, media_type, lambda body: decode(body, parameters))
+
+    def _read_part(self, header: bytes, body: bytes) -> Any:
+        if header.lstrip().lower().startswith(b"multipart/"):
+            raise UnknownMediaType("Content-Type: a form within a form")
+        return self[header].decode(body)
+
+    def _unknown(self, media_type: str) -> str:
+        taken = ", ".join([*self._table.media_types, FORM])
+        if media_type == URLENCODED:
+            hint = "to send JSON with curl, add -H 'Content-Type: application/json'"
+            return f"Content-Type: {URLENCODED} is not taken; {hint}"
+        found = f"{media_type[:80]} is not taken" if media_type else "missing"
+        return f"Content-Type: {found}; one of {taken}"
+
+
+def decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
+    """Call *decode*; whatever it cannot read is a malformed body.
+
+    :raises BodyMalformed: the codec raised what is no ``RequestError``.
+    """
+    try:
+        return decode(body)
+    except (RequestError, MemoryError):
+        raise
+    except Exception as error:
+        raise BodyMalformed(f"body: not readable as {media_type[:80]}") from error
+
+
+def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
+    """Keep *value* unless the header is long; forget all when there are too many."""
+    if len(cache) >= CACHED:
+        cache.clear()
+    if len(header) <= CACHED_BYTES:
+        cache[header] = value
+
+
+class InputReaders(dict[bytes, Read]):
+    """``Content-Type`` as received to what makes a checked input of a body."""
+
+    def __init__(self, bodies: BodyReaders, kind: InputKind, *, has_own_json: bool) -> None:
+        """Read *kind*; JSON straight into it, unless a plugin *has_own_json*."""
+        self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
+
+    def __missing__(self, header: bytes) -> Read:
+        reader = self._bodies[header]
+        read = self._reader(reader)
+        if reader.media_type != FORM:
+            remember(self, header, read)
+        return read
+
+    def _reader(self, reader: BodyReader) -> Read:
+        is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
+        if is_json and not self._has_own_json:
+            return self._kind.decode_json
+        return lambda body: self._kind.check(reader.decode(body))
+
+
+def preprocessing(
+    service: Service, bodies: BodyReaders, kind: InputKind
+) -> Callable[[bytes, bytes, str], Any]:
+    """Return what makes a checked input by the ``preprocess`` of *service*.
+
+    It takes a ``Content-Type``, a body and a request id.
+    """
+
+    def read(header: bytes, body: bytes, request_id: str) -> Any:
+        media_type = parse_content_type(header)[0] if header.strip() else ""
+        request = Request(media_type, body, request_id, lambda: bodies[header].decode(body))
+        return kind.check(service.preprocess(request))
+
+    return read

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of a worker that is ready: one poll over the supervisor and the front-ends."""
+
+import os
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+from servekit.channel import FrameReader, FrameTooLarge, encode_frame
+from servekit.errors import ResultNotEncodable
+from servekit.messages import Hello, Pong, Predict, Reply, RequestMessage
+from servekit.worker.loading import Loaded
+from servekit.worker.log import log_failure, say, traceback_text
+from servekit.worker.outcome import error_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Server", "peer_user"]
+
+SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
+TIMEVAL = struct.Struct("ll")
+PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+def peer_user(sock: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+    return int(PEER.unpack(credentials)[1])
+
+
+class Server:
+    """Serves one loaded service to the supervisor on *control* and to front-ends."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        control: socket.socket,
+        reader: FrameReader[Any],
+        listener: socket.socket,
+        generation: int,
+    ) -> None:
+        """Take over both sockets; ``run`` serves them.
+
+        :param reader: of *control*.
+        """
+        self._service, self._predictor = loaded.service, loaded.predictor
+        self._control, self._control_reader, self._listener = control, reader, listener
+        self._generation = generation
+        self._channels: dict[int, Channel] = {}
+        self._buffer = bytearray()
+        self._poll = select.poll()
+        self._is_stopping = self._is_forked = False
+        self._users = {os.getuid(), peer_user(control)}
+
+    def run(self) -> int:
+        """Serve until the supervisor says stop or is gone; return the exit status."""
+        on: dict[int, Callable[[], None]] = {
+            self._control.fileno(): self._on_control,
+            self._listener.fileno(): self._on_connection,
+        }
+        for descriptor in on:
+            self._poll.register(descriptor, select.POLLIN)
+        while not self._is_stopping:
+            for descriptor, _ in self._poll.poll():
+                handle = on.get(descriptor)
+                if handle is not None:
+                    handle()
+                elif descriptor in self._channels:
+                    self._on_channel(self._channels[descriptor])
+                if self._is_stopping or self._predictor.is_leaving:
+                    return int(self._predictor.is_leaving)
+        return 0
+
+    def forsake(self) -> None:
+        """Close every socket: we are a child that the service forked."""
+        self._is_forked = True
+        for sock in (self._control, self._listener, *(c.sock for c in self._channels.values())):
+            sock.close()
+
+    # ------------------------------------------------------------ the supervisor
+
+    def _on_control(self) -> None:
+        try:
+            self._is_stopping = bool(self._control_reader.read())
+        except OSError:
+            self._is_stopping = True
+
+    # ------------------------------------------------------------ the front-ends
+
+    def _on_connection(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # it went away again, or there are no descriptors left
+        if peer_user(sock) not in self._users:
+            sock.close()
+            return
+        timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        channel = Channel(sock)
+        self._channels[sock.fileno()] = channel
+        self._poll.register(sock, select.POLLIN)
+        self._send(channel, encode_frame(Hello(self._generation)))
+
+    def _on_channel(self, channel: "Channel") -> None:
+        try:
+            messages = channel.reader.read()
+        except OSError:  # ChannelClosed is one
+            self._close(channel)
+            return
+        for message in messages:
+            if channel.sock.fileno() < 0:
+                return
+            if isinstance(message, Predict):
+                self._predict(channel, message)
+            else:
+                self._send(channel, encode_frame(Pong(self._ping())))
+
+    def _predict(self, channel: "Channel", message: Predict) -> None:
+        turn = self._predictor.answer(message.items)
+        if self._is_forked:  # predict forked, and this is the child: the parent answers
+            os._exit(0)
+        try:
+            frame = encode_frame(Reply(message.batch, *turn), self._buffer)
+        except FrameTooLarge as error:
+            log_failure("reply", error, [item[3] for item in message.items])
+            answers = [error_answer(ResultNotEncodable())] * len(message.items)
+            frame = encode_frame(Reply(message.batch, answers, *turn[1:]), self._buffer)
+        self._send(channel, frame)
+
+    def _ping(self) -> str:
+        try:
+            self._service.ping()
+        except BaseException as error:  # noqa: BLE001 - an author's ping may raise anything
+            say(f"ping failed\n{traceback_text(error)}")
+            return type(error).__name__
+        return ""
+
+    def _send(self, channel: "Channel", frame: bytearray) -> None:
+        try:
+            channel.sock.sendall(frame)
+        except OSError:
+            self._close(channel)
+
+    def _close(self, channel: "Channel") -> None:
+        descriptor = channel.sock.fileno()
+        if self._channels.pop(descriptor, None):
+            self._poll.unregister(descriptor)
+        channel.sock.close()
+
+
+class Channel:
+    """One front-end."""
+
+    __slots__ = ("reader", "sock")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.reader: FrameReader[Any] = FrameReader(sock, RequestMessage)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an output to the bytes of an answer, by the request's ``Accept``."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from servekit.errors import NotAcceptable, ServekitError, ResultNotEncodable
+from servekit.worker.codecs.plain import MAGIC, raw, sniff
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.media import MediaRange, parse_accept
+from servekit.worker.reading import remember
+
+__all__ = ["Plan", "Plans", "Writer", "write"]
+
+OCTET_STREAM = "application/octet-stream"
+BYTES = bytes | bytearray | memoryview
+
+
+class Writer(NamedTuple):
+    """Encodes outputs as one media type."""
+
+    media_type: str
+    encode: Callable[[Any], bytes]
+    takes_any: bool  #: it refuses no output for its kind, so none after it is tried
+
+
+class Plan(NamedTuple):
+    """What an ``Accept`` allows, best first."""
+
+    values: list[Writer]
+    raw: list[Writer]  #: for an output of bytes
+
+
+def write(plan: Plan, output: Any) -> tuple[str, bytes]:
+    """Return the media type and the body of *output*.
+
+    :raises NotAcceptable: nothing that the client accepts can hold such an output.
+    :raises ResultNotEncodable: the output is not what its media type can write.
+    """
+    for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
+        try:
+            return media_type, encode(output)
+        except TypeError:
+            continue
+        except (ServekitError, MemoryError):
+            raise
+        except Exception as error:
+            raise ResultNotEncodable(f"output: {error}") from error
+    raise NotAcceptable(f"Accept: an output of type {_kind(output)} cannot be had in it")
+
+
+def _kind(output: Any) -> str:
+    names = {dict: "object", list: "array", tuple: "array", str: "text", type(None): "null"}
+    kind = "bytes" if isinstance(output, BYTES) else names.get(type(output))
+    return kind or ("number" if isinstance(output, int | float) else type(output).__name__)
+
+
+class Plans(dict[bytes, Plan]):
+    """``Accept`` as received to its plan. Looks once at each that it meets."""
+
+    def __init__(self, table: CodecTable) -> None:
+        """Write what *table* writes."""
+        self._table = table
+        self._media_types = [name for name in table.media_types if not name.endswith("/*")]
+
+    def __missing__(self, header: bytes) -> Plan:
+        ranges = parse_accept(header)
+        asked = [found.name for found in ranges if found.is_concrete]
+        values = _ranked(ranges, [*self._media_types, *asked])
+        for_bytes = _ranked(ranges, [OCTET_STREAM, *asked, *MAGIC, *self._media_types])
+        plan = Plan(
+            _until_any(self._writer(name) for name in values),
+            _until_any(self._raw_writer(name, name in asked) for name in for_bytes),
+        )
+        if not plan.values and not plan.raw:
+            raise NotAcceptable(f"Accept: nothing fits; there is {', '.join(self._media_types)}")
+        remember(self, header, plan)
+        return plan
+
+    def _writer(self, media_type: str) -> Writer | None:
+        codec = self._table.writer(media_type)
+        if codec is None or codec.encode is None:
+            return None
+        encode = codec.encode
+        if getattr(codec, "is_enveloped", False):
+            return Writer(media_type, lambda output: encode({"prediction": output}), True)
+        return Writer(media_type, encode, False)
+
+    def _raw_writer(self, media_type: str, is_asked: bool) -> Writer | None:
+        """Hand bytes through as *media_type* unless their signature says otherwise."""
+        if media_type == OCTET_STREAM:
+            return Writer(media_type, raw.encode, True)
+        if media_type.partition("/")[0] not in ("image", "audio", "video"):
+            return self._writer(media_type)
+
+        def encode(output: Any) -> bytes:
+            found = sniff(output)
+            if found == media_type or (found is None and is_asked):
+                return raw.encode(output)
+            raise TypeError(f"bytes that are not {media_type}")
+
+        return Writer(media_type, encode, False)
+
+
+def _until_any(writers: Iterable[Writer | None]) -> list[Writer]:
+    """Return *writers* up to the first that takes every output: no codec is imported in vain."""
+    found = []
+    for writer in filter(None, writers):
+        found.append(writer)
+        if writer.takes_any:
+            break
+    return found
+
+
+def _ranked(ranges: list[MediaRange], media_types: Iterable[str]) -> list[str]:
+    """Return those of *media_types* that *ranges* accept, by quality, then in their order."""
+    qualities = {name: _quality(ranges, name) for name in dict.fromkeys(media_types)}
+    accepted = [name for name, quality in qualities.items() if quality > 0]
+    return sorted(accepted, key=lambda name: -qualities[name])
+
+
+def _quality(ranges: list[MediaRange], media_type: str) -> float:
+    """Return the quality that the most specific range gives; 0 if none matches."""
+    matching = [found for found in ranges if found.matches(media_type)]
+    return max(matching, key=lambda found: found.specificity).quality if matching else 0.0

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real worker process, driven as the supervisor and a front-end drive it."""
+
+import itertools
+import math
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from servekit_archiver.manifest import Manifest
+
+from servekit.channel import FrameReader, encode_frame
+from servekit.messages import Launch, Predict, ReplyMessage, RequestMessage, Stop, WorkerMessage
+
+SERVICES = Path(__file__).parents[1] / "services"
+PATIENCE_S = 20
+
+
+def item(body: bytes | Any, content_type="application/json", accept="", request_id="r1"):
+    """Return an item as a front-end sends it; what is not bytes is sent as JSON."""
+    encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return (encoded, content_type.encode(), accept.encode(), request_id, math.inf)
+
+
+class Channel:
+    """A front-end's end of one channel."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, address: str) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(address)
+        self._reader = FrameReader(self.sock, ReplyMessage)
+        self.hello = self.receive()
+
+    def receive(self):
+        """Return the next message."""
+        while not (messages := self._reader.read()):
+            pass
+        assert len(messages) == 1
+        return messages[0]
+
+    def send(self, message) -> None:
+        self.sock.sendall(encode_frame(message))
+
+    def predict(self, *items):
+        """Send one batch and return its answers: error name or media type, and the value."""
+        number = next(self.numbers)
+        self.send(Predict(number, list(items)))
+        reply = self.receive()
+        assert reply.batch == number
+        return [(error or media_type, body) for error, media_type, body in reply.answers]
+
+
+class Worker:
+    """Starts ``python -m servekit.worker`` and sends ``Launch``."""
+
+    def __init__(self, tmp_path: Path, service: str, directory: Path = SERVICES, **keys) -> None:
+        self.address = str(tmp_path / "replica.sock")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.address)
+        listener.listen()
+        self.control, theirs = socket.socketpair()
+        self.control.settimeout(PATIENCE_S)
+        fds = theirs.fileno(), listener.fileno()
+        arguments = ["test/1.0#0", "--parent", str(os.getpid())]
+        arguments += ["--control", str(fds[0]), "--listener", str(fds[1])]
+        self.log = tmp_path / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "servekit.worker", *arguments],
+                pass_fds=fds,
+                cwd=directory,
+                stdout=log,
+                stderr=log,
+            )
+        theirs.close()
+        listener.close()
+        manifest = Manifest.from_mapping({"name": "test", "service": service, **keys})
+        self._reader = FrameReader(self.control, WorkerMessage)
+        launch = Launch(str(directory), manifest.to_json(), 0, 7, 1, 32, 1 << 20)
+        self.control.sendall(encode_frame(launch))
+
+    def receive(self):
+        """Return what the worker tells the supervisor next."""
+        while not (messages := self._reader.read()):
+            pass
+        return messages[0]
+
+    def connect(self) -> Channel:
+        return Channel(self.address)
+
+    def stop(self) -> int:
+        """Ask the worker to leave and return its exit status."""
+        self.control.sendall(encode_frame(Stop()))
+        return self.wait()
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.control.close()
+
+
+assert RequestMessage  # the two unions are what crosses a channel
