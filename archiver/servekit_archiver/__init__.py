@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build, inspect, verify and unpack model archives: the format, and nothing else.
+
+build_archive("digits", "digits.mar")       directory -> archive
+open_archive("digits.mar")                  archive -> manifest, verify, extract
+unpack("digits.mar")                        archive -> directory in the cache
+load_directory("digits")                    directory -> manifest, for development
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from servekit_archiver.builder import Built, build_archive
+from servekit_archiver.cache import Unpacked, default_cache_dir, unpack
+from servekit_archiver.directory import load_directory
+from servekit_archiver.errors import ArchiveError, ManifestError
+from servekit_archiver.limits import Limits
+from servekit_archiver.manifest import (
+    DTYPES,
+    RESERVED_NAMES,
+    Batching,
+    Example,
+    FileInfo,
+    Manifest,
+    Signature,
+    Tensor,
+    Worker,
+)
+from servekit_archiver.reader import Archive, open_archive
+from servekit_archiver.version import __version__
+
+if TYPE_CHECKING:
+    from servekit_archiver.hookspecs import hookimpl
+
+__all__ = [
+    "DTYPES",
+    "RESERVED_NAMES",
+    "Archive",
+    "ArchiveError",
+    "Batching",
+    "Built",
+    "Example",
+    "FileInfo",
+    "Limits",
+    "Manifest",
+    "ManifestError",
+    "Signature",
+    "Tensor",
+    "Unpacked",
+    "Worker",
+    "__version__",
+    "build_archive",
+    "default_cache_dir",
+    "hookimpl",
+    "load_directory",
+    "open_archive",
+    "unpack",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "hookimpl":  # only plugins need it, and pluggy is slow to import
+        from servekit_archiver.hookspecs import hookimpl
+
+        return hookimpl
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The content-addressed cache: each content is unpacked once, whatever its archive is called.
+
+    CACHE/models/DIGEST/             the files, read-only, and MAR-INF/MANIFEST.json
+    CACHE/verified/DEVICE-INODE      which archive file was read whole and found right, as it was
+
+DIGEST is the SHA-256 of the manifest, which lists the SHA-256 of every file.
+"""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from servekit_archiver.errors import ArchiveError, refuse_os_errors
+from servekit_archiver.limits import DEFAULT_LIMITS, Limits
+from servekit_archiver.manifest import Manifest
+from servekit_archiver.names import MANIFEST
+from servekit_archiver.progress import Progress
+from servekit_archiver.reader import Archive, open_archive
+from servekit_archiver.scratch import remove_abandoned, scratch_directory
+from servekit_archiver.stamps import is_verified, remember_verified
+
+__all__ = ["Unpacked", "default_cache_dir", "unpack"]
+
+READ_ONLY: Final = 0o444
+ATTEMPTS: Final = 3  #: to replace a broken directory, while others may do the same
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """An archive's content on disk."""
+
+    directory: Path  #: shared by all who unpack the same content; never write into it
+    manifest: Manifest
+    digest: str
+
+
+def default_cache_dir() -> Path:
+    """Return ``$SERVEKIT_CACHE_DIR``, ``$XDG_CACHE_HOME/servekit`` or ``~/.cache/servekit``."""
+    if own := os.environ.get("SERVEKIT_CACHE_DIR"):
+        return Path(own)
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(shared).is_absolute():  # the XDG specification: a relative one is to be ignored
+        return Path(shared) / "servekit"
+    try:
+        return Path.home() / ".cache" / "servekit"
+    except RuntimeError:
+        raise ArchiveError("no home directory for the cache; set SERVEKIT_CACHE_DIR") from None
+
+
+def unpack(
+    path: str | Path,
+    cache_dir: str | Path | None = None,
+    progress: Progress | None = None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Unpacked:
+    """Verify the archive at *path* and return its content from the cache, unpacked if need be.
+
+    An archive file that was verified before and has not changed since is not read again.
+    Safe in several processes at once.
+
+    :param cache_dir: default: see ``default_cache_dir``.
+    :raises ArchiveError: the archive is refused, or cannot be unpacked; nothing is left behind.
+    """
+    cache = Path(cache_dir) if cache_dir is not None else default_cache_dir()
+    models, verified = _own_folder(cache / "models"), _own_folder(cache / "verified")
+    with open_archive(path, limits=limits) as archive:
+        directory = models / archive.digest
+        unpacked = Unpacked(directory, archive.manifest, archive.digest)
+        before = archive.identity()
+        if _is_whole(directory, archive):
+            if is_verified(verified, before, archive.digest):
+                return unpacked
+            archive.verify(progress)
+        else:
+            _install(archive, directory, progress)
+        if archive.identity() == before:
+            remember_verified(verified, before, archive.digest)
+        return unpacked
+
+
+def _own_folder(path: Path) -> Path:
+    """Make *path* for us alone; what others can write to must not be served."""
+    with refuse_os_errors(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stat = path.lstat()
+    if stat.st_uid != os.geteuid():
+        raise ArchiveError(f"{path}: belongs to user {stat.st_uid}, not to {os.geteuid()}")
+    if stat.st_mode & 0o022:
+        raise ArchiveError(f"{path}: others may write to it (mode {stat.st_mode & 0o777:#o})")
+    return path
+
+
+def _is_whole(directory: Path, archive: Archive) -> bool:
+    """Say whether *directory* has every file at its size: a cleaner may have been at work."""
+    expected = {name: info.size for name, info in archive.manifest.files.items()}
+    expected[MANIFEST] = len(archive.manifest_bytes)
+    try:
+        return all((directory / name).lstat().st_size == size for name, size in expected.items())
+    except OSError:
+        return False
+
+
+def _install(archive: Archive, directory: Path, progress: Progress | None) -> None:
+    models = directory.parent
+    with refuse_os_errors(models):
+        remove_abandoned(models)
+        with scratch_directory(models) as scratch:
+            content = scratch / archive.digest
+            content.mkdir(mode=0o700)
+            archive.write_files(content, READ_ONLY, progress)
+            _write_manifest(content, archive)
+            _put_in_place(content, directory, archive, scratch)
+
+
+def _write_manifest(content: Path, archive: Archive) -> None:
+    path = content / MANIFEST
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(archive.manifest_bytes)
+    path.chmod(READ_ONLY)
+
+
+def _put_in_place(content: Path, directory: Path, archive: Archive, scratch: Path) -> None:
+    """Rename *content* to *directory*; whoever is first wins, a broken one makes way."""
+    for attempt in range(ATTEMPTS):
+        with suppress(OSError):
+            content.rename(directory)
+            return
+        if _is_whole(directory, archive):
+            return  # another process was faster: its content is ours
+        with suppress(OSError):
+            directory.rename(scratch / f"broken-{attempt}")
+    raise ArchiveError(f"{directory}: cannot be replaced")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a model directory: its ``model.toml``, or what a plugin knows about it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from servekit_archiver.errors import ArchiveError
+from servekit_archiver.manifest import Manifest
+from servekit_archiver.model_toml import MODEL_TOML, fill, manifest_from_toml, read
+
+__all__ = ["Recognise", "describe_directory", "load_directory"]
+
+#: returns the ``model.toml`` keys of a directory, or ``None`` if it does not know it
+Recognise = Callable[[Path], Mapping[str, Any] | None]
+
+UNKNOWN: Final = """{directory}: has no model.toml and no installed plugin recognises it; \
+write {path} with two lines: name = "{name}" and service = "module:Class" (a class in a \
+module.py beside it) or service = "PLUGIN" (such as sklearn or onnx)"""
+
+
+def load_directory(directory: str | Path, recognise: Recognise | None = None) -> Manifest:
+    """Return the manifest of a model directory, for serving it without building an archive.
+
+    The same rules as for an archive, but ``files`` is empty: nothing is hashed.
+
+    :param recognise: asked instead of the installed plugins.
+    :raises ArchiveError: *directory* is not one, or is no model that anything knows.
+    :raises ManifestError: with every problem of ``model.toml``.
+    """
+    directory = Path(directory)
+    table = describe_directory(directory, recognise)
+    return manifest_from_toml(
+        table, name=default_name(directory), exists=lambda name: (directory / name).is_file()
+    )
+
+
+def describe_directory(directory: Path, recognise: Recognise | None = None) -> dict[str, Any]:
+    """Return the tables of ``model.toml``, filled up by a plugin where it names no service."""
+    if not directory.is_dir():
+        reason = "is not a directory" if directory.exists() else "no such directory"
+        raise ArchiveError(f"{directory}: {reason}")
+    table = read(directory)
+    if table is not None and "service" in table:
+        return table
+    offer = (recognise or _ask_plugins)(directory)
+    if table is None and offer is None:
+        path, name = directory / MODEL_TOML, default_name(directory)
+        raise ArchiveError(UNKNOWN.format(directory=directory, path=path, name=name))
+    return fill(table or {}, offer or {})
+
+
+def default_name(directory: Path) -> str:
+    """Return the name of a model whose ``model.toml`` gives none: the directory's own."""
+    return directory.resolve().name
+
+
+def _ask_plugins(directory: Path) -> Mapping[str, Any] | None:
+    from servekit_archiver.plugins import recognise
+
+    return recognise(directory)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the central directory of a zip file by the end record, which must be the last thing.
+
+Nothing is searched for: a file whose last 22 bytes are no end record without comment is
+refused, so there is one way to read it. The search below only words the refusal.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from servekit_archiver.limits import Limits
+from servekit_archiver.zipformat import END, END64, LOCAL, LOCATOR64, MAX16, MAX32
+from servekit_archiver.zipsource import Source
+
+__all__ = ["Directory", "find_directory"]
+
+BYTES_PER_ENTRY: Final = 2048  #: of the central directory at most: a header, a name, some extras
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where the central directory is."""
+
+    count: int
+    size: int
+    offset: int
+
+
+def find_directory(source: Source, limits: Limits) -> Directory:
+    """Return where *source*'s central directory is; it ends where the end record begins.
+
+    :raises ArchiveError: there is no end record, or it contradicts itself or the file.
+    """
+    at = source.size - END.size
+    end = END.unpack(source.read(at, END.size)) if at >= 0 else None
+    if end is None or end[-1] != 0:
+        raise source.refuse(_why_no_end(source))
+    *disks, here, count, size, offset, _ = end
+    wide = _find_wide(source, at)
+    if wide is not None:
+        at, (here64, count64, size64, offset64) = wide
+        _require_same(source, (here, count, size, offset), (here64, count64, size64, offset64))
+        here, count, size, offset = here64, count64, size64, offset64
+    if any(disks) or here != count:
+        raise source.refuse("is a part of a split archive")
+    if count > limits.entries:
+        raise source.refuse(f"has {count} entries, limit {limits.entries}")
+    if offset + size != at or size > count * BYTES_PER_ENTRY:
+        raise source.refuse("its end record does not say where its central directory is")
+    return Directory(count, size, offset)
+
+
+def _find_wide(source: Source, end_at: int) -> tuple[int, tuple[int, ...]] | None:
+    """Return where the ZIP64 end record is and its last four values, if there is one."""
+    locator_at = end_at - LOCATOR64.size
+    locator = LOCATOR64.unpack(source.read(locator_at, LOCATOR64.size)) if locator_at >= 0 else None
+    if locator is None:
+        return None
+    disk, at, disks = locator
+    if disk or disks > 1:
+        raise source.refuse("is a part of a split archive")
+    if at != locator_at - END64.size or at < 0:
+        raise source.refuse("its ZIP64 end record is not where it says")
+    values = END64.unpack(source.read(at, END64.size))
+    if values is None or values[0] != END64.size - 12:
+        raise source.refuse("its ZIP64 end record is malformed")
+    if values[3] or values[4]:
+        raise source.refuse("is a part of a split archive")
+    return at, values[5:]
+
+
+def _require_same(source: Source, narrow: tuple[int, ...], wide: tuple[int, ...]) -> None:
+    """Refuse an end record that says other than the ZIP64 one, where it says anything."""
+    for value, limit, real in zip(narrow, (MAX16, MAX16, MAX32, MAX32), wide, strict=True):
+        if value not in (limit, real):
+            raise source.refuse("its two end records contradict each other")
+
+
+def _why_no_end(source: Source) -> str:
+    tail_size = min(source.size, END.size + MAX16)
+    tail = source.read(source.size - tail_size, tail_size)
+    found = tail.rfind(END.signature)
+    if found >= 0 and len(tail) - found >= END.size:
+        return f"has {len(tail) - found - END.size} bytes after its end record, limit 0"
+    if source.size == 0:
+        return "is empty"
+    is_zip = source.read(0, min(4, source.size)) == LOCAL.signature
+    return "is cut short: it has no end record" if is_zip else "is not a zip file"
