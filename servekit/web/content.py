@@ -19,7 +19,7 @@ def request_content(model: Described) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
     schema = input_schema(model, PLACE)
     # what examples are sent as comes first: image/png is of more use than image/*
-    sent_as = [example.content_type or JSON for example in model.examples]
+    sent_as = [example.media_type for example in model.examples if example.media_type]
     return {
         media_type: _input(model, media_type, schema)
         for media_type in dict.fromkeys([*sent_as, *model.consumes])
@@ -32,7 +32,7 @@ def answer_content(model: Described) -> dict[str, Any]:
     examples = {
         name: {"value": {"prediction": example.output}}
         for name, example in _named(model)
-        if example.output is not msgspec.UNSET
+        if example.output is not None
     }
     return {media_type: _value(media_type, schema, examples) for media_type in model.produces}
 
@@ -43,7 +43,7 @@ def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
     examples = {
         name: {"value": example.input}
         for name, example in _named(model)
-        if example.input is not msgspec.UNSET
+        if example.media_type == JSON
     }
     return _value(media_type, schema, examples)
 
@@ -57,9 +57,7 @@ def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[st
 
 
 def _named(model: Described) -> list[tuple[str, Example]]:
-    """Return the examples that are JSON, each with a name."""
-    as_json = [each for each in model.examples if each.content_type in ("", JSON)]
-    return [(f"example-{number}", each) for number, each in enumerate(as_json, 1)]
+    return [(f"example-{number}", each) for number, each in enumerate(model.examples, 1)]
 
 
 def _form(model: Described) -> Schema:

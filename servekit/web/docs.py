@@ -21,7 +21,7 @@ THEIRS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
 #: Only what this server serves may run, and it may talk to this server only. Swagger UI
 #: writes style attributes and draws its icons from data URLs.
 POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )

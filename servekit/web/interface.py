@@ -33,11 +33,16 @@ class Signature(Struct, frozen=True):
 
 
 class Example(Struct, frozen=True):
-    """One of the ``[[examples]]`` of ``model.toml``; what is unset was not given."""
+    """One of the ``[[examples]]`` of ``model.toml``: an input as JSON, or a file."""
 
-    input: Any = msgspec.UNSET
-    output: Any = msgspec.UNSET
-    content_type: str = ""
+    input: Any = None
+    output: Any = None
+    content_type: str | None = None
+
+    @property
+    def media_type(self) -> str:
+        """What the input is sent as; "" is unknown."""
+        return JSON if self.input is not None else self.content_type or ""
 
 
 class Described(Struct, frozen=True):
@@ -50,6 +55,7 @@ class Described(Struct, frozen=True):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     definitions: dict[str, Any]
+    is_loaded: bool  #: the schemas are the worker's own: ``{}`` means that it takes anything
     consumes: list[str]
     produces: list[str]
     examples: list[Example]
@@ -57,8 +63,8 @@ class Described(Struct, frozen=True):
     @property
     def takes_files(self) -> bool:
         """Whether an input is a file, an image say, before it is anything else."""
-        kinds = [example.content_type for example in self.examples if example.content_type]
-        return _is_binary((kinds or self.consumes)[0])
+        sent_as = [each.media_type for each in self.examples]
+        return _is_binary([*sent_as, *self.consumes][0])
 
 
 def describe(row: ModelRow) -> Described:
@@ -75,6 +81,7 @@ def describe(row: ModelRow) -> Described:
         input_schema=known.input_schema if known else {},
         output_schema=known.output_schema if known else {},
         definitions=known.schema_definitions if known else {},
+        is_loaded=known is not None,
         consumes=(known.consumes if known else []) or [JSON, *forms],
         produces=(known.produces if known else []) or [JSON],
         examples=_examples(manifest),

@@ -17,7 +17,11 @@ DTYPE: Final = re.compile(r"(u?int|float)(\d+)")
 
 def input_schema(model: Described, place: str) -> Schema:
     """Return the schema of one input; its references point below *place*."""
-    return _schema(model, model.input_schema, model.signature.inputs, place)
+    schema = _schema(model, model.input_schema, model.signature.inputs, place)
+    if schema or not model.signature.inputs:
+        return schema
+    arrays = [f"{each.name}, {each.dtype} {each.shape}" for each in model.signature.inputs]
+    return {"description": f"What the service itself makes into: {'; '.join(arrays)}"}
 
 
 def output_schema(model: Described, place: str) -> Schema:
@@ -52,7 +56,7 @@ def tensor_schema(tensor: Tensor) -> Schema:
 
 
 def _schema(model: Described, known: Schema, tensors: Sequence[Tensor], place: str) -> Schema:
-    if known:
+    if known or model.is_loaded:
         relocated: Schema = _relocate(known, _moves(model, place))
         return relocated
     if not tensors:

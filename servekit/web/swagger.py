@@ -8,8 +8,6 @@ knows no JSON body beside a form, so a model without one takes a body.
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from servekit.messages import Table
 from servekit.web import problems
 from servekit.web.interface import JSON, MULTIPART, Described, Tensor, describe
@@ -78,14 +76,13 @@ def _bodies(model: Described) -> list[str]:
 
 
 def _field(model: Described, tensor: Tensor) -> dict[str, Any]:
-    is_file = model.takes_files
-    kind = "file" if is_file else f"{tensor.dtype} array, as JSON text,"
+    array = f"{tensor.dtype} array of shape {tensor.shape}, as JSON text"
     return {
         "in": "formData",
         "name": tensor.name,
-        "description": f"{tensor.name}: {kind} of shape {tensor.shape}",
+        "description": f"{tensor.name}: {'a file' if model.takes_files else array}",
         "required": True,
-        "type": "file" if is_file else "string",
+        "type": "file" if model.takes_files else "string",
     }
 
 
@@ -105,6 +102,6 @@ def _answer(model: Described) -> dict[str, Any]:
         "schema": reduce_schema(prediction(output_schema(model, PLACE))),
     }
     for example in model.examples:
-        if example.output is not msgspec.UNSET and JSON in model.produces:
+        if example.output is not None and JSON in model.produces:
             return answer | {"examples": {JSON: {"prediction": example.output}}}
     return answer

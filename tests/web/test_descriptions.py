@@ -86,7 +86,7 @@ MODELS = {
     "an image": model_row(
         "eyes",
         Interface(
-            signature=IMAGE,
+            signature=IMAGE,  # behind a preprocess of the service's own: the schema is open
             consumes=[JSON, "application/octet-stream", "image/*", "multipart/form-data"],
             produces=[JSON, "image/png"],
         ),
