@@ -64,8 +64,8 @@ class PlainDisplay:
     def progress(self, subject: str, text: str) -> None:
         """Show each step once; how far it is would fill a log."""
         step = text.partition(" ")[0]
-        if step and step not in (self._steps.get(subject), SILENT_STEP) and self._level <= 1:
-            self._lines.write(f"{subject} {step}\n")
+        if step not in ("", self._steps.get(subject), SILENT_STEP):
+            self.notice(Notice("progress", subject, step))
         self._steps[subject] = step
 
     def close(self) -> None:
@@ -87,13 +87,6 @@ class JsonDisplay(PlainDisplay):
             self._lines.write(f"{line}\n")
         else:
             self._show(Notice("output", subject, line))
-
-    def progress(self, subject: str, text: str) -> None:
-        """Show each step once."""
-        step = text.partition(" ")[0]
-        if step and step != self._steps.get(subject):
-            self.notice(Notice("progress", subject, step, "debug"))
-        self._steps[subject] = step
 
     def _show(self, notice: Notice) -> None:
         record = {

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A front-end at the process edge: says that it is ready, and leaves when told to."""
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from servekit.channel import encode_frame
+from servekit.messages import FrontEndReady
+from servekit.tether import die_with_parent
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--run-dir", type=Path)
+parser.add_argument("--listener", type=int)
+parser.add_argument("--parent", type=int)
+args = parser.parse_args()
+die_with_parent(args.parent)
+act = os.environ.get("FRONT_END_ACT", "")
+if act == "broken":
+    sys.exit("no gevent here")
+signal.signal(signal.SIGTERM, signal.SIG_IGN if act == "stubborn" else lambda *_: sys.exit(0))
+control = socket.socket(socket.AF_UNIX)
+control.connect(str(args.run_dir / "control.sock"))
+control.sendall(encode_frame(FrontEndReady(os.getpid())))
+while control.recv(65536):
+    pass
+time.sleep(1)

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor over real processes: start, crash, crash loop, hang, end."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from servekit.messages import Hung
+
+from .conftest import wait_until
+
+
+def states(table):
+    return [replica.state for model in table.models for replica in model.replicas]
+
+
+def is_serving(table):
+    return bool(states(table)) and set(states(table)) == {"serving"}
+
+
+def exists(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# ---------------------------------------------------------------- start
+
+
+def test_model_is_launched_and_published(start, model):
+    server = start(model(batching={"max_batch_size": 7, "max_delay_ms": 5}), "--queue", "9")
+    server.wait_for("serving")
+    with server.control() as control:
+        (row,) = control.wait_for(is_serving).models
+
+    assert (row.name, row.version, row.capacity) == ("digits", "1.0", 9)
+    assert (row.max_batch_size, row.max_delay_s, row.predict_timeout_s) == (7, 0.005, 30)
+    assert row.manifest["service"] == "service:S"
+    assert "files" not in row.manifest
+    assert row.interface is not None
+
+
+def test_setting_overrides_the_manifest(start, model):
+    directory = model(worker={"replicas": 1, "predict_timeout_s": 5})
+    server = start(f"two={directory}", "--replicas", "2", "--predict-timeout", "3")
+    server.wait_for("serving")
+    with server.control() as control:
+        (row,) = control.wait_for(is_serving).models
+
+    assert (row.name, row.predict_timeout_s) == ("two", 3)
+    assert [replica.index for replica in row.replicas] == [0, 1]
+
+
+def test_serving_names_models_and_url(start, model):
+    server = start(model("a"), model("b"))
+    event = server.wait_for("serving")
+
+    assert event["models"] == ["a/1.0", "b/1.0"]
+    with socket.create_connection(("127.0.0.1", int(event["url"].rpartition(":")[2]))):
+        pass
+
+
+def test_broken_model_does_not_keep_the_others_from_serving(start, model):
+    server = start(model("good"), model("bad", act="refuse"))
+    event = server.wait_for("serving")
+    with server.control() as control:
+        rows = control.wait_for(lambda table: "backoff" in states(table)).models
+
+    assert event["models"] == ["good/1.0"]
+    assert rows[1].replicas[0].reason == "RuntimeError: no weights (service.py:3)"
+
+
+def test_model_that_cannot_be_prepared_is_a_row_with_its_reason(start, model):
+    broken = model("broken")
+    (broken / "model.toml").write_text('name = "broken"\nservice = "service:S"\nsize = 3\n')
+    server = start(model("good"), broken)
+    server.wait_for("serving")
+    with server.control() as control:
+        rows = control.wait_for(lambda table: table.models[1].reason != "loading").models
+
+    assert "size: unknown key" in rows[1].reason
+    assert "size: unknown key" in server.wait_for("model_failed", subject="broken")["message"]
+
+
+@pytest.mark.parametrize(
+    ("acts", "flags", "reason"),
+    [
+        pytest.param(["refuse"], [], "bad0: RuntimeError: no weights", id="every model fails"),
+        pytest.param(["crash"], [], "bad0: exited with 7", id="every worker crashes"),
+        pytest.param(["", "refuse"], ["--strict"], "bad1: RuntimeError", id="strict: one fails"),
+        pytest.param(["hang"], ["--load-timeout", "1"], "not ready after 1 s", id="load hangs"),
+    ],
+)
+def test_start_fails(start, model, acts, flags, reason):
+    server = start(*[model(f"bad{n}", act=act) for n, act in enumerate(acts)], *flags)
+
+    assert server.wait_exit() == 3
+    assert any(reason in message for message in server.messages())
+
+
+def test_last_words_of_a_worker_are_shown(start, model):
+    server = start(model(act="crash"))
+
+    assert server.wait_for("output", message="no weights")["subject"] == "digits/0"
+
+
+def test_two_models_of_one_name_are_refused(start, model, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    first = model("Digits")
+    (other / "model.toml").write_text('name = "digits"\nservice = "service:S"\n')
+    (other / "service.py").write_bytes((first / "service.py").read_bytes())
+    server = start(first, other)
+
+    assert server.wait_exit() == 3
+    assert any("are the same name; use NAME=PATH" in message for message in server.messages())
+
+
+def test_front_end_that_cannot_start_ends_the_server(start, model):
+    server = start(model(), FRONT_END_ACT="broken")
+
+    assert server.wait_exit() == 3
+    assert server.messages()[-1] == "servekit: front-end: no gevent here"
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_killed_worker_is_replaced_at_once(start, model):
+    server = start(model())
+    pid = server.wait_for("worker_ready")["pid"]
+    killed_at = monotonic()
+    os.kill(pid, signal.SIGKILL)
+    gone = server.wait_for("worker_exited")
+    again = server.wait_for("worker_ready", generation=2)
+
+    assert (gone["exit_code"], gone["restart_s"]) == (-9, 0.0)
+    assert again["pid"] != pid
+    assert monotonic() - killed_at < 2
+
+
+def test_crash_of_a_worker_that_served_restarts_then_waits(start, model):
+    server = start(model(act="crash later"))
+    waits = [server.wait_for("worker_exited", generation=n)["restart_s"] for n in (1, 2, 3)]
+
+    assert waits[0] == 0
+    assert 0.5 <= waits[1] <= 0.55
+    assert 1 <= waits[2] <= 1.1
+
+
+def test_worker_that_closed_its_control_channel_is_replaced(start, model):
+    server = start(model(act="deaf"))
+
+    assert server.wait_for("worker_exited")["reason"] == "its service closed the control channel"
+
+
+def test_hung_worker_is_killed_and_replaced(start, model):
+    server = start(model())
+    server.wait_for("serving")
+    with server.control() as control:
+        control.send(Hung("digits", 0, 1, "predict took longer than 1 s"))
+        table = control.wait_for(
+            lambda t: is_serving(t) and t.models[0].replicas[0].generation == 2
+        )
+
+    assert is_serving(table)
+    assert server.wait_for("worker_exited")["reason"] == "predict took longer than 1 s"
+
+
+def test_stopped_worker_can_be_hung_too(start, model):
+    server = start(model())
+    pid = server.wait_for("worker_ready")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    with server.control() as control:
+        control.send(Hung("digits", 0, 1, "did not answer for 5 s"))
+        server.wait_for("worker_ready", generation=2)
+
+    assert not exists(pid)
+
+
+def test_old_report_does_not_kill_the_replacement(start, model):
+    server = start(model())
+    server.wait_for("serving")
+    with server.control() as control:
+        control.send(Hung("digits", 0, 7, "another life"))
+        control.send(Hung("nobody", 0, 1, "another model"))
+        control.send(Hung("digits", 0, 1, "this one"))
+        server.wait_for("worker_exited")
+        server.wait_for("worker_ready", generation=2)
+
+    assert len([e for e in server.events if e["event"] == "worker_exited"]) == 1
+
+
+def test_killed_front_end_is_replaced_at_once(start, model):
+    server = start(model())
+    server.wait_for("serving")
+    with server.control() as control:
+        control.wait_for(is_serving)
+        os.kill(front_end_of(server), signal.SIGKILL)
+        gone = server.wait_for("front_end_exited")
+
+    assert (gone["exit_code"], gone["restart_s"]) == (-9, 0.0)
+    wait_until(lambda: front_end_of(server), "no new front-end")
+
+
+def front_end_of(server):
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+            command = (entry.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) == server.process.pid and b"front_end" in command:
+            return int(entry.parent.name)
+    return None
+
+
+def test_peer_that_speaks_nonsense_is_dropped_alone(start, model):
+    server = start(model())
+    server.wait_for("serving")
+    with server.control() as rude, server.control() as control:
+        rude.socket.sendall(b"\x00\x00\x00\x00garbage")
+        control.send(Hung("digits", 0, 1, "still heard"))
+        server.wait_for("worker_exited", reason="still heard")
+
+    assert server.process.poll() is None
+
+
+# ---------------------------------------------------------------- end
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_all_and_leaves_nothing(start, model, run_dir, processes, number):
+    server = start(model(), "--replicas", "2")
+    server.wait_for("serving")
+    children = processes(server.process.pid)
+    server.signal(number)
+
+    assert server.wait_exit(within_s=3) == 0
+    assert server.messages()[-1] == "stopping"
+    assert len(children) == 3
+    assert not any(map(exists, children))
+    assert list(run_dir.iterdir()) == []
+
+
+def test_drain_is_published_before_the_front_end_stops(start, model):
+    server = start(model(), "--drain-delay", "0.3")
+    server.wait_for("serving")
+    with server.control() as control:
+        server.signal(signal.SIGTERM)
+        table = control.wait_for(lambda table: table.is_draining)
+
+        assert is_serving(table)
+        assert server.process.poll() is None
+    assert server.wait_exit(within_s=3) == 0
+
+
+def test_worker_that_loads_does_not_delay_the_end(start, model):
+    server = start(model(act="hang"))
+    server.wait_for("progress", message="loading")
+    server.signal(signal.SIGTERM)
+
+    assert server.wait_exit(within_s=2) == 0
+
+
+@pytest.mark.parametrize(
+    ("act", "front_end"),
+    [
+        pytest.param("stubborn", "", id="stubborn worker"),
+        pytest.param("", "stubborn", id="stubborn front-end"),
+        pytest.param("stubborn", "stubborn", id="stubborn both"),
+    ],
+)
+def test_second_signal_is_quick(start, model, act, front_end):
+    server = start(model(act=act), FRONT_END_ACT=front_end)
+    server.wait_for("serving")
+    server.signal(signal.SIGTERM)
+    server.wait_for("stopping")
+    server.signal(signal.SIGTERM)
+
+    assert server.wait_exit(within_s=2) == 0
+
+
+def test_sigquit_is_quick_at_once(start, model):
+    server = start(model(act="stubborn"), FRONT_END_ACT="stubborn")
+    server.wait_for("serving")
+    server.signal(signal.SIGQUIT)
+
+    assert server.wait_exit(within_s=2) == 0
+
+
+def test_stubborn_worker_is_killed_when_the_grace_is_over(start, model):
+    server = start(model(act="stubborn"), "--grace", "0.5")
+    server.wait_for("serving")
+    server.signal(signal.SIGTERM)
+
+    assert server.wait_exit(within_s=3) == 0
+
+
+def test_stop_during_backoff_ends_at_once(start, model):
+    server = start(model("good"), model("bad", act="refuse"))
+    server.wait_for("serving")
+    server.wait_for("worker_exited", model="bad", generation=3)
+    server.signal(signal.SIGTERM)
+
+    assert server.wait_exit(within_s=2) == 0
+
+
+def test_killed_supervisor_takes_everything_along(start, model, processes, run_dir):
+    server = start(model(), "--replicas", "2")
+    url = server.wait_for("serving")["url"]
+    children = processes(server.process.pid)
+    server.process.kill()
+    wait_until(lambda: not any(map(exists, children)), "a child lives on", within_s=2)
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+    second = start(model("next"))
+    second.wait_for("serving")
+    assert len(list(run_dir.iterdir())) == 1

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries, environment, run directory and listeners: what is settled before anything starts."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from servekit.errors import StartupError
+from servekit.supervisor.entry import Entry, parse_entries
+from servekit.supervisor.environment import prepare_environment, usable_cores, worker_environment
+from servekit.supervisor.exits import cause, oom_kills
+from servekit.supervisor.listeners import bind_tcp, url_of
+from servekit.supervisor.run_directory import RunDirectory
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.mar", "b=c.mar"):
+        Path(name).touch()
+    Path("digits").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "path", "called"),
+    [
+        pytest.param("a.mar", "", "a.mar", "a", id="archive"),
+        pytest.param("digits", "", "digits", "digits", id="directory"),
+        pytest.param("two=a.mar", "two", "a.mar", "two", id="another name"),
+        pytest.param("./b=c.mar", "", "b=c.mar", "b=c", id="an equals sign in the path"),
+        pytest.param("b=c.mar", "", "b=c.mar", "b=c", id="an equals sign in a file that is there"),
+    ],
+)
+def test_entry(here, text, name, path, called):
+    (entry,) = parse_entries([text])
+
+    assert entry == Entry(str(here / path), name)
+    assert entry.provisional_name == called
+
+
+@pytest.mark.parametrize(
+    ("texts", "complaint"),
+    [
+        pytest.param([], "models: none given", id="nothing"),
+        pytest.param(["x.mar"], "models: x.mar: no such file or directory", id="no such file"),
+        pytest.param(["x=y.mar"], "models: y.mar: no such file", id="no such named file"),
+        pytest.param(["M=a.mar", "m=digits"], "models: M and m are the same name", id="clash"),
+    ],
+)
+def test_entries_are_refused(here, texts, complaint):
+    with pytest.raises(StartupError, match=complaint):
+        parse_entries(texts)
+
+
+def test_worker_environment_holds_no_secret():
+    ours = {"PATH": "/bin", "HOME": "/h", "AWS_SECRET": "s", "SERVEKIT_TOKEN": "t", "LC_ALL": "C"}
+    seen = worker_environment(ours, 2, {"MINE": "1"})
+
+    assert seen.keys() & {*ours, "MINE"} == {"PATH", "HOME", "LC_ALL", "MINE"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "own", "threads"),
+    [
+        pytest.param({}, {}, "3", id="share of the cores"),
+        pytest.param({"OMP_NUM_THREADS": "7"}, {}, "7", id="the operator knows better"),
+        pytest.param({"OMP_NUM_THREADS": "7"}, {"OMP_NUM_THREADS": "1"}, "1", id="the author best"),
+    ],
+)
+def test_threads_of_a_worker(ours, own, threads):
+    assert worker_environment(ours, 3, own)["OMP_NUM_THREADS"] == threads
+
+
+def test_prepare_environment_is_ours_without_our_settings():
+    assert prepare_environment({"PIP_INDEX_URL": "u", "SERVEKIT_TOKEN": "t"}) == {
+        "PIP_INDEX_URL": "u"
+    }
+
+
+def test_there_is_a_core():
+    assert 1 <= usable_cores() <= os.cpu_count()
+
+
+def test_run_directory_is_private_and_goes(tmp_path):
+    run = RunDirectory(str(tmp_path))
+    mode = stat.S_IMODE(run.path.stat().st_mode)
+    run.remove()
+
+    assert (mode, list(tmp_path.iterdir())) == (0o700, [])
+
+
+def test_leftovers_are_swept_and_the_living_are_not(tmp_path):
+    living = RunDirectory(str(tmp_path))
+    dead = RunDirectory(str(tmp_path))
+    os.close(dead._lock)  # as the kernel does when a process is killed
+    (tmp_path / "servekit-run-in-the-making").mkdir()
+    new = RunDirectory(str(tmp_path))
+    left = {path.name for path in tmp_path.iterdir()}
+    living.remove()
+    new.remove()
+
+    assert left == {living.path.name, new.path.name, "servekit-run-in-the-making"}
+
+
+@pytest.mark.parametrize(
+    ("parent", "complaint"),
+    [
+        pytest.param("/nowhere/at/all", "No such file", id="no such directory"),
+        pytest.param("/proc", "run_dir: /proc: ", id="not writable"),
+        pytest.param("{long}", "too long for the path of a socket", id="too long"),
+    ],
+)
+def test_run_directory_is_refused(tmp_path, parent, complaint):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    with pytest.raises(StartupError, match=complaint):
+        RunDirectory(parent.format(long=long))
+
+    assert list(long.iterdir()) == []
+
+
+def test_taken_port_is_named():
+    with bind_tcp("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(StartupError, match=f"^port {port} is in use$"):
+            bind_tcp("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("host", "complaint"),
+    [
+        pytest.param("no such host", "'no such host' is not an address", id="no name"),
+        pytest.param("192.0.2.1", "'192.0.2.1' is not an address of this machine", id="not ours"),
+    ],
+)
+def test_host_is_refused(host, complaint):
+    with pytest.raises(StartupError, match=complaint):
+        bind_tcp(host, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        pytest.param("127.0.0.1", "http://127.0.0.1:", id="IPv4"),
+        pytest.param("::1", "http://[::1]:", id="IPv6"),
+        pytest.param("0.0.0.0", "http://127.0.0.1:", id="all addresses"),
+    ],
+)
+def test_url(host, shown):
+    if host == "::1" and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    with bind_tcp(host, 0) as listener:
+        assert url_of(listener).startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "is_oom", "expected"),
+    [
+        pytest.param(-9, True, "killed, likely out of memory", id="the kernel"),
+        pytest.param(-9, False, "killed from outside", id="somebody"),
+        pytest.param(-9, None, "killed from outside, or out of memory", id="nobody can tell"),
+        pytest.param(-11, False, "Segmentation fault", id="segfault"),
+        pytest.param(3, False, "", id="exit code says enough"),
+        pytest.param(-200, False, "", id="a signal that does not exist"),
+    ],
+)
+def test_cause(exit_code, is_oom, expected):
+    assert cause(exit_code, is_out_of_memory=is_oom) == expected
+
+
+def test_kernel_counts_its_kills():
+    assert oom_kills() is None or oom_kills() >= 0
