@@ -63,8 +63,8 @@ def error_of(error: BaseException) -> type[ServekitError]:
         return OutOfMemory
     if isinstance(error, ServekitError):
         for kind in type(error).__mro__:  # an author's own subclass is what it derives from
-            if issubclass(kind, ServekitError) and vars(errors).get(kind.__name__) is kind:
-                return kind
+            if kind.__module__ == errors.__name__:
+                return errors.error_class(kind.__name__)
     return PredictFailed
 
 

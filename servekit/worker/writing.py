@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from servekit.errors import NotAcceptable, ServekitError, ResultNotEncodable
+from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
 from servekit.worker.codecs.plain import MAGIC, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.media import MediaRange, parse_accept

@@ -33,6 +33,7 @@ def decode_json(body: bytes) -> Any:
 def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
     """Call *decode*, a ``msgspec.json`` decoder, and tell what is wrong with the text.
 
+    :raises BodyMalformed: it is not JSON, or nests deeper than ``MAX_DEPTH``.
     :raises msgspec.ValidationError: JSON, but not of the decoder's type.
     """
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:

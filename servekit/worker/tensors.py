@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One declared array: makes it of what a client sent, or says what is wrong with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from servekit.errors import BodyMalformed, BootError
+from servekit.worker.codecs.arrays import DTYPES, from_bytes
+from servekit.worker.explaining import explain
+
+__all__ = ["Tensor", "TensorRefused"]
+
+Array = np.ndarray[Any, Any]
+STR = "str"
+MSGSPEC_INT = 2**63  # msgspec's bounds lie below it
+
+
+class TensorRefused(Exception):
+    """The value is not the declared array: path below the input's name, and the reason."""
+
+    def __init__(self, path: str, message: str) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.path, self.message = path, message
+
+
+class Tensor:
+    """The dtype and the shape of one input, without the batch axis."""
+
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        """Compile the checks of one entry of ``[signature]``.
+
+        :raises BootError: the entry is not a declaration.
+        """
+        try:
+            self.name = str(declared["name"])
+            self.dtype_name = str(declared["dtype"])
+            self.shape = tuple(int(size) for size in declared["shape"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise BootError(f"signature: {declared!r} needs name, dtype, shape") from error
+        if self.dtype_name not in (*DTYPES, STR):
+            raise BootError(f"signature: {self.name}: unknown dtype {self.dtype_name!r}")
+        self.is_text = self.dtype_name == STR
+        self.dtype = np.dtype(object if self.is_text else self.dtype_name)
+        self.is_fixed = -1 not in self.shape
+        self._nested = self._nested_type()
+        self._decode = msgspec.json.Decoder(self._nested).decode
+        self._may_overflow = self.dtype_name in ("float16", "float32")
+
+    def _nested_type(self) -> Any:
+        """Return ``list[list[float]]`` or alike: what msgspec checks element by element."""
+        nested: Any = {"b": bool, "f": float, "O": str}.get(self.dtype.kind, int)
+        if self.dtype.kind in "iu" and self.dtype_name != "int64":
+            info = np.iinfo(self.dtype_name)
+            high = int(info.max) if info.max < MSGSPEC_INT else None  # numpy finds what is over
+            nested = Annotated[int, msgspec.Meta(ge=int(info.min), le=high)]
+        for _ in self.shape:
+            nested = list[nested]
+        return nested
+
+    # ------------------------------------------------------------ what a client may send
+
+    def from_json(self, text: Any) -> Array:
+        """Return the array of a JSON text, a body or a ``msgspec.Raw`` of one.
+
+        :raises TensorRefused: it is JSON, but not the declared array.
+        :raises msgspec.DecodeError: it is not JSON.
+        """
+        try:
+            return self._shaped(self._from_lists(self._decode(text)))
+        except (ValueError, OverflowError):  # every error of msgspec is a ValueError
+            raise self._refused(msgspec.json.decode(text)) from None
+
+    def from_value(self, value: Any) -> Array:
+        """Return the array of a decoded value: an array, lists, a number, or raw bytes.
+
+        :raises TensorRefused: it is not the declared array.
+        """
+        if isinstance(value, bytes):
+            return self.from_raw(value)
+        try:
+            if isinstance(_first(value), np.ndarray | np.generic):
+                return self._shaped(self._cast(np.asarray(value)))
+            return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
+        except (ValueError, OverflowError):
+            raise self._refused(value) from None
+
+    def from_raw(self, body: bytes) -> Array:
+        """Return the array whose elements *body* holds, little-endian; one axis may be open.
+
+        :raises TensorRefused: it has another number of bytes.
+        """
+        shape = list(self.shape)
+        if self.is_text or shape.count(-1) > 1:
+            raise TensorRefused("", f"raw bytes cannot say which of {self._expected()} they are")
+        if not self.is_fixed:
+            row = self.dtype.itemsize * int(np.prod([size for size in shape if size != -1]))
+            shape[shape.index(-1)] = len(body) // row if row else 0
+        try:
+            return from_bytes(DTYPES[self.dtype_name], shape, body)
+        except BodyMalformed:
+            size = self.dtype.itemsize * int(np.prod(shape))
+            needed = size if self.is_fixed else f"a multiple of {row}"
+            expected = f"expected {needed} ({self._expected()})"
+            raise TensorRefused("", f"{len(body)} bytes, {expected}") from None
+
+    # ------------------------------------------------------------ steps
+
+    def _from_lists(self, values: Any) -> Array:
+        if not self._may_overflow:
+            return np.array(values, self.dtype)
+        with np.errstate(over="raise"):  # 1e300 is no float32
+            try:
+                return np.array(values, self.dtype)
+            except FloatingPointError as error:
+                raise OverflowError(str(error)) from None
+
+    def _cast(self, array: Array) -> Array:
+        """Return *array* in the declared dtype; numbers stay what they are, or it raises."""
+        if array.dtype == self.dtype:
+            return array
+        if self.is_text:
+            return np.array(msgspec.convert(array.tolist(), self._nested), object)
+        if array.dtype.kind not in "iuf" or self.dtype.kind not in "iuf":
+            raise ValueError("another kind of element")
+        if array.dtype.kind == "f" and self.dtype.kind != "f":
+            raise ValueError("not whole numbers")
+        return self._cast_numbers(array)
+
+    def _cast_numbers(self, array: Array) -> Array:
+        if self.dtype.kind == "f":
+            with np.errstate(over="raise"):
+                try:
+                    return array.astype(self.dtype)
+                except FloatingPointError as error:
+                    raise OverflowError(str(error)) from None
+        info = np.iinfo(self.dtype_name)
+        if array.size and not (info.min <= int(array.min()) and int(array.max()) <= info.max):
+            raise OverflowError("out of range")
+        return array.astype(self.dtype)
+
+    def _shaped(self, array: Array) -> Array:
+        if array.shape != self.shape and not self._fits(array.shape):
+            raise ValueError("another shape")
+        return array
+
+    def _fits(self, shape: Sequence[int]) -> bool:
+        return len(shape) == len(self.shape) and all(
+            size == expected or expected == -1
+            for size, expected in zip(shape, self.shape, strict=True)
+        )
+
+    def _expected(self) -> str:
+        return f"{self.dtype_name} {list(self.shape)}"
+
+    def _refused(self, value: Any) -> TensorRefused:
+        return TensorRefused(*explain(value, self.shape, self.dtype_name))
+
+
+def _first(value: Any) -> Any:
+    """Return *value*, or the first element of the lists it is made of."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value
