@@ -40,7 +40,7 @@ class SklearnService(Service):
 
     def _learn_outputs(self) -> None:
         """Answer one example to see the outputs; a model that refuses zeros keeps them unknown."""
-        if self.signature is None or self.signature["outputs"]:
+        if self.signature is None or self.signature.get("outputs"):
             return
         try:
             outputs = self._answer(self._join(example_batch(self.signature["inputs"])))

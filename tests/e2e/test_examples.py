@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example, as its README says: trained, built, served and asked."""
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SERVED = ("digits", "onnx-mlp", "echo", "shipping")
+BIN = Path(sys.executable).parent
+JSON = "application/json"
+THREE = [
+    [0, 0, 6, 14, 16, 16, 2, 0],
+    [0, 5, 16, 13, 11, 16, 0, 0],
+    [0, 0, 7, 2, 15, 12, 0, 0],
+    [0, 0, 0, 7, 16, 13, 1, 0],
+    [0, 0, 0, 0, 6, 15, 10, 0],
+    [0, 0, 0, 0, 0, 15, 9, 0],
+    [0, 0, 3, 11, 8, 16, 6, 0],
+    [0, 0, 7, 16, 16, 8, 0, 0],
+]
+pytestmark = pytest.mark.e2e
+
+
+def run(*command):
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def build(name, directory):
+    """Copy an example as git holds it, train it, and return its archive."""
+    made = shutil.ignore_patterns("*.joblib", "*.onnx", "weights", "__pycache__")
+    model = shutil.copytree(EXAMPLES / name, directory / name, ignore=made)
+    if (model / "train.py").exists():
+        run(sys.executable, model / "train.py")
+    archive = directory / f"{name}.mar"
+    run(BIN / "servekit-archive", "build", model, "-o", archive)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def server(serve, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("examples")
+    return serve("--models", *(build(name, directory) for name in SERVED))
+
+
+def digit_is_3(prediction):
+    return prediction["digit"] == 3 and prediction["probabilities"][3] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "content_type", "is_right"),
+    [
+        pytest.param("digits", {"image": THREE}, JSON, digit_is_3, id="digits reads an array"),
+        pytest.param(
+            "digits", EXAMPLES / "digits/three.png", "image/png", digit_is_3,
+            id="digits reads a picture",
+        ),
+        pytest.param("onnx-mlp", {"image": THREE}, JSON, digit_is_3, id="onnx-mlp reads an array"),
+        pytest.param("echo", [1, "a"], JSON, lambda got: got == [1, "a"], id="echo gives it back"),
+        pytest.param(
+            "shipping", {"weight_kg": 2.5, "to": "FR"}, JSON,
+            lambda got: got == {"price_eur": 12.5, "days": 4}, id="shipping quotes",
+        ),
+    ],
+)  # fmt: skip
+def test_an_example_predicts(server, model, body, content_type, is_right):
+    sent = body.read_bytes() if isinstance(body, Path) else json.dumps(body).encode()
+    status, _, answer = server.post(f"/{model}/predict", sent, content_type)
+
+    assert status == 200, answer
+    assert is_right(json.loads(answer)["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "content_type", "named"),
+    [
+        pytest.param("digits", b"no picture", "image/png", "image", id="no picture"),
+        pytest.param("digits", b'{"image": [[1]]}', JSON, "[8, 8]", id="another shape"),
+        pytest.param("onnx-mlp", b'{"picture": 1}', JSON, "picture", id="another name"),
+        pytest.param("shipping", b'{"weight_kg": 99, "to": "FR"}', JSON, "weight_kg", id="range"),
+        pytest.param(
+            "shipping", b'{"weight_kg": 1, "to": "US", "express": true}', JSON, "express",
+            id="refused by predict",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refused_input_is_explained(server, model, body, content_type, named):
+    status, _, answer = server.post(f"/{model}/predict", body, content_type)
+
+    assert status == 422
+    assert named in json.loads(answer)["detail"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_sentences_that_mean_alike_lie_close(serve, tmp_path):
+    archive = build_embeddings(tmp_path)
+    options = () if find_spec("tokenizers") else ("--install-requirements",)
+    server = serve("--models", archive, *options, ready=False)
+    server.wait_for("serving", timeout_s=120)
+    server.wait_ready()
+    refund, policy, cat = (
+        embed(server, text)
+        for text in (
+            "How do I get my money back?",
+            "What is your refund policy?",
+            "The cat sleeps.",
+        )
+    )
+
+    assert dot(refund, refund) == pytest.approx(1, abs=1e-5)
+    assert dot(refund, policy) == pytest.approx(0.55097, abs=1e-4)  # what PyTorch computes
+    assert dot(refund, cat) < 0.2
+
+
+def build_embeddings(directory):
+    example = EXAMPLES / "embeddings"
+    fetched = subprocess.run(
+        [sys.executable, example / "fetch.py"], capture_output=True, text=True, check=False
+    )
+    if fetched.returncode:
+        pytest.skip(f"embeddings: {fetched.stderr.strip().splitlines()[-1]}")
+    run(BIN / "servekit-archive", "build", example, "-o", directory / "embeddings.mar")
+    return directory / "embeddings.mar"
+
+
+def embed(server, text):
+    status, _, answer = server.post("/embeddings/predict", text.encode(), "text/plain")
+    assert status == 200, answer
+    return json.loads(answer)["prediction"]
+
+
+def dot(one, other):
+    return sum(a * b for a, b in zip(one, other, strict=True))
