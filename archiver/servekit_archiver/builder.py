@@ -57,7 +57,7 @@ def build_archive(
     :raises ArchiveError: something is refused; no file is left behind, an old one stays.
     """
     directory = Path(directory)
-    table = {**describe_directory(directory, recognise), **(overrides or {})}
+    table = describe_directory(directory, recognise, overrides)
     names = list_files(directory)
     manifest = manifest_from_toml(
         table, name=default_name(directory), exists=frozenset(names).__contains__

@@ -35,19 +35,25 @@ def load_directory(directory: str | Path, recognise: Recognise | None = None) ->
     )
 
 
-def describe_directory(directory: Path, recognise: Recognise | None = None) -> dict[str, Any]:
-    """Return the tables of ``model.toml``, filled up by a plugin where it names no service."""
+def describe_directory(
+    directory: Path, recognise: Recognise | None = None, overrides: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the tables of ``model.toml``, filled up by a plugin where it names no service.
+
+    :param overrides: keys that go before those of the file.
+    """
     if not directory.is_dir():
         reason = "is not a directory" if directory.exists() else "no such directory"
         raise ArchiveError(f"{directory}: {reason}")
-    table = read(directory)
-    if table is not None and "service" in table:
+    written = read(directory)
+    table = {**(written or {}), **(overrides or {})}
+    if "service" in table:
         return table
     offer = (recognise or _ask_plugins)(directory)
-    if table is None and offer is None:
+    if written is None and offer is None:
         path, name = directory / MODEL_TOML, default_name(directory)
         raise ArchiveError(UNKNOWN.format(directory=directory, path=path, name=name))
-    return fill(table or {}, offer or {})
+    return fill(table, offer or {})
 
 
 def default_name(directory: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from servekit_archiver.strictjson import join, show, value_problems
+from servekit_archiver.strictjson import describe, join, show, value_problems
 
 __all__ = ["Choice", "Json", "Kind", "ListOf", "MapOf", "Number", "Text"]
 
@@ -186,19 +186,3 @@ class Json:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object"} if self.table else {}
-
-
-def describe(value: object) -> str:
-    """Return what *value* is, in the words of TOML and JSON."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "a list"
-    return "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from servekit_archiver.errors import ManifestError
-from servekit_archiver.kinds import Kind, describe
-from servekit_archiver.strictjson import join, show
+from servekit_archiver.kinds import Kind
+from servekit_archiver.strictjson import describe, join, show
 
 __all__ = ["Record", "Table", "key"]
 

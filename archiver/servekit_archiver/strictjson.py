@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from servekit_archiver.limits import MANIFEST_BYTES, NESTING
 
-__all__ = ["dumps", "join", "loads", "show", "value_problems"]
+__all__ = ["describe", "dumps", "join", "loads", "show", "value_problems"]
 
 INT64_MIN: Final = -(1 << 63)
 UINT64_MAX: Final = (1 << 64) - 1
@@ -111,3 +111,19 @@ def show(value: object) -> str:
         text = f"<{type(value).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def describe(value: object) -> str:
+    """Return what *value* is, in the words of TOML and JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "a list"
+    return "a table" if isinstance(value, Mapping) else f"a {type(value).__name__}"

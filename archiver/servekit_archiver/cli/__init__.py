@@ -1,3 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-def main() -> int:
-    return 0
+"""``servekit-archive``: parses the command line, calls the library, prints."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from servekit_archiver.cli import build, exits, extract, init, inspect, verify
+from servekit_archiver.errors import ArchiveError, ManifestError
+from servekit_archiver.version import FORMAT, __version__
+
+__all__ = ["main"]
+
+EXAMPLES = """examples:
+  servekit-archive init hello           # a model directory to start from
+  servekit-archive build hello          # -> hello.mar
+  servekit-archive inspect hello.mar
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``servekit-archive`` and return its exit status (see ``exits``)."""
+    args = _parser().parse_args(argv)
+    # a terminated build removes its draft, as an interrupted one does
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(exits.TERMINATED))
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except ManifestError as error:
+        for problem in error.problems:
+            _complain(f"{error.source}: {problem}")
+        return exits.REFUSED
+    except ArchiveError as error:
+        _complain(str(error))
+        return exits.REFUSED
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.REFUSED
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return exits.OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="servekit-archive",
+        description="Build, inspect, verify and unpack model archives.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    version = f"%(prog)s {__version__} (archive format {FORMAT})"
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for command in (build, inspect, verify, extract, init):
+        command.add_to(commands)
+    return parser
+
+
+def _complain(text: str) -> None:
+    print("servekit-archive:", " ".join(text.splitlines()), file=sys.stderr)

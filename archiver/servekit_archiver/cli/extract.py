@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit-archive extract``."""
+
+import argparse
+from pathlib import Path
+
+from servekit_archiver.cli.commands import Commands, add_command, human_bytes
+from servekit_archiver.cli.progress import progress_bar
+from servekit_archiver.reader import open_archive
+
+__all__ = ["add_to"]
+
+EXAMPLES = """  servekit-archive extract digits.mar digits
+  servekit-archive extract digits.mar digits --force    # over the files that are there
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "extract", run, "unpack the model directory of an archive", EXAMPLES
+    )
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="new or empty")
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="write over files of the same name in DIR"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Verify and unpack, all or nothing."""
+    with open_archive(args.archive) as archive, progress_bar("unpacking") as progress:
+        archive.extract(args.directory, progress, force=args.force)
+        size = human_bytes(archive.unpacked_size)
+        print(f"{args.directory}: {len(archive.entries)} files, {size}")

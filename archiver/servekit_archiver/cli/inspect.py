@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit-archive inspect``."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from servekit_archiver.cli.commands import Commands, add_command, human_bytes
+from servekit_archiver.manifest import Manifest
+from servekit_archiver.reader import Archive, open_archive
+from servekit_archiver.tables import Tensor
+from servekit_archiver.zipformat import STORED
+
+__all__ = ["add_to"]
+
+EXAMPLES = """  servekit-archive inspect digits.mar
+  servekit-archive inspect digits.mar --json | python -m json.tool
+"""
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "inspect", run, "show what is in an archive; reads no file's content", EXAMPLES
+    )
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="the manifest and more, as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the manifest and the files."""
+    with open_archive(args.archive) as archive:
+        if args.json:
+            print(json.dumps(_as_json(archive)))
+            return
+        for label, value in _describe(archive):
+            print(f"{label:<12}{value}")
+        print()
+        for line in _file_table(archive):
+            print(line)
+
+
+def _as_json(archive: Archive) -> dict[str, Any]:
+    return {
+        "path": str(archive.path),
+        "size": archive.size,
+        "digest": archive.digest,
+        "manifest": archive.manifest.to_mapping(),
+    }
+
+
+def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
+    manifest = archive.manifest
+    yield "name", manifest.name
+    yield "version", manifest.version
+    yield "service", manifest.service
+    texts = {"about": manifest.description, "license": manifest.license}
+    texts["needs"] = manifest.requirements or ""
+    yield from ((label, " ".join(text.split())) for label, text in texts.items() if text)
+    yield from _describe_signature(manifest)
+    batching, worker = manifest.batching, manifest.worker
+    yield "batching", f"up to {batching.max_batch_size}, {batching.max_delay_ms} ms delay"
+    limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
+    yield "worker", f"replicas {worker.replicas}, {limits}"
+    yield from (("", f"{key}={value!r}") for key, value in sorted(worker.env.items()))
+    if manifest.options:
+        yield "options", json.dumps(manifest.to_mapping()["options"], ensure_ascii=False)
+    if manifest.examples:
+        yield "examples", str(len(manifest.examples))
+    yield "created by", f"{manifest.created_by}, format {manifest.format}"
+    yield "size", f"{human_bytes(archive.size)}, unpacked {human_bytes(archive.unpacked_size)}"
+    yield "digest", archive.digest
+
+
+def _describe_signature(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    if manifest.signature is not None:
+        for label, tensors in (
+            ("input", manifest.signature.inputs),
+            ("output", manifest.signature.outputs),
+        ):
+            yield from ((label, _describe_tensor(tensor)) for tensor in tensors)
+
+
+def _describe_tensor(tensor: Tensor) -> str:
+    axes = ", ".join("any" if size == -1 else str(size) for size in tensor.shape)
+    return f"{tensor.name}  {tensor.dtype}[{axes}]"
+
+
+def _file_table(archive: Archive) -> Iterator[str]:
+    files = archive.manifest.files
+    width = max(4, *(len(name) for name in files)) if files else 4
+    yield f"{'file':<{width}}  {'bytes':>14}  {'packed':>14}  {'':<8}  sha256"
+    for name, info in sorted(files.items()):
+        entry = archive.entries[name]
+        how = "stored" if entry.method == STORED else "deflated"
+        digest = info.sha256[:12]
+        yield f"{name:<{width}}  {info.size:>14,}  {entry.packed_size:>14,}  {how:<8}  {digest}"

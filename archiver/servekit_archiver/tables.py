@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF009 - key() declares a field, as dataclasses.field does
+"""The tables inside a manifest, key by key, and the rules that they share with it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from servekit_archiver import strictjson
+from servekit_archiver.kinds import Choice, Json, ListOf, MapOf, Number, Text
+from servekit_archiver.record import Record, Table, key
+from servekit_archiver.texts import PATH
+
+__all__ = [
+    "DTYPES",
+    "Batching",
+    "Example",
+    "FileInfo",
+    "Signature",
+    "Tensor",
+    "Worker",
+]
+
+#: NumPy's names; ``str`` is text of any length
+DTYPES: Final = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "str"),
+)
+
+MEDIA_PART: Final = r"[A-Za-z0-9_!#$&^.+-]+"
+SECONDS: Final = Number(low=0.001, high=86_400)
+REPLICAS: Final = Number(low=1, high=1024, whole=True)
+AXIS: Final = Number(
+    low=-1,
+    high=1 << 31,
+    whole=True,
+    refused=(0,),
+    hint="-1 means any size; the batch axis is left out",
+)
+
+
+def _env_problem(name: str) -> str | None:
+    return "is the server's own" if name.startswith("SERVEKIT_") else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor(Record):
+    """One named input or output of a model, without the batch axis."""
+
+    name: str = key(Text(max_length=128, min_length=1), help="the key of this array in a request")
+    dtype: str = key(Choice(DTYPES), help="NumPy's name of the element type; str for text")
+    shape: tuple[int, ...] = key(
+        ListOf(AXIS, max_items=32), help="size of each axis, -1 for any, without the batch axis"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature(Record):
+    """The declared inputs and outputs of a model."""
+
+    inputs: tuple[Tensor, ...] = key(
+        ListOf(Table(Tensor), max_items=256, min_items=1), help="arrays a request holds"
+    )
+    outputs: tuple[Tensor, ...] = key(
+        ListOf(Table(Tensor), max_items=256), default=(), help="arrays an answer holds"
+    )
+
+    def _problems(self) -> Iterator[str]:
+        for side, tensors in ("inputs", self.inputs), ("outputs", self.outputs):
+            if isinstance(tensors, tuple):
+                names = Counter(t.name for t in tensors if isinstance(t, Tensor))
+                for name in (name for name, count in names.items() if count > 1):
+                    yield f"{side}: the name {strictjson.show(name)} is there {names[name]} times"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching(Record):
+    """How waiting inputs become a batch."""
+
+    max_batch_size: int = key(
+        Number(low=1, high=65_536, whole=True), default=32, help="inputs per batch at most"
+    )
+    max_delay_ms: float = key(
+        Number(low=0, high=60_000),
+        default=0,
+        help="how long an idle replica holds a partial batch back for company, in milliseconds",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker(Record):
+    """The processes that serve a model."""
+
+    replicas: int = key(REPLICAS, default=1, help="processes that hold the model at once")
+    predict_timeout_s: float = key(SECONDS, default=30, help="limit of one predict, in seconds")
+    load_timeout_s: float = key(SECONDS, default=120, help="limit of one load, in seconds")
+    env: Mapping[str, str] = key(
+        MapOf(
+            Text(
+                max_length=128,
+                pattern=r"[A-Za-z_][A-Za-z0-9_]*",
+                says="a variable name",
+                problem=_env_problem,
+            ),
+            Text(max_length=32_768, lines=True),
+            max_items=256,
+        ),
+        factory=dict,
+        help="environment variables of the worker processes",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example(Record):
+    """One request that the model must answer: warm-up, self-test and documentation."""
+
+    input: Any = key(Json(), default=None, help="the input as JSON; or give input_file")
+    input_file: str | None = key(PATH, default=None, help="a file of the model to send as it is")
+    content_type: str | None = key(
+        Text(max_length=127, pattern=rf"{MEDIA_PART}/{MEDIA_PART}", says="a media type"),
+        default=None,
+        help="media type of input_file",
+    )
+    output: Any = key(Json(), default=None, help="the answer expected; left out: not compared")
+    tolerance: float | None = key(
+        Number(low=0, high=1e300), default=None, help="largest difference of a number in output"
+    )
+
+    def _problems(self) -> Iterator[str]:
+        if (self.input is None) == (self.input_file is None):
+            yield "input: give either input or input_file"
+        if self.content_type is not None and self.input_file is None:
+            yield "content_type: goes with input_file"
+        if self.tolerance is not None and self.output is None:
+            yield "tolerance: goes with output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileInfo(Record):
+    """What a file of the archive must be."""
+
+    size: int = key(Number(low=0, high=1 << 62, whole=True), help="bytes")
+    sha256: str = key(
+        Text(max_length=64, pattern=r"[0-9a-f]{64}", says="64 hexadecimal digits in lower case"),
+        help="SHA-256 of the content, hexadecimal",
+    )
