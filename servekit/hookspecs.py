@@ -38,6 +38,8 @@ def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
     :return: media type, or range such as ``image/*``, to the import string of a codec: an
         object with ``decode(body: bytes, parameters: Mapping[str, str]) -> Any`` and
         ``encode(output: Any) -> bytes``; either may be ``None`` when the codec goes one
-        way only. The codec of a plugin replaces the built-in one; two plugins offering
-        one media type is a ``PluginError``.
+        way only. ``encode`` raises ``TypeError`` for a kind of output that its media type is
+        not made for, and the next media type of ``Accept`` is tried; with a true attribute
+        ``is_enveloped`` it is given ``{"prediction": output}``. The codec of a plugin
+        replaces the built-in one; two plugins offering one media type is a ``PluginError``.
     """

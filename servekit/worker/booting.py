@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 import msgspec
-from servekit_archiver.manifest import Manifest
+from servekit_archiver import Manifest
 
 from servekit.errors import StartupError
 from servekit.messages import Launch

@@ -43,9 +43,11 @@ def _check_inside(module: str, directory: Path) -> None:
         spec = None
     if spec is None:
         raise BootError(f"service: no module {top!r} in the model")
-    places = [spec.origin, *(spec.submodule_search_locations or ())]
+    places = list(spec.submodule_search_locations or ())
+    if spec.has_location and spec.origin:
+        places.append(spec.origin)
     inside = directory.resolve()
-    if not any(place and Path(place).resolve().is_relative_to(inside) for place in places):
+    if not any(Path(place).resolve().is_relative_to(inside) for place in places):
         hint = " (already imported by servekit)" if top in sys.modules else ""
         raise BootError(f"service: {top!r} is not a module of the model but another one{hint}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servekit_archiver.manifest import Manifest
+from servekit_archiver import Manifest
 
 from servekit.errors import BootError
 from servekit.messages import Interface

@@ -18,6 +18,7 @@ def become_worker() -> None:
     faulthandler.enable()
     for number in IGNORED:  # a function, not SIG_IGN, which programs that it starts would inherit
         signal.signal(number, lambda _number, _frame: None)
+    restore_signals_in_children()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
@@ -25,10 +26,26 @@ def become_worker() -> None:
 
 def on_fork(close: Callable[[], None]) -> None:
     """Call *close* in every child that the service forks, so that it cannot speak for us."""
+    os.register_at_fork(after_in_child=close)
 
-    def leave_family() -> None:
+
+def restore_signals_in_children() -> None:
+    """Let what the service forks be ended by signals, from its first moment on.
+
+    They are held back around a fork: one that came before the child has its default
+    dispositions would be lost, and ``multiprocessing.Pool.terminate`` wait for ever.
+    """
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
+
+    def reset() -> None:
         for number in IGNORED:
             signal.signal(number, signal.SIG_DFL)
-        close()
+        unblock()
 
-    os.register_at_fork(after_in_child=leave_family)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED) and None,
+        after_in_parent=unblock,
+        after_in_child=reset,
+    )

@@ -37,22 +37,31 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     :raises NotAcceptable: nothing that the client accepts can hold such an output.
     :raises ResultNotEncodable: the output is not what its media type can write.
     """
+    unfit: ResultNotEncodable | None = None
     for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
         try:
             return media_type, encode(output)
         except TypeError:
             continue
+        except ResultNotEncodable as error:
+            unfit = error
         except (ServekitError, MemoryError):
             raise
         except Exception as error:
             raise ResultNotEncodable(f"output: {error}") from error
-    raise NotAcceptable(f"Accept: an output of type {_kind(output)} cannot be had in it")
+    raise unfit or NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
 
 
 def _kind(output: Any) -> str:
-    names = {dict: "object", list: "array", tuple: "array", str: "text", type(None): "null"}
+    names = {
+        dict: "an object",
+        list: "an array",
+        tuple: "an array",
+        str: "a text",
+        type(None): "null",
+    }
     kind = "bytes" if isinstance(output, BYTES) else names.get(type(output))
-    return kind or ("number" if isinstance(output, int | float) else type(output).__name__)
+    return kind or ("a number" if isinstance(output, int | float) else type(output).__name__)
 
 
 class Plans(dict[bytes, Plan]):

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from servekit_archiver.manifest import Manifest
+from servekit_archiver import Manifest
 
 from servekit.channel import FrameReader, encode_frame
-from servekit.messages import Launch, Predict, ReplyMessage, RequestMessage, Stop, WorkerMessage
+from servekit.messages import Launch, Predict, Ready, ReplyMessage, Stop, WorkerMessage
 
 SERVICES = Path(__file__).parents[1] / "services"
 PATIENCE_S = 20
@@ -39,17 +39,22 @@ class Channel:
         self.hello = self.receive()
 
     def receive(self):
-        """Return the next message."""
-        while not (messages := self._reader.read()):
-            pass
-        assert len(messages) == 1
-        return messages[0]
+        """Return the next message, when only one is to come."""
+        return self.receive_many(1)[0]
+
+    def receive_many(self, count):
+        """Return the next *count* messages."""
+        messages = []
+        while len(messages) < count:
+            messages += self._reader.read()
+        assert len(messages) == count
+        return messages
 
     def send(self, message) -> None:
         self.sock.sendall(encode_frame(message))
 
     def predict(self, *items):
-        """Send one batch and return its answers: error name or media type, and the value."""
+        """Send one batch and return its answers: error name or media type, and body."""
         number = next(self.numbers)
         self.send(Predict(number, list(items)))
         reply = self.receive()
@@ -61,7 +66,8 @@ class Worker:
     """Starts ``python -m servekit.worker`` and sends ``Launch``."""
 
     def __init__(self, tmp_path: Path, service: str, directory: Path = SERVICES, **keys) -> None:
-        self.address = str(tmp_path / "replica.sock")
+        self._channels: list[Channel] = []
+        self.address = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.sock")
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.address)
         listener.listen()
@@ -70,7 +76,7 @@ class Worker:
         fds = theirs.fileno(), listener.fileno()
         arguments = ["test/1.0#0", "--parent", str(os.getpid())]
         arguments += ["--control", str(fds[0]), "--listener", str(fds[1])]
-        self.log = tmp_path / "log"
+        self.log = tmp_path / f"log-{len(list(tmp_path.iterdir()))}"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "servekit.worker", *arguments],
@@ -93,7 +99,15 @@ class Worker:
         return messages[0]
 
     def connect(self) -> Channel:
-        return Channel(self.address)
+        self._channels.append(Channel(self.address))
+        return self._channels[-1]
+
+    def boot(self) -> "Worker":
+        """Wait until the worker is ready."""
+        ready = self.receive()
+        assert isinstance(ready, Ready), ready
+        self.interface = ready.interface
+        return self
 
     def stop(self) -> int:
         """Ask the worker to leave and return its exit status."""
@@ -106,7 +120,5 @@ class Worker:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.control.close()
-
-
-assert RequestMessage  # the two unions are what crosses a channel
+        for sock in (self.control, *(channel.sock for channel in self._channels)):
+            sock.close()
