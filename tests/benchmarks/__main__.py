@@ -65,6 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         rounds=options.rounds, seconds=options.seconds, connections=options.connections
     )
     debian_program("wrk")
+    machine = read_machine()
     versions = {}
     for server in select(options):
         _progress(f"preparing {server.title}")
@@ -72,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
         versions[server] = server.version()
     samples = rounds.run(list(versions), plan, _progress)
     _progress("")
-    figures = (read_machine(), plan, versions, samples)
+    figures = (machine, plan, versions, samples)
     print(report.markdown(*figures), end="")
     if options.json:
         options.json.write_text(report.as_json(*figures), encoding="utf-8")

@@ -18,11 +18,14 @@ class Machine:
     kernel: str
     python: str
     wrk: str
+    load: (
+        float  #: processes that wanted a core in the minute before; more than a little spoils a run
+    )
 
     def line(self) -> str:
         return (
             f"{self.cpu}, {self.cores} cores, {self.memory_gib:.1f} GiB, Linux {self.kernel}, "
-            f"Python {self.python}, wrk {self.wrk}"
+            f"Python {self.python}, wrk {self.wrk}; load before the run {self.load:.1f}"
         )
 
 
@@ -37,6 +40,7 @@ def read_machine() -> Machine:
         kernel=platform.release(),
         python=platform.python_version(),
         wrk=(said.stdout + said.stderr).split(" Copyright")[0].split(" ", 1)[1],
+        load=os.getloadavg()[0],
     )
 
 
