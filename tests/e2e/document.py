@@ -28,6 +28,7 @@ class Reader:
 
     def __init__(self, directory: Path, programs: Path) -> None:
         self._directory = directory
+        self._log = directory / "server.log"
         self._port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
         self._printed = ""
@@ -80,15 +81,14 @@ class Reader:
     def _start(self, command: str) -> None:
         """Start the server, or another one in its place, and wait until it is ready."""
         self._stop()
-        log = (self._directory / "server.log").open("wb")
-        with log:
+        with self._log.open("wb") as log:
             self._server = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"], cwd=self._directory, env=self._environment,
                 stdout=log, stderr=log,
             )  # fmt: skip
         deadline = monotonic() + WAIT_S
         while not self._is_ready():
-            said = (self._directory / "server.log").read_text()
+            said = self._log.read_text()
             assert self._server.poll() is None, f"{command} exited\n{said}"
             assert monotonic() < deadline, f"{command} is not ready\n{said}"
             Event().wait(0.05)
@@ -102,8 +102,8 @@ class Reader:
     def _stop(self) -> None:
         if self._server is not None:
             self._server.terminate()
-            assert self._server.wait(40) == 0, "the server did not leave in peace"
-            self._server = None
+            status, self._server = self._server.wait(40), None
+            assert status == 0, f"the server exited with {status}\n{self._log.read_text()}"
 
 
 def free_port() -> str:

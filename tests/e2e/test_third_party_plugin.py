@@ -30,7 +30,7 @@ def test_the_plugin_guide_leads_to_a_served_model_in_a_clean_environment(tmp_pat
 
 
 def test_the_quickstart_works_as_written(tmp_path):
-    installed = {"pip install": "true"}
+    installed = {"python -m pip install": "true"}
     reader = Reader(tmp_path, Path(sys.executable).parent)
     compared = reader.follow((ROOT / "docs/quickstart.md").read_text(), installed)
 
