@@ -77,10 +77,10 @@ def find_clashes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     seen: dict[str, tuple[str, bool]] = {}  # key -> (spelling, is a folder)
     for name in names:
         for path, is_folder in (*((folder, True) for folder in parents(name)), (name, False)):
-            known = seen.setdefault(_key(path), (path, is_folder))
-            if known == (path, True) == (path, is_folder):
-                continue  # a folder, met before under the same spelling
-            if known[0] is not path:
+            known = seen.get(key := _key(path))
+            if known is None:
+                seen[key] = path, is_folder
+            elif not (is_folder and known == (path, True)):  # a folder may be met again
                 yield known[0], name
                 break
 

@@ -77,8 +77,11 @@ class Table:
             return None
         known = {spec.name: spec for spec in fields(self.record)}
         found = [self._unknown(name, known) for name in value if name not in known]
-        given = {name: entry for name, entry in value.items() if name in known}
-        found += [f"{n}: null is not a value; leave it out" for n in given if given[n] is None]
+        nulls = [name for name, entry in value.items() if entry is None and name in known]
+        found += [f"{n}: null; leave it out" for n in nulls if known[n].default is not ABSENT]
+        given = {
+            name: entry for name, entry in value.items() if name in known and entry is not None
+        }
         try:
             record = self.record(**given)
         except ManifestError as error:

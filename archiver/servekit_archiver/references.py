@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from servekit_archiver.names import name_problem
 from servekit_archiver.strictjson import show
 
 __all__ = ["PLUGIN_SERVICE", "SERVICE", "module_files", "reference_problems"]
@@ -26,7 +27,7 @@ def module_files(module: str) -> tuple[str, str]:
 def reference_problems(table: Mapping[Any, Any], exists: Callable[[str], bool]) -> Iterator[str]:
     """Yield a problem for each key of *table* that names a file which is not there.
 
-    Keys of a wrong type are passed over: their own check reports them.
+    Values of a wrong kind are passed over: their own check reports them.
 
     :param exists: says whether the model has the file of this name.
     """
@@ -34,7 +35,7 @@ def reference_problems(table: Mapping[Any, Any], exists: Callable[[str], bool]) 
     if isinstance(service, str) and SERVICE.fullmatch(service):
         yield from _service_problems(service, exists)
     for where, name in _named_files(table):
-        if isinstance(name, str) and name and not exists(name):
+        if isinstance(name, str) and name_problem(name) is None and not exists(name):
             yield f"{where}: {show(name)} is not a file of the model"
 
 

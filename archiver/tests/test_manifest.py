@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from servekit_archiver import Batching, FileInfo, Manifest, ManifestError, Tensor
+
+SHA = "0" * 64
+INFO = {"size": 1, "sha256": SHA}
+FILES = {"s.py": INFO}
+MINIMAL = {
+    "format": 1,
+    "created_by": "me",
+    "name": "m",
+    "service": "s:S",
+    "files": FILES,
+}
+
+
+def problems_of(**keys):
+    with pytest.raises(ManifestError) as caught:
+        Manifest.from_json(json.dumps(MINIMAL | keys))
+    return caught.value.problems
+
+
+def test_defaults_are_those_of_the_documentation():
+    manifest = Manifest.from_json(json.dumps(MINIMAL))
+
+    assert (manifest.version, manifest.batching.max_batch_size, manifest.batching.max_delay_ms) == (
+        "1.0",
+        32,
+        0,
+    )
+    worker = manifest.worker
+    assert (worker.replicas, worker.predict_timeout_s, worker.load_timeout_s) == (1, 30, 120)
+    assert (manifest.signature, manifest.requirements, manifest.examples) == (None, None, ())
+
+
+def test_every_key_is_kept():
+    tensor = {"name": "x", "dtype": "float32", "shape": [-1, 3]}
+    table = MINIMAL | {
+        "version": "2.0-rc.1",
+        "description": "two\nlines",
+        "license": "MIT",
+        "requirements": "s.py",
+        "signature": {"inputs": [tensor], "outputs": [tensor]},
+        "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
+        "worker": {"replicas": 2, "predict_timeout_s": 1, "load_timeout_s": 2.5, "env": {"A": "b"}},
+        "examples": [{"input": [1, None], "output": {"a": 1}, "tolerance": 0.1}],
+        "options": {"a": {"b": [1.5, "c", True, None]}},
+    }
+
+    manifest = Manifest.from_json(json.dumps(table))
+
+    assert json.loads(manifest.to_json()) == table
+    assert manifest.signature.inputs[0].shape == (-1, 3)
+    assert manifest.files["s.py"].size == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"name": ""}, "name: '' is not made of letters"),
+        ({"name": "a..b"}, "name: 'a..b' is not made of letters"),
+        ({"name": "-a"}, "name: '-a' is not made of letters"),
+        ({"name": "a/b"}, "name: 'a/b' is not made of letters"),
+        ({"name": "a\n"}, "name: 'a\\n' is not made of letters"),
+        ({"name": "é"}, "name: 'é' is not made of letters"),
+        ({"name": "n" * 65}, f"name: '{'n' * 59}... is 65 characters long, limit 64"),
+        ({"name": "Ping"}, "name: 'Ping' is reserved for the server"),
+        ({"name": 7}, "name: 7 is a number, not a string; put it in quotes"),
+        ({"name": None}, "name: is missing"),
+        ({"version": None}, "version: null; leave it out"),
+        ({"version": 1.0}, "version: 1.0 is a number, not a string; put it in quotes"),
+        ({"service": ""}, "service: '' is not module:Class"),
+        ({"service": "a b"}, "service: 'a b' is not module:Class"),
+        ({"service": "..x:y"}, "service: '..x:y' is not module:Class"),
+        ({"service": "a:b:c"}, "service: 'a:b:c' is not module:Class"),
+        ({"service": "$(id)"}, "service: '$(id)' is not module:Class"),
+        ({"service": "os:system"}, "service: 'os:system': os is a module of Python"),
+        ({"service": "__main__:x"}, "service: '__main__:x': __main__ is a module of Python"),
+        (
+            {"service": "a.b:C"},
+            "service: 'a.b:C': the model has neither a/b.py nor a/b/__init__.py",
+        ),
+        ({"description": "a\0"}, "description: 'a\\x00' contains a control character"),
+        ({"license": "a\nb"}, "license: 'a\\nb' contains a control character"),
+        ({"requirements": "../r.txt"}, "requirements: '../r.txt' contains the part '..'"),
+        ({"requirements": "r.txt"}, "requirements: 'r.txt' is not a file of the model"),
+        ({"batching": 3}, "batching: 3 is a number, not a table"),
+        ({"batching": {"max_batch_size": 0}}, "batching.max_batch_size: 0 is below 1"),
+        ({"batching": {"max_batch_size": True}}, "batching.max_batch_size: True is a boolean, not"),
+        (
+            {"batching": {"max_batch_size": 1.0}},
+            "batching.max_batch_size: 1.0 is a number, not a w",
+        ),
+        ({"batching": {"max_batch_size": 10**30}}, "batching.max_batch_size: 1000000000000000000"),
+        ({"batching": {"max_delay_ms": -1}}, "batching.max_delay_ms: -1 is below 0"),
+        ({"worker": {"replicas": 1025}}, "worker.replicas: 1025 is above 1024"),
+        ({"worker": {"predict_timeout_s": 0}}, "worker.predict_timeout_s: 0 is below 0.001"),
+        ({"worker": {"env": {"A=B": "c"}}}, "worker.env: key: 'A=B' is not a variable name"),
+        ({"worker": {"env": {"A": 1}}}, "worker.env.A: 1 is a number, not a string; put it in q"),
+        ({"worker": {"env": {"A": "\0"}}}, "worker.env.A: '\\x00' contains a control character"),
+        ({"worker": {"env": {"SERVEKIT_X": ""}}}, "worker.env: key: 'SERVEKIT_X' is the server's"),
+        ({"signature": {"inputs": []}}, "signature.inputs: has 0 items, limit 1 to 256"),
+        ({"signature": {}}, "signature.inputs: is missing"),
+        ({"examples": [{}]}, "examples[0].input: give either input or input_file"),
+        ({"examples": [{"input_file": "x"}]}, "examples[0].input_file: 'x' is not a file of the"),
+        ({"examples": [{"input": 1, "tolerance": 1}]}, "examples[0].tolerance: goes with output"),
+        ({"options": []}, "options: [] is a list, not a table"),
+        ({"files": FILES | {"../x": INFO}}, "files: key: '../x' contains the part '..'"),
+        ({"files": {"s.py": {"size": -1, "sha256": SHA}}}, "files.s.py.size: -1 is below 0"),
+        ({"files": {"s.py": {"size": 1, "sha256": "A" * 64}}}, "files.s.py.sha256: 'AAAA"),
+        ({"files": {"s.py": {"size": 1}}}, "files.s.py.sha256: is missing"),
+        ({"nmae": "x"}, "nmae: unknown key; did you mean name?"),
+        ({"stages": {}}, "stages: unknown key"),
+        (
+            {"batching": {"max_bach_size": 1}},
+            "batching.max_bach_size: unknown key; did you mean max_b",
+        ),
+        ({"max_batch_size": 1}, "max_batch_size: unknown key here; it belongs in [batching]"),
+        ({"a\nb": 1}, "'a\\nb': unknown key"),
+    ],
+)
+def test_one_wrong_key_is_one_problem_that_names_it(keys, problem):
+    found = problems_of(**keys)
+
+    assert [line for line in found if line.startswith(problem)], found
+    assert len(found) == 1
+    assert found[0].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "problem"),
+    [
+        ({"dtype": "float31"}, "dtype: 'float31' is not one of bool"),
+        ({"dtype": "O"}, "dtype: 'O' is not one of bool"),
+        (
+            {"shape": [0, 3]},
+            "shape[0]: 0 is not allowed (-1 means any size; the batch axis is left",
+        ),
+        ({"shape": [-2]}, "shape[0]: -2 is below -1"),
+        ({"shape": [2**63]}, "shape[0]: 9223372036854775808 is above 2147483648"),
+        ({"shape": [1] * 33}, "shape: has 33 items, limit 0 to 32"),
+        ({"shape": 3}, "shape: 3 is a number, not a list"),
+    ],
+)
+def test_a_wrong_tensor_is_named(tensor, problem):
+    good = {"name": "x", "dtype": "float32", "shape": []}
+
+    found = problems_of(signature={"inputs": [good, good | {"name": "y"} | tensor]})
+
+    assert len(found) == 1
+    assert found[0].startswith(f"signature.inputs[1].{problem}")
+
+
+def test_tensors_of_one_side_have_different_names():
+    tensor = {"name": "x", "dtype": "float32", "shape": []}
+
+    found = problems_of(signature={"inputs": [tensor, tensor], "outputs": [tensor]})
+
+    assert found == ["signature.inputs: the name 'x' is there 2 times"]
+
+
+def test_all_problems_are_reported_at_once():
+    found = problems_of(
+        name="/", service="a:b", batching={"max_batch_size": 0}, worker={"replicas": 0, "x": 1}
+    )
+
+    assert [line.split(":")[0] for line in found] == [
+        "name",
+        "batching.max_batch_size",
+        "worker.x",
+        "worker.replicas",
+        "service",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[]", "[] is not a table"),
+        ("{}", "format: is missing"),
+        (
+            '{"runtime": "python"}',
+            "format: is missing; runtime looks like an archive made for Torch",
+        ),
+        ('{"format": 2, "new": 1}', "format: 2 is newer than 1, the newest this reader knows"),
+        ('{"format": 1}', "created_by: is missing"),
+        ('{"format": 0, "created_by": "", "files": {}}', "format: 0 is below 1"),
+        ('{"a": 1, "a": 2}', "key 'a' is there twice"),
+    ],
+)
+def test_what_is_no_manifest_of_ours_says_so_first(text, problem):
+    with pytest.raises(ManifestError) as caught:
+        Manifest.from_json(text)
+
+    assert caught.value.problems[0].startswith(problem)
+    assert str(caught.value).startswith("MAR-INF/MANIFEST.json: ")
+
+
+def test_files_that_clash_are_refused():
+    found = problems_of(files=FILES | {"S.py": INFO})
+
+    assert found == ["files: 'S.py' and 's.py' clash"]
+
+
+def test_a_manifest_cannot_be_made_wrong():
+    with pytest.raises(ManifestError, match="max_batch_size: 0 is below 1"):
+        Batching(max_batch_size=0)
+    with pytest.raises(ManifestError, match="name: is missing"):
+        Manifest(service="onnx")
+    with pytest.raises(ManifestError, match="name: 'a b'"):
+        replace(Manifest(name="a", service="onnx"), name="a b")
+
+
+def test_a_manifest_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        Manifest(name="a", service="onnx").name = "b"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=6,
+)
+ODD = st.sampled_from(
+    ["x" * 1_000_000, "\ud800", 2**70, -1, float("nan"), "$(id)", "{{7*7}}", "a\nb"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(key=st.sampled_from([*Manifest.__dataclass_fields__, "x"]), value=JSON | ODD)
+def test_any_value_of_any_key_is_taken_or_refused_by_name(key, value):
+    try:
+        manifest = Manifest.from_mapping(MINIMAL | {key: value})
+    except ManifestError as error:
+        assert all(key in line and line.isprintable() for line in error.problems)
+    else:
+        assert Manifest.from_mapping(json.loads(manifest.to_json())) == manifest
+
+
+@settings(max_examples=100, deadline=None)
+@given(table=st.sampled_from(["batching", "worker", "signature"]), key=st.text(), value=JSON)
+def test_any_value_in_a_table_is_taken_or_refused(table, key, value):
+    try:
+        Manifest.from_mapping(MINIMAL | {table: {key: value}, "examples": [{key: value}]})
+    except ManifestError as error:
+        assert all(line.isprintable() for line in error.problems)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200))
+def test_any_bytes_are_refused_and_nothing_else(text):
+    with pytest.raises(ManifestError):
+        Manifest.from_json(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,20}x", fullmatch=True),
+    shape=st.lists(st.just(-1) | st.integers(1, 2**31), max_size=32),
+    options=st.dictionaries(st.text(max_size=5), st.integers(-(2**63), 2**64 - 1) | st.text()),
+    size=st.integers(0, 2**62),
+)
+def test_what_is_valid_survives_a_round_trip(name, shape, options, size):
+    try:
+        manifest = Manifest(
+            name=name,
+            service="onnx",
+            signature={"inputs": [Tensor(name="x", dtype="str", shape=shape)]},
+            options=options,
+            files={"f": FileInfo(size=size, sha256=SHA)},
+        )
+    except ManifestError as error:  # a text that is no Unicode, or a control character
+        assert "Unicode" in str(error) or "not a string" in str(error)
+        return
+
+    assert Manifest.from_json(manifest.to_json()) == manifest

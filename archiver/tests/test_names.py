@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from servekit_archiver.names import find_clashes, is_reserved, name_problem, parents
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "is empty"),
+        (".", "contains the part '.'"),
+        ("..", "contains the part '..'"),
+        ("../x", "contains the part '..'"),
+        ("a/../../x", "contains the part '..'"),
+        ("a/..", "contains the part '..'"),
+        ("a/./b", "contains the part '.'"),
+        ("/etc/x", "is an absolute path"),
+        ("//tmp/x", "is an absolute path"),
+        ("C:\\x", "contains a backslash"),
+        ("C:x", "starts with a drive letter"),
+        ("..\\x", "contains a backslash"),
+        ("a//b", "contains an empty part"),
+        ("a/", "contains an empty part"),
+        ("a\0b", "contains a control character"),
+        ("a\nb", "contains a control character"),
+        ("a\x7fb", "contains a control character"),
+        ("a\x9bb", "contains a control character"),
+        ("a\u2028b", "contains a control character"),
+        ("n" * 300, "has a part of 300 bytes, limit 255"),
+        ("é" * 128, "has a part of 256 bytes, limit 255"),
+        ("a/" * 600 + "b", "is 1201 bytes long, limit 1024"),
+        ("a/" * 32 + "b", "is 33 folders deep, limit 32"),
+        ("a\udcffb", "is not valid Unicode"),
+    ],
+)
+def test_a_name_that_could_mean_two_files_is_refused(name, why):
+    assert name_problem(name) == why
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a",
+        "model.toml",
+        "a/b/c.npy",
+        "..a",
+        "a..b",
+        "...",
+        "é",
+        "日本",
+        "a b",
+        "n" * 255,
+        "-rf",
+        "~",
+    ],
+)
+def test_an_ordinary_name_is_accepted(name):
+    assert name_problem(name) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "clash"),
+    [
+        (["a", "a"], ("a", "a")),
+        (["Model.py", "model.py"], ("Model.py", "model.py")),
+        (["caf\u00e9", "cafe\u0301"], ("caf\u00e9", "cafe\u0301")),
+        (["stra\u00dfe", "STRASSE"], ("stra\u00dfe", "STRASSE")),
+        (["a", "a/b"], ("a", "a/b")),
+        (["a/b", "a"], ("a", "a")),
+        (["A", "a/b"], ("A", "a/b")),
+        (["A/x", "a/y"], ("A", "a/y")),
+    ],
+)
+def test_names_that_some_system_takes_for_one_clash(names, clash):
+    assert list(find_clashes(names)) == [clash]
+
+
+def test_files_of_one_folder_do_not_clash():
+    assert not list(find_clashes(["a/b/c", "a/b/d", "a/e", "f", "b/a"]))
+
+
+def test_parents_are_yielded_outermost_first():
+    assert list(parents("a/b/c")) == ["a", "a/b"]
+
+
+@pytest.mark.parametrize("name", ["MAR-INF", "MAR-INF/x", "mar-inf/x"])
+def test_the_folder_of_the_format_is_reserved_in_any_case(name):
+    assert is_reserved(name)
