@@ -42,7 +42,10 @@ def serving(archive: Path) -> Iterator[tuple[int, str]]:
     command = [str(BIN / "servekit"), "start", "--models", str(archive), "--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
         # a session of its own: Ctrl-C reaches the demo alone, which then ends the server in order
-        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        except OSError as error:
+            raise DemoError(f"servekit: {error}; was `make install` run?") from error
         try:
             wait_until_ready(server, port)
             yield port, printed(log)

@@ -140,3 +140,14 @@ def embed(server, text):
 
 def dot(one, other):
     return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def test_the_demo_ends_well():
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "demo.py"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert "right: 35" in done.stdout  # of 360
+    assert not done.stderr
