@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed processes under load: nothing is lost that a promise covers."""
+
+import json
+import os
+import signal
+import socket
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from .conftest import is_alive, wait_until
+
+MODELS = Path(__file__).parent / "models"
+pytestmark = pytest.mark.e2e
+
+
+def ask(server, **item):
+    status, _, body = server.post("/slow/predict", json.dumps(item).encode())
+    return status, json.loads(body)
+
+
+def test_killed_worker_costs_its_batch_a_503_and_nobody_else_anything(serve):
+    server = serve("--models", MODELS / "slow", MODELS / "points", "--replicas=1")
+    victim = ask(server)[1]["prediction"]["pid"]
+    with ThreadPoolExecutor(2) as pool:
+        inside = pool.submit(ask, server, seconds=1.5)
+        wait_until(lambda: _busy(victim), "the worker has its batch")
+        others = [server.post("/points/predict", b'{"x": 1}')[0] for _ in range(20)]
+        os.kill(victim, signal.SIGKILL)
+        killed = monotonic()
+        status, problem = inside.result()
+        died_s = monotonic() - killed
+
+    assert (status, problem["title"]) == (503, "Worker lost")
+    assert died_s < 0.5
+    assert set(others) == {200}
+    status, answer = ask(server)
+    assert status == 200
+    assert answer["prediction"]["pid"] != victim
+
+
+def _busy(pid):
+    """Whether the process sleeps in a timer, as ``time.sleep`` does."""
+    return "nanosleep" in Path(f"/proc/{pid}/wchan").read_text()
+
+
+def test_kills_under_load_give_only_200_and_503(serve):
+    server = serve("--models", MODELS / "slow", "--replicas=2")
+    stop_at = monotonic() + 4.0
+
+    def client(number):
+        seen = Counter()
+        turn = 0
+        while monotonic() < stop_at:
+            turn += 1
+            status, answer = ask(server, id=f"{number}/{turn}", seconds=0.002)
+            assert status != 200 or answer["prediction"]["id"] == f"{number}/{turn}"
+            seen[status] += 1
+        return seen
+
+    def killer():
+        kills = 0
+        while monotonic() < stop_at - 1:
+            workers = server.workers()
+            if len(workers) == 2:
+                os.kill(workers[kills % 2], signal.SIGKILL)
+                kills += 1
+            wait_until(lambda: len(server.workers()) == 2, "both workers are back")
+        return kills
+
+    with ThreadPoolExecutor(9) as pool:
+        kills = pool.submit(killer)
+        seen = sum(pool.map(client, range(8)), Counter())
+
+    assert set(seen) <= {200, 503}
+    assert kills.result() >= 2
+    assert seen[503] <= kills.result() * 8
+    assert seen[200] > 100
+
+
+def test_worker_that_ends_itself_is_replaced(serve):
+    server = serve("--models", MODELS / "slow")
+
+    assert ask(server, exit=3)[0] == 503
+    assert ask(server)[0] == 200
+    server.wait_for("exited")
+
+
+def test_hung_worker_is_killed_and_its_request_gets_504(serve):
+    server = serve("--models", MODELS / "slow")
+    before = ask(server)[1]["prediction"]["pid"]
+    started = monotonic()
+
+    assert ask(server, seconds=60)[0] == 504
+    assert 1.9 < monotonic() - started < 2.5
+    status, answer = ask(server)
+    assert status == 200
+    assert answer["prediction"]["pid"] != before
+
+
+def test_killed_front_end_is_back_with_the_same_workers(serve):
+    server = serve("--models", MODELS / "slow")
+    before = ask(server)[1]["prediction"]["pid"]
+    front_ends = [pid for pid in server.tree() if b"servekit.frontend" in _command(pid)]
+    for pid in front_ends:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, front_ends)), "the front-end is gone")
+
+    status, answer = ask(server)
+
+    assert (status, answer["prediction"]["pid"]) == (200, before)
+
+
+def _command(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_killed_supervisor_leaves_no_process_and_no_port(serve):
+    server = serve("--models", MODELS / "slow", MODELS / "points")
+    pids = server.tree()
+    assert len(pids) >= 5
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait()
+
+    wait_until(lambda: not any(map(is_alive, pids)), "all processes are gone", timeout_s=2)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", server.port))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_answers_what_is_in_flight_and_exits_with_0(serve, number):
+    server = serve("--models", MODELS / "slow")
+    victim = ask(server)[1]["prediction"]["pid"]
+    with ThreadPoolExecutor(1) as pool:
+        inside = pool.submit(ask, server, seconds=1)
+        wait_until(lambda: _busy(victim), "the worker has its batch")
+        server.process.send_signal(number)
+
+        assert inside.result()[0] == 200
+    assert server.process.wait(10) == 0
+    assert "Traceback" not in server.output
+
+
+def test_model_that_cannot_load_does_not_hold_up_the_others(serve, tmp_path):
+    (tmp_path / "model.toml").write_text('name = "broken"\nservice = "service:Broken"\n')
+    (tmp_path / "service.py").write_text("raise RuntimeError('no weights')\n")
+    server = serve("--models", tmp_path, MODELS / "points")
+
+    assert server.post("/points/predict", b'{"x": 1}')[0] == 200
+    assert server.post("/broken/predict", b"{}")[0] == 503
+    status, health = server.get("/ping")
+    assert status == 503
+    assert "broken" in health.decode()
+
+
+def test_only_model_that_cannot_load_ends_the_start_with_3(serve, tmp_path):
+    (tmp_path / "model.toml").write_text('name = "broken"\nservice = "service:Broken"\n')
+    (tmp_path / "service.py").write_text("raise RuntimeError('no weights')\n")
+    server = serve("--models", tmp_path, ready=False)
+
+    assert server.process.wait(20) == 3
+    server.wait_for("no weights")
