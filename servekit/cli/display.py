@@ -3,7 +3,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
@@ -14,6 +13,7 @@ from servekit.supervisor.journal import Journal, Notice
 
 __all__ = ["Display", "JsonDisplay", "PlainDisplay", "create_display"]
 
+STDOUT, STDERR = 1, 2
 LEVELS = ("debug", "info", "warning", "error")
 RESULT = "serving"  #: the one notice that scripts want: it goes to stdout
 SILENT_STEP = "preparing"
@@ -31,7 +31,7 @@ def create_display(settings: Settings) -> Display:
     level = LEVELS.index(settings.log_level)
     if settings.log_format == "json":
         return JsonDisplay(level)
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    if os.isatty(STDERR) and os.environ.get("TERM") != "dumb":
         from servekit.cli.terminal import TerminalDisplay
 
         return TerminalDisplay(level, has_colour="NO_COLOR" not in os.environ)
@@ -41,11 +41,11 @@ def create_display(settings: Settings) -> Display:
 class PlainDisplay:
     """One line per event on stderr; the URLs on stdout."""
 
-    def __init__(self, level: int = 1) -> None:
+    def __init__(self, level: int = 1, *, stdout: int = STDOUT, stderr: int = STDERR) -> None:
         """Leave out notices below *level*."""
         self._level = level
-        self._results = Outlet(sys.stdout.fileno())
-        self._lines = Outlet(sys.stderr.fileno())
+        self._results = Outlet(stdout)
+        self._lines = Outlet(stderr)
         self._steps: dict[str, str] = {}
 
     def attach(self, call_later: Callable[[float, Callable[[], object]], object]) -> None:

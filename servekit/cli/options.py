@@ -9,6 +9,7 @@ from servekit.settings import Option, options
 __all__ = ["add_options", "default_of", "describe", "given_flags"]
 
 KIB, MIB = 2**10, 2**20
+METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         elif option.is_switch:
             _add(parser, option, action=argparse.BooleanOptionalAction)
         else:
-            _add(parser, option, metavar=type(option.default).__name__.upper())
+            _add(parser, option, metavar=METAVARS[option.unit or type(option.default).__name__])
 
 
 def _add(parser: argparse.ArgumentParser, option: Option, **how: Any) -> None:
@@ -41,20 +42,22 @@ def describe(option: Option) -> str:
 
 def default_of(option: Option) -> str:
     """Return the default as one would type it; "" if there is none to speak of."""
-    if option.is_list or option.default == "":
+    default = option.default
+    if option.is_list or default == "":
         return ""
     if option.is_switch:
-        return str(option.default).lower()
+        return str(default).lower()
     return (
-        _size(option.default)
+        _size(default)
         if option.unit == "bytes"
-        else f"{option.default:g}"
-        if isinstance(option.default, float)
-        else str(option.default)
+        else f"{default:g}"
+        if option.unit
+        else str(default)
     )
 
 
 def _size(count: int) -> str:
+    """``10485760`` as ``10MiB``."""
     if count % MIB == 0:
         return f"{count // MIB}MiB"
     return f"{count // KIB}KiB" if count % KIB == 0 else str(count)

@@ -30,6 +30,7 @@ signals:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add one flag for each setting."""
+    parser.usage = "servekit start [OPTION ...] [MODEL ...]"
     parser.epilog = EPILOG
     parser.add_argument(
         "paths", nargs="*", metavar="MODEL", help="archive or model directory, or NAME=PATH"

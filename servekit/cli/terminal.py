@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from time import monotonic
 
-from servekit.cli.display import PlainDisplay
+from servekit.cli.display import STDERR, STDOUT, PlainDisplay
 from servekit.supervisor.journal import Notice
 
 __all__ = ["TerminalDisplay"]
@@ -18,9 +18,16 @@ COLOURS = {"error": "31", "warning": "33", "subject": "36", "line": "2", "servin
 class TerminalDisplay(PlainDisplay):
     """Lines scroll above; what loads is drawn in place."""
 
-    def __init__(self, level: int = 1, *, has_colour: bool = True) -> None:
+    def __init__(
+        self,
+        level: int = 1,
+        *,
+        has_colour: bool = True,
+        stdout: int = STDOUT,
+        stderr: int = STDERR,
+    ) -> None:
         """Draw nothing yet."""
-        super().__init__(level)
+        super().__init__(level, stdout=stdout, stderr=stderr)
         self._has_colour = has_colour
         self._loading: dict[str, tuple[str, float]] = {}
         self._drawn = 0

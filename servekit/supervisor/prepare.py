@@ -15,9 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
-from servekit_archiver.directory import load_directory
-from servekit_archiver.errors import ArchiveError
-from servekit_archiver.manifest import Manifest
+from servekit_archiver import ArchiveError, Manifest, load_directory, unpack
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
@@ -95,8 +93,6 @@ def prepare(request: Request, tell: Tell) -> Prepared:
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest]:
     if path.is_dir():
         return path, load_directory(path)
-    from servekit_archiver import unpack
-
     unpacked = unpack(path, cache, _progress(tell))
     return Path(unpacked.directory), unpacked.manifest
 

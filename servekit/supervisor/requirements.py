@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from servekit_archiver.cache import default_cache_dir
+from servekit_archiver import default_cache_dir
 
 from servekit.errors import StartupError
 

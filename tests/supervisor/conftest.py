@@ -192,3 +192,16 @@ def wait_until(condition, what, within_s=WAIT_S):
     while not condition():
         assert monotonic() < deadline, f"{what} after {within_s} s"
         pause.wait(0.02)
+
+
+def front_end_of(server):
+    """Return the pid of the front-end, if it runs."""
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+            command = (entry.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) == server.process.pid and b"front" in command:
+            return int(entry.parent.name)
+    return None

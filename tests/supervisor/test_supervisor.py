@@ -11,7 +11,7 @@ import pytest
 
 from servekit.messages import Hung
 
-from .conftest import wait_until
+from .conftest import front_end_of, wait_until
 
 
 def states(table):
@@ -206,18 +206,6 @@ def test_killed_front_end_is_replaced_at_once(start, model):
 
     assert (gone["exit_code"], gone["restart_s"]) == (-9, 0.0)
     wait_until(lambda: front_end_of(server), "no new front-end")
-
-
-def front_end_of(server):
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-            command = (entry.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == server.process.pid and b"front_end" in command:
-            return int(entry.parent.name)
-    return None
 
 
 def test_peer_that_speaks_nonsense_is_dropped_alone(start, model):

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the journal looks: plain, JSON, and drawn on a terminal."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import struct
+import termios
+from time import monotonic
+
+import pytest
+
+from servekit.cli.display import JsonDisplay, PlainDisplay, create_display
+from servekit.cli.outlet import MAX_WAITING_BYTES, Outlet
+from servekit.cli.terminal import TerminalDisplay
+from servekit.settings import Settings
+from servekit.supervisor.journal import Notice
+
+SERVING = Notice("serving", "servekit", "0.1.0 serving a/1.0 at URL", fields={"url": "URL"})
+EXITED = Notice("worker_exited", "a/0", "exited with -9", "warning", {"exit_code": -9})
+
+
+def show(display):
+    display.progress("a", "preparing")
+    display.progress("a", "unpacking 10 %")
+    display.progress("a", "unpacking 90 %")
+    display.notice(Notice("detail", "a", "is fine", "debug"))
+    display.line("a/0", "hello")
+    display.progress("a", "")
+    display.notice(EXITED)
+    display.notice(SERVING)
+    display.close()
+
+
+def test_plain_lines(capfd):
+    show(PlainDisplay())
+    out, err = capfd.readouterr()
+
+    assert err == "a unpacking\na/0 | hello\na/0 exited with -9\n"
+    assert out == "servekit 0.1.0 serving a/1.0 at URL\n"
+
+
+def test_json_lines(capfd):
+    show(JsonDisplay())
+    out, err = capfd.readouterr()
+    events = [json.loads(line) for line in err.splitlines()]
+
+    assert [event["event"] for event in events] == ["progress", "output", "worker_exited"]
+    assert events[2].items() >= {"level": "warning", "subject": "a/0", "exit_code": -9}.items()
+    assert json.loads(out)["url"] == "URL"
+
+
+def test_front_end_that_writes_json_is_passed_on(capfd):
+    JsonDisplay().line("front-end", '{"status":200}')
+
+    assert capfd.readouterr().err == '{"status":200}\n'
+
+
+def test_worker_that_writes_json_is_wrapped(capfd):
+    JsonDisplay().line("a/0", '{"level":"x"}')
+
+    assert json.loads(capfd.readouterr().err)["message"] == '{"level":"x"}'
+
+
+def test_quiet_level_keeps_what_workers_print_and_the_url(capfd):
+    show(PlainDisplay(level=3))
+    out, err = capfd.readouterr()
+
+    assert (err, out) == ("a/0 | hello\n", "servekit 0.1.0 serving a/1.0 at URL\n")
+
+
+# ---------------------------------------------------------------- terminal
+
+
+class Screen:
+    """A terminal of 60 columns."""
+
+    def __init__(self, fd, keyboard):
+        self.keyboard, self.fds = keyboard, {"stdout": fd, "stderr": fd}
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+        os.set_blocking(keyboard, False)
+
+    def text(self):
+        return os.read(self.keyboard, 65536).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def screen():
+    ours, theirs = pty.openpty()
+    yield Screen(theirs, ours)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_terminal_draws_in_place_and_leaves_the_lines(screen):
+    show(TerminalDisplay(has_colour=False, **screen.fds))
+    text = screen.text()
+
+    assert "a  unpacking 10 %  0.0 s\n\x1b[1A\r\x1b[J" in text
+    assert text.endswith("a/0 exited with -9\nservekit 0.1.0 serving a/1.0 at URL\n")
+
+
+def test_spinner_line_never_wraps(screen, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    TerminalDisplay(has_colour=False, **screen.fds).progress("m" * 200, "loading")
+
+    assert max(map(len, screen.text().splitlines())) < 60
+
+
+@pytest.mark.parametrize(("has_colour", "has_escape"), [(False, False), (True, True)])
+def test_colour(screen, has_colour, has_escape):
+    TerminalDisplay(has_colour=has_colour, **screen.fds).notice(EXITED)
+
+    assert ("\x1b[" in screen.text()) is has_escape
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "expected", "has_colour"),
+    [
+        pytest.param({}, {"TERM": "xterm"}, TerminalDisplay, True, id="a terminal"),
+        pytest.param({}, {"NO_COLOR": "1"}, TerminalDisplay, False, id="no colour is wanted"),
+        pytest.param({}, {"TERM": "dumb"}, PlainDisplay, None, id="a dumb terminal"),
+        pytest.param({"log_format": "json"}, {}, JsonDisplay, None, id="JSON is JSON"),
+    ],
+)
+def test_display_fits_the_terminal(monkeypatch, settings, environment, expected, has_colour):
+    monkeypatch.setattr(os, "isatty", lambda fd: True)
+    monkeypatch.setattr(os, "environ", {"TERM": "xterm"} | environment)
+    display = create_display(Settings(**settings))
+
+    assert type(display) is expected
+    assert getattr(display, "_has_colour", None) is has_colour
+
+
+# ---------------------------------------------------------------- outlet
+
+
+@pytest.fixture
+def pipe():
+    reader, writer = os.pipe()
+    yield reader, writer
+    for fd in (reader, writer):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def test_reader_that_is_stuck_delays_nobody(pipe):
+    outlet = Outlet(pipe[1])
+    started_at = monotonic()
+    for _ in range(20_000):
+        outlet.write("x" * 99 + "\n")
+
+    assert monotonic() - started_at < 5
+    assert len(outlet._waiting) <= MAX_WAITING_BYTES + 100
+
+
+def test_what_waits_is_written_later_and_the_loss_is_told(pipe):
+    reader, writer = pipe
+    os.set_blocking(reader, False)
+    outlet, calls, read = Outlet(writer), [], bytearray()
+    outlet.call_later = lambda delay, call: calls.append(call)
+    for _ in range(20_000):
+        outlet.write("x" * 99 + "\n")
+    dropped = outlet._dropped
+    while calls:
+        read += os.read(reader, 1 << 20)
+        calls.pop()()
+    outlet.write("end\n")
+    read += os.read(reader, 1 << 20)
+
+    assert read.decode().endswith(f"x\n[{dropped} lines dropped]\nend\n")
+    assert read.count(b"\n") == 20_000 - dropped + 2
+
+
+def test_reader_that_is_gone_is_harmless(pipe):
+    os.close(pipe[0])
+    outlet = Outlet(pipe[1])
+    outlet.write("to nobody\n")
+    outlet.close()
+
+    assert not outlet._waiting

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: help, mistakes, exit status, and what it costs to ask."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from servekit import __version__
+from servekit.cli import COMMANDS, main
+from servekit.cli.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, STATUSES, USAGE
+
+
+def servekit(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "servekit.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_has_examples(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+
+    assert ended.value.code == OK
+    assert f"examples:\n  servekit {' '.join(command)}" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        main(["--version"])
+
+    assert capsys.readouterr().out == f"servekit {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        pytest.param([], "servekit: the following arguments are required: COMMAND", id="nothing"),
+        pytest.param(
+            ["strat"], "servekit: argument COMMAND: invalid choice: 'strat'", id="command"
+        ),
+        pytest.param(
+            ["start", "--prot", "1"],
+            "servekit start: unrecognized arguments: --prot, did you mean --port?",
+            id="flag",
+        ),
+        pytest.param(["start", "--max-b", "1"], "did you mean --max-body?", id="abbreviation"),
+    ],
+)
+def test_usage_error_is_one_line(capsys, arguments, line):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == USAGE
+    assert line in (error := capsys.readouterr().err)
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "line"),
+    [
+        pytest.param(["no.mar"], {}, "models: no.mar: no such file or directory", id="path"),
+        pytest.param([], {}, "models: none given; name an archive or a model directory", id="none"),
+        pytest.param(["x", "--port", "70000"], {}, "--port: 70000 is above 65535", id="flag"),
+        pytest.param(["x"], {"SERVEKIT_QUEUE": "0"}, "SERVEKIT_QUEUE: 0 is below 1", id="variable"),
+        pytest.param(
+            ["--config", "{toml}"], {}, "unknown key 'prot', did you mean 'port'?", id="key"
+        ),
+        pytest.param(["{here}", "--port", "{port}"], {}, "port {port} is in use", id="port in use"),
+    ],
+)
+def test_impossible_start_is_one_line_and_status_3(tmp_path, arguments, environment, line):
+    (tmp_path / "servekit.toml").write_text("prot = 1\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = {
+            "toml": tmp_path / "servekit.toml",
+            "here": tmp_path,
+            "port": taken.getsockname()[1],
+        }
+        done = servekit("start", *[word.format(**words) for word in arguments], **environment)
+
+    assert done.returncode == STARTUP_FAILED
+    assert line.format(**words) in done.stderr
+    assert (done.stderr.startswith("servekit: "), done.stderr.count("\n")) == (True, 1)
+
+
+def test_help_imports_almost_nothing():
+    code = (
+        "import sys; from servekit.cli import create_parser; create_parser(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"msgspec", "gevent", "flask", "numpy", "pluggy", "servekit.settings", "asyncio"}
+
+    assert heavy.isdisjoint(done.stdout.split())
+
+
+def test_supervisor_imports_only_the_standard_library_and_msgspec():
+    code = "import sys, servekit.cli.start, servekit.cli.terminal; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    # msgspec takes typing_extensions where it finds it; the others come with an editable install
+    ours = {"servekit", "msgspec", "typing_extensions", "__main__", "_distutils_hack"}
+    foreign = {
+        n for n in loaded - set(sys.stdlib_module_names) - ours if not n.startswith("__editable__")
+    }
+
+    assert foreign == set()
+
+
+def test_statuses_are_told_apart():
+    assert sorted(STATUSES) == sorted({OK, PROBLEM_FOUND, USAGE, STARTUP_FAILED, 130})
+
+
+def test_plugins_as_json(capsys):
+    assert main(["plugins", "--json"]) == OK
+    names = [plugin["name"] for plugin in json.loads(capsys.readouterr().out)]
+    assert names == sorted(names)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An entry of ``--models`` becomes a model that can be launched, or one line that says why not."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from servekit_archiver import build_archive
+
+from servekit.errors import StartupError
+from servekit.supervisor import requirements
+from servekit.supervisor.loop import Loop
+from servekit.supervisor.preparation import Preparation, Request
+from servekit.supervisor.prepare import answer
+
+SETUPTOOLS = version("setuptools")
+
+
+def prepare(path, cache=None, **options):
+    return answer(Request(str(path), cache_dir=str(cache or ""), **options), lambda step: None)
+
+
+def test_directory_is_taken_in_place(model):
+    directory = model(worker={"replicas": 3, "env": '{ A = "1" }'}, batching={"max_delay_ms": 20})
+    found = prepare(directory).model
+
+    assert (found.directory, found.python) == (str(directory), sys.executable)
+    assert (found.replicas, found.environment, found.max_delay_s) == (3, {"A": "1"}, 0.02)
+
+
+def test_archive_is_unpacked_into_the_cache(model, tmp_path):
+    archive = tmp_path / "digits.mar"
+    build_archive(model(), archive)
+    found = prepare(archive, tmp_path / "cache").model
+
+    assert Path(found.directory).is_relative_to(tmp_path / "cache")
+    assert (Path(found.directory) / "service.py").exists()
+
+
+def test_other_name_is_in_the_manifest_too(model):
+    found = prepare(model(), name="two").model
+
+    assert (found.name, json.loads(found.manifest)["name"]) == ("two", "two")
+
+
+def test_progress_is_told(model, tmp_path, monkeypatch):
+    archive, steps = tmp_path / "digits.mar", []
+    build_archive(model(), archive)
+    monkeypatch.setattr("servekit.supervisor.prepare.STEP_S", 0.0)
+    answer(Request(str(archive), cache_dir=str(tmp_path / "cache")), steps.append)
+
+    assert steps[-1] == "unpacking 100 %"
+
+
+def break_archive(directory):
+    archive = directory.parent / "digits.mar"
+    build_archive(directory, archive)
+    raw = bytearray(archive.read_bytes())
+    raw[raw.index(b"service.py") + 60] ^= 1  # inside its deflated bytes
+    archive.write_bytes(raw)
+    return archive
+
+
+def ask_for_more(directory):
+    (directory / "requirements.txt").write_text("no-such-package>=2\n")
+    text = (directory / "model.toml").read_text()
+    (directory / "model.toml").write_text('requirements = "requirements.txt"\n' + text)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "complaint"),
+    [
+        pytest.param(lambda d: d / "nowhere", {}, "nowhere: ", id="it went meanwhile"),
+        pytest.param(lambda d: d / "service.py", {}, "service.py", id="no archive"),
+        pytest.param(break_archive, {}, "service.py", id="a changed byte"),
+        pytest.param(lambda d: d, {"name": "no/name"}, "name: 'no/name'", id="a bad name"),
+        pytest.param(lambda d: d, {"name": "ping"}, "is reserved", id="a reserved name"),
+        pytest.param(
+            ask_for_more,
+            {},
+            "requirements.txt: no-such-package>=2 is not installed. Install it, or let"
+            " --install-requirements",
+            id="lacking requirement",
+        ),
+    ],
+)
+def test_refusal_is_one_line(model, tmp_path, make, options, complaint):
+    outcome = prepare(make(model()), tmp_path / "cache", **options)
+
+    assert outcome.model is None
+    assert complaint.replace("'", '"') in outcome.error.replace("'", '"')
+    assert "\n" not in outcome.error
+
+
+# ---------------------------------------------------------------- requirements
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        pytest.param("setuptools\n", [], id="installed"),
+        pytest.param("# a comment\n\nsetuptools  # why\n", [], id="comments"),
+        pytest.param("setuptools>=1,<10000 --hash=sha256:00\n", [], id="hash"),
+        pytest.param("setuptools>=1 \\\n  --hash=sha256:00\n", [], id="continued line"),
+        pytest.param("--index-url https://x.invalid\n-c c.txt\nsetuptools\n", [], id="options"),
+        pytest.param("colorama; sys_platform == 'win32'\n", [], id="marker of another system"),
+        pytest.param("nope-a\nnope-b>1\n", ["nope-a", "nope-b>1"], id="all are named"),
+        pytest.param("setuptools<2\n", [SETUPTOOLS], id="wrong version"),
+        pytest.param("./tiny.whl\n", ["'./tiny.whl' cannot be checked"], id="a file"),
+    ],
+)
+def test_missing(text, lacking):
+    found = requirements.missing(text)
+
+    assert len(found) == len(lacking)
+    assert all(part in whole for part, whole in zip(lacking, found, strict=True))
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """A package that no index has."""
+    path = tmp_path / "sktiny-1.0-py3-none-any.whl"
+    facts = "sktiny-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("sktiny.py", "SIZE = 7\n")
+        archive.writestr(f"{facts}/METADATA", "Metadata-Version: 2.1\nName: sktiny\nVersion: 1.0\n")
+        archive.writestr(
+            f"{facts}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{facts}/RECORD", "")
+    return path
+
+
+def test_environment_is_built_once_and_sees_the_server_too(wheel, tmp_path):
+    wanted, steps = tmp_path / "requirements.txt", []
+    wanted.write_text(f"--no-index\n./{wheel.name}\n")
+    pythons = {requirements.environment_for(wanted, tmp_path / "c", steps.append) for _ in "ab"}
+    (python,) = pythons
+
+    assert steps == ["installing requirements"]
+    assert run(python, "import sktiny, servekit, msgspec; print(sktiny.SIZE)") == "7"
+
+
+def run(python, code):
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).strip()
+
+
+def test_failing_pip_is_quoted_and_tried_again(tmp_path, capsys):
+    wanted = tmp_path / "requirements.txt"
+    wanted.write_text("--no-index\nno-such-package\n")
+    for _ in "ab":
+        with pytest.raises(StartupError, match=r"requirements.txt: pip: ERROR: .*no-such-package"):
+            requirements.environment_for(wanted, tmp_path / "c", lambda step: None)
+
+    assert "pip: ERROR" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- the child
+
+
+def outcome_of(path, timeout_s=10.0, **options):
+    loop, outcomes, lines = Loop(), [], []
+
+    def done(outcome):
+        outcomes.append(outcome)
+        loop.stop()
+
+    child = Preparation(loop, Request(str(path), **options), timeout_s, lines.append, done)
+    loop.call_later(15, lambda: pytest.fail("no outcome after 15 s"))
+    return loop, child, outcomes
+
+
+def test_child_answers(model):
+    loop, _child, outcomes = outcome_of(model())
+    loop.run()
+
+    assert outcomes[0].model.name == "digits"
+
+
+@pytest.mark.parametrize(
+    ("act", "timeout_s", "error"),
+    [
+        pytest.param(lambda child: child.process.kill(), 10, "prepare exited with -9", id="killed"),
+        pytest.param(lambda child: child.kill(), 10, "stopped", id="stopped"),
+        pytest.param(
+            lambda child: child.process.signal(19), 0.5, "not prepared after 0.5 s", id="hangs"
+        ),
+    ],
+)
+def test_child_that_does_not_answer(model, act, timeout_s, error):
+    loop, child, outcomes = outcome_of(model(), timeout_s)
+    act(child)
+    loop.run()
+
+    assert [outcome.error for outcome in outcomes] == [error]
