@@ -13,6 +13,7 @@ import pluggy
 
 from servekit_archiver import hookspecs
 from servekit_archiver.errors import ArchiveError
+from servekit_archiver.strictjson import show
 
 __all__ = ["GROUP", "create_plugin_manager", "recognise"]
 
@@ -55,8 +56,12 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise ArchiveError(f"{directory}: plugin {hook.plugin_name}: {reason}") from error
-        if offer is not None:
-            offers[hook.plugin_name] = offer
+        if offer is None:
+            continue
+        if not isinstance(offer, Mapping):
+            reason = f"offers {show(offer)}, not a mapping"
+            raise ArchiveError(f"{directory}: plugin {hook.plugin_name}: {reason}")
+        offers[hook.plugin_name] = offer
     if len(offers) > 1:
         names = " and ".join(sorted(offers))
         raise ArchiveError(f"{directory}: recognised by {names}; name a service in model.toml")

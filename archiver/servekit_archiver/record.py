@@ -117,5 +117,5 @@ def _describe(spec: Field[Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {**spec.metadata["kind"].schema()}
     schema["description"] = spec.metadata["help"]
     if spec.default is not ABSENT and spec.default is not MISSING and spec.default is not None:
-        schema["default"] = spec.default
+        schema["default"] = plain(spec.default)
     return schema

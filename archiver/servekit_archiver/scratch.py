@@ -33,11 +33,13 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 def _make_locked(parent: Path) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
-            return path, lock
-        os.close(lock)  # taken for abandoned between the first line and the third
+        # until we hold the lock, another process may take it for abandoned: then once more
+        with suppress(FileNotFoundError):
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.exists():
+                return path, lock
+            os.close(lock)
 
 
 def remove_abandoned(parent: Path) -> None:

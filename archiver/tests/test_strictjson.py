@@ -22,7 +22,7 @@ from servekit_archiver import strictjson
     ],
 )
 def test_what_is_not_strict_json_is_refused(text, why):
-    with pytest.raises(ValueError, match="^.") as caught:
+    with pytest.raises(ValueError, match=r"^.") as caught:
         strictjson.loads(text)
 
     assert why in str(caught.value)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from servekit_archiver import ArchiveError, ManifestError, load_directory
+
+
+def nobody(directory):
+    return None
+
+
+def test_two_lines_are_enough(tree, tmp_path):
+    path = tree(tmp_path / "m", {"model.toml": 'name = "iris"\nservice = "sklearn"\n'})
+
+    manifest = load_directory(path)
+
+    assert (manifest.name, manifest.service, manifest.files) == ("iris", "sklearn", {})
+
+
+def test_the_name_is_the_directorys_unless_given(tree, tmp_path, monkeypatch):
+    monkeypatch.chdir(tree(tmp_path / "iris", {"model.toml": 'service = "sklearn"'}))
+
+    assert load_directory(".").name == "iris"
+
+
+def test_a_plugin_fills_what_model_toml_leaves_out(tree, tmp_path):
+    path = tree(tmp_path / "m", {"model.toml": "batching = { max_batch_size = 4 }", "x": ""})
+    offer = {"service": "onnx", "name": "n", "batching": {"max_batch_size": 9, "max_delay_ms": 1}}
+
+    manifest = load_directory(path, lambda directory: offer)
+
+    assert (manifest.service, manifest.name) == ("onnx", "n")
+    assert (manifest.batching.max_batch_size, manifest.batching.max_delay_ms) == (4, 1)
+
+
+def test_a_directory_without_model_toml_may_be_recognised(tree, tmp_path):
+    path = tree(tmp_path / "mlp", {"mlp.onnx": ""})
+
+    manifest = load_directory(path, lambda directory: {"service": "onnx"})
+
+    assert (manifest.name, manifest.service) == ("mlp", "onnx")
+
+
+def test_a_directory_that_nothing_knows_says_what_to_write(tree, tmp_path):
+    path = tree(tmp_path / "m", {"x": ""})
+
+    with pytest.raises(ArchiveError) as caught:
+        load_directory(path, nobody)
+
+    assert f"{path}/model.toml" in str(caught.value)
+    assert 'name = "m"' in str(caught.value)
+    assert "service" in str(caught.value)
+
+
+def test_a_plugin_is_not_asked_when_a_service_is_named(tree, tmp_path):
+    path = tree(tmp_path / "m", {"model.toml": 'service = "onnx"'})
+
+    def fail(directory):
+        raise AssertionError("asked")
+
+    assert load_directory(path, fail).service == "onnx"
+
+
+@pytest.mark.parametrize(
+    ("toml", "problems"),
+    [
+        ("", ["service: is missing"]),
+        ("a = ", ["is not TOML: Invalid value (at end of document)"]),
+        ("name = 1\nname = 2", ["is not TOML: Cannot overwrite a value"]),
+        ("x = " + "[" * 5000, ["is nested too deeply, limit 32"]),
+        ("#" * 1_100_000, ["is larger than 1048576 bytes"]),
+        (b"\xff", ["is not UTF-8 (byte 0)"]),
+        ('service="s:S"', ["service: 's:S': the model has neither s.py nor s/__init__.py"]),
+        ('service="onnx"\nformat=1\nfiles={}', ["format: is written", "files: is written"]),
+        ('service="onnx"\nsevice=1', ["sevice: unknown key; did you mean service?"]),
+        ('service="onnx"\nversion=1.0', ["version: 1.0 is a number, not a string; put it in q"]),
+        ('service="onnx"\noptions={a=2026-01-02}', ["options.a: datetime.date(2026, 1, 2) is a"]),
+        ('service="onnx"\noptions={a=inf}', ["options.a: inf is not a finite number"]),
+        ('service="onnx"\nname="a b"\nworker={replicas=0}', ["name: 'a b' is", "worker.replicas"]),
+    ],
+)
+def test_every_problem_of_model_toml_is_named(tree, tmp_path, toml, problems):
+    path = tree(tmp_path / "m", {"model.toml": toml})
+
+    with pytest.raises(ManifestError) as caught:
+        load_directory(path, nobody)
+
+    found = caught.value.problems
+    assert len(found) == len(problems)
+    assert all(line.startswith(start) for line, start in zip(found, problems, strict=True)), found
+    assert caught.value.source == "model.toml"
+
+
+@pytest.mark.parametrize(("name", "why"), [("no", "no such directory"), ("f", "is not a dir")])
+def test_what_is_no_directory_is_refused(tmp_path, name, why):
+    (tmp_path / "f").touch()
+
+    with pytest.raises(ArchiveError, match=why):
+        load_directory(tmp_path / name, nobody)

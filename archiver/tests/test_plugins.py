@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+from pathlib import Path
+
+import pytest
+from servekit_archiver import ArchiveError, hookimpl, load_directory
+from servekit_archiver.plugins import recognise
+
+
+class Knows:
+    def __init__(self, offer):
+        self.offer = offer
+
+    @hookimpl
+    def recognise_model(self, directory: Path):
+        return self.offer
+
+
+class Fails:
+    @hookimpl
+    def recognise_model(self):
+        raise RuntimeError("oops")
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Install a plugin: a module of this source under an entry point of this name."""
+
+    def install_plugin(name, source):
+        module = f"plugin_{name}_{tmp_path.name}".replace("-", "_")
+        (tmp_path / f"{module}.py").write_text(source)
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[servekit]\n{name} = {module}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return install_plugin
+
+
+def test_one_plugin_that_knows_a_directory_is_enough(tmp_path):
+    offer = recognise(tmp_path, Knows(None), Knows({"service": "onnx"}), discover=False)
+
+    assert offer == {"service": "onnx"}
+
+
+def test_nobody_knows_a_directory(tmp_path):
+    assert recognise(tmp_path, Knows(None), discover=False) is None
+
+
+def test_two_plugins_that_know_a_directory_are_refused_by_name(tmp_path):
+    with pytest.raises(ArchiveError, match=r"recognised by .* and .*; name a service"):
+        recognise(tmp_path, Knows({"service": "a"}), Knows({"service": "b"}), discover=False)
+
+
+def test_a_plugin_that_raises_is_named(tmp_path):
+    with pytest.raises(ArchiveError, match=r"plugin .*: RuntimeError: oops"):
+        recognise(tmp_path, Fails(), discover=False)
+
+
+@pytest.mark.parametrize("offer", [3, {"service": 3}, {"nonsense": 1, "service": "onnx"}])
+def test_a_plugin_that_offers_nonsense_is_refused(tmp_path, offer):
+    def ask(directory):
+        return recognise(directory, Knows(offer), discover=False)
+
+    with pytest.raises(ArchiveError):
+        load_directory(tmp_path, ask)
+
+
+def test_an_installed_plugin_is_asked(install, tmp_path):
+    install("known", "import servekit_archiver as s\n@s.hookimpl\ndef recognise_model(directory):\n"
+            "    return {'service': directory.name}\n")  # fmt: skip
+    model = tmp_path / "exotic"
+    model.mkdir()
+
+    assert load_directory(model).service == "exotic"
+
+
+def test_a_plugin_that_does_not_import_is_named_when_nothing_else_knows_better(install, tmp_path):
+    install("broken", "import a_module_that_is_not_there")
+    model = tmp_path / "exotic"
+    model.mkdir()
+
+    with pytest.raises(ArchiveError, match=r"these plugins failed: broken \(ModuleNotFoundError"):
+        load_directory(model)
+
+
+def test_a_broken_plugin_harms_nobody_who_names_a_service(install, tree, tmp_path):
+    install("broken", "raise SystemExit(3)")
+
+    path = tree(tmp_path / "m", {"model.toml": 'service = "onnx"'})
+
+    assert load_directory(path).service == "onnx"
+    assert "plugin_broken" not in " ".join(sys.modules)
