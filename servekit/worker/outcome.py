@@ -11,6 +11,7 @@ from servekit.errors import (
     PredictFailed,
     RequestError,
     ServekitError,
+    ServiceError,
     WrongBatchLength,
 )
 from servekit.messages import Answer
@@ -61,7 +62,7 @@ def error_of(error: BaseException) -> type[ServekitError]:
     """Return the class under which *error* crosses the channel."""
     if isinstance(error, MemoryError):
         return OutOfMemory
-    if isinstance(error, ServekitError):
+    if isinstance(error, RequestError | ServiceError | OutOfMemory):
         for kind in type(error).__mro__:  # an author's own subclass is what it derives from
             if kind.__module__ == errors.__name__:
                 return errors.error_class(kind.__name__)

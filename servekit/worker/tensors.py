@@ -83,7 +83,8 @@ class Tensor:
             return self.from_raw(value)
         try:
             if isinstance(_first(value), np.ndarray | np.generic):
-                return self._shaped(self._cast(np.asarray(value)))
+                value = np.asarray(value)
+                return self._shaped(self._cast(value))
             return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
         except (ValueError, OverflowError):
             raise self._refused(value) from None

@@ -79,7 +79,7 @@ def _extension(code: int, payload: bytes) -> Any:
 def _check_depth(value: Any) -> None:
     """Refuse what nests deeper than ``MAX_DEPTH``; looks at every list once, in C."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for container in level:
             if type(container) is dict:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services of the archive and of plugins, by name."""
+
+import types
+from pathlib import Path
+
+import pytest
+
+from servekit import Service, hookimpl
+from servekit.errors import BootError, PluginError
+from servekit.plugins import create_plugin_manager
+from servekit.worker.finding import find_service
+
+
+class Offered(Service):
+    """A plugin's service."""
+
+
+def manager(*offers):
+    """Return a manager of one plugin for each mapping of *offers*."""
+    found = create_plugin_manager(discover=False)
+    for number, services in enumerate(offers):
+        module = types.ModuleType("plugin")
+        module.register_services = hookimpl(specname="register_services")(lambda s=services: s)
+        found.register(module, f"plugin-{number}")
+    return found
+
+
+def test_a_service_of_a_plugin_is_found_by_its_name():
+    target = f"{__name__}:Offered"
+
+    assert find_service("offered", Path(), manager({"offered": target})) is Offered
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(BootError, match="no plugin offers 'c'; known: a, b"):
+        find_service("c", Path(), manager({"b": "x:y"}, {"a": "x:y"}))
+
+
+def test_two_offers_of_one_name_are_an_error_that_names_both():
+    with pytest.raises(PluginError, match="'a': offered by plugin-0 and plugin-1"):
+        find_service("a", Path(), manager({"a": "x:y"}, {"a": "x:z"}))
+
+
+def test_a_broken_plugin_is_named_where_a_service_is_missing(monkeypatch):
+    from servekit.plugins import InstalledPlugin
+    from servekit.worker import finding
+
+    broken = InstalledPlugin("torch", "servekit-torch 1.0", None, "ImportError: no torch")
+    monkeypatch.setattr(finding, "installed_plugins", lambda: [broken])
+    with pytest.raises(BootError, match=r"'torch' does not import \(ImportError: no torch\)"):
+        find_service("torch", Path(), manager())

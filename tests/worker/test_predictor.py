@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a batch, without a process around it."""
+
+import math
+
+import msgspec
+import pytest
+
+from servekit import ClientError, InputError
+from servekit.errors import OutOfMemory, QueueFull
+from tests.worker.batches import answer, answers, echo, item, loaded, service_of
+
+
+def raising(error):
+    """Return a predict that raises *error*."""
+
+    def predict(self, batch):
+        raise error
+
+    return predict
+
+
+class Moody(InputError):
+    """An author's subclass that keeps what it was given to itself."""
+
+    def __init__(self):
+        """Forget everything."""
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "detail"),
+    [
+        (InputError("no"), "InputError", "no"),
+        (ClientError("no"), "ClientError", "no"),
+        (InputError(5), "InputError", "5"),
+        (Moody(), "InputError", ""),
+        (InputError("x" * 9999), "InputError", "x" * 2000),
+        (InputError("\ud800"), "InputError", "?"),
+        (QueueFull("secret"), "PredictFailed", ""),
+        (OutOfMemory("secret"), "OutOfMemory", ""),
+        (MemoryError("secret"), "OutOfMemory", ""),
+        (ValueError("secret"), "PredictFailed", ""),
+        (BaseExceptionGroup("secret", [KeyboardInterrupt()]), "PredictFailed", ""),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_class_of_an_error_is_its_status_and_only_refusals_bring_a_text(error, name, detail):
+    found, body = answer(service_of(raising(error)), 1)
+
+    assert (found, msgspec.json.decode(body)["detail"]) == (name, detail)
+
+
+@pytest.mark.parametrize("errors", [["plain text"], [{"field": 1, "message": None}], [{}], [None]])
+def test_the_fields_of_a_refusal_are_texts_whatever_the_author_gave(errors):
+    _, body = answer(service_of(raising(InputError("no", errors))), 1)
+
+    (entry,) = msgspec.json.decode(body)["errors"]
+    assert set(map(type, entry.values())) == {str}
+
+
+def test_a_batch_without_a_good_member_is_not_predicted():
+    calls = []
+    service = service_of(lambda self, batch: calls.append(batch) or batch)
+    answers(service, item(b"{"), item(b""))
+
+    assert calls == []
+
+
+def test_only_good_members_reach_predict_and_answers_stay_in_place():
+    service = service_of(lambda self, batch: [f"{x} of {batch}" for x in batch])
+    found = answers(service, item(1), item(b"{"), item(2))
+
+    assert [body for _, body in found][::2] == [
+        b'{"prediction":"1 of [1, 2]"}',
+        b'{"prediction":"2 of [1, 2]"}',
+    ]
+
+
+def test_an_exit_in_any_step_makes_the_worker_leave():
+    for steps in ({"preprocess": raising(SystemExit())}, {"postprocess": raising(SystemExit())}):
+        predictor = loaded(service_of(echo, **steps)).predictor
+        turn = predictor.answer([item(1), item(2)])
+
+        assert [error for error, _, _ in turn.answers] == ["PredictFailed"] * 2
+        assert predictor.is_leaving
+
+
+def test_times_are_told_for_each_step():
+    turn = loaded(service_of(echo)).predictor.answer([item(1)])
+
+    assert all(0 <= seconds < math.inf for seconds in turn[1:])
+
+
+def test_steps_that_are_not_overridden_are_not_called(monkeypatch):
+    from servekit import Service
+
+    service = service_of(echo)
+    monkeypatch.setattr(type(service), "postprocess", Service.postprocess)
+
+    assert loaded(service).predictor._postprocess is None
