@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin-based model-archive server: build an archive, start it, predict."""
 
+from typing import TYPE_CHECKING
+
 from servekit.errors import ClientError, InputError
 from servekit.service import Context, Request, Service
+
+if TYPE_CHECKING:
+    from servekit.hookspecs import hookimpl
 
 __all__ = ["ClientError", "Context", "InputError", "Request", "Service", "__version__", "hookimpl"]
 

@@ -88,11 +88,14 @@ class FrameReader(Generic[Message]):
         return message
 
     def _make_room(self, start: int, size: int) -> None:
-        """Move the bytes from *start* to the front of a buffer that holds a frame of *size*."""
+        """Move the bytes from *start* to the front of a buffer with room for a frame of *size*.
+
+        The buffer grows with what has come, not with what was announced.
+        """
         if size > MAX_FRAME_BYTES:
             raise ChannelClosed(f"the peer announced {size} bytes, limit {MAX_FRAME_BYTES}")
         rest = self._filled - start
-        capacity = max(READ_BYTES, HEADER.size + size)
+        capacity = max(READ_BYTES, min(HEADER.size + size, 4 * rest))
         if capacity != len(self._view):
             view = memoryview(bytearray(capacity))
             view[:rest] = self._view[start : self._filled]

@@ -86,7 +86,7 @@ class Replica:
         sock.setblocking(False)
         try:
             sock.connect(address)
-        except OSError:  # the listener's backlog is full or gone: the next table tries again
+        except OSError:  # the listener's backlog is full: we try again
             sock.close()
             self._generation -= 1
             return
@@ -243,7 +243,9 @@ class Replica:
         for task in self.batch or ():
             if task.deadline <= now:
                 self._fail(task, DeadlineExceeded())
-        if self._socket is not None and not self._is_given_up:
+        if self._socket is None:
+            self.update(self.row)  # the listener's backlog may have been full
+        elif not self._is_given_up:
             self._check_life(now)
 
     def _check_life(self, now: float) -> None:

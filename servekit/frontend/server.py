@@ -186,6 +186,7 @@ class FrontEnd:
 
     def _on_table(self, table: Table) -> None:
         self.table = table
+        self.is_draining = self.is_draining or table.is_draining
         for row in table.models:
             self._update_model(row)
         for name in self._models.keys() - {row.name for row in table.models}:
@@ -198,7 +199,8 @@ class FrontEnd:
             counters = metrics.ModelMetrics(self._metrics_dir, row.name)
             batcher = Batcher(row, counters, self.loop, self.settings.front_ends)
             self._models[row.name] = batcher
-        batcher.update(row)
+        else:
+            batcher.update(row)
         for place in row.replicas:
             replica = batcher.replicas.get(place.index)
             if replica is None:

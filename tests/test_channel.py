@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames survive any way of being cut, and nothing else passes for one."""
+
+import socket
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servekit.channel import (
+    HEADER,
+    MAX_FRAME_BYTES,
+    READ_BYTES,
+    ChannelClosed,
+    FrameReader,
+    encode_frame,
+)
+from servekit.messages import Hello, Ping, Pong, Predict, Reply, ReplyMessage, RequestMessage
+
+items = st.tuples(
+    st.binary(max_size=300),
+    st.binary(max_size=20),
+    st.binary(max_size=20),
+    st.text(max_size=20),
+    st.floats(allow_nan=False),
+)
+messages = st.one_of(
+    st.builds(Predict, st.integers(0, 2**63), st.lists(items, max_size=5)), st.just(Ping())
+)
+
+
+class CutSocket:
+    """Delivers bytes in pieces of the given sizes, then the rest, then the end of file."""
+
+    def __init__(self, data, sizes):
+        self.data, self.sizes = data, list(sizes)
+
+    def recv_into(self, view):
+        size = min(len(view), self.sizes.pop(0) if self.sizes else len(view))
+        piece, self.data = self.data[:size], self.data[size:]
+        view[: len(piece)] = piece
+        return len(piece)
+
+
+def read_all(sock, kinds):
+    reader, found = FrameReader(sock, kinds), []
+    while True:
+        try:
+            found += reader.read()
+        except ChannelClosed:
+            return found
+
+
+@given(st.lists(messages, max_size=6), st.lists(st.integers(1, 400), max_size=30))
+def test_messages_arrive_whole_and_in_order_however_they_are_cut(sent, sizes):
+    data = b"".join(bytes(encode_frame(message)) for message in sent)
+
+    assert read_all(CutSocket(data, sizes), RequestMessage) == sent
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_frames_end_the_channel_and_nothing_else(data):
+    read_all(CutSocket(data, []), RequestMessage)
+
+
+@pytest.mark.parametrize("size", [READ_BYTES - 20, READ_BYTES, READ_BYTES + 20, 5 * READ_BYTES])
+def test_large_frame_is_read_and_small_ones_after_it(size):
+    large = Reply(7, [("", "x", bytes(size))], 0.0, 0.0, 0.0)
+    left, right = socket.socketpair()
+    with left, right:
+        data = bytes(encode_frame(large)) + bytes(encode_frame(Pong("")))
+        sender = threading.Thread(target=left.sendall, args=(data,))
+        sender.start()
+        reader, found = FrameReader(right, ReplyMessage), []
+        while len(found) < 2:
+            found += reader.read()
+        sender.join()
+
+    assert found == [large, Pong("")]
+
+
+def test_announced_size_over_the_limit_ends_the_channel_before_memory_is_taken():
+    sock = CutSocket(HEADER.pack(MAX_FRAME_BYTES + 1) + b"x", [])
+
+    with pytest.raises(ChannelClosed, match="limit"):
+        FrameReader(sock, RequestMessage).read()
+
+
+def test_message_of_the_other_direction_ends_the_channel():
+    sock = CutSocket(bytes(encode_frame(Hello(1))), [])
+
+    with pytest.raises(ChannelClosed):
+        FrameReader(sock, RequestMessage).read()
+
+
+def test_buffer_is_used_again():
+    buffer = bytearray(1000)
+
+    assert encode_frame(Ping(), buffer) is buffer
+    assert buffer == encode_frame(Ping())
