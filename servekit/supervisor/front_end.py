@@ -17,6 +17,7 @@ __all__ = ["FrontEnd", "front_end_command"]
 
 TRIES = 3  #: before it was ever ready
 BOOT_TIMEOUT_S = 60.0
+MAX_WAIT_S = 5.0
 
 
 def front_end_command(run_dir: Path, listener: int, *, has_several: bool) -> Command:
@@ -121,6 +122,7 @@ class FrontEnd:
         if self._failed_boots >= TRIES and not self._has_served:
             self._on_unable(last_line)
             return
+        wait = Wait(min(wait.delay_s, MAX_WAIT_S))  # without it nothing is served at all
         self._journal.notice(announce.front_end_exited(exit_code, lived_s, wait))
         self._set_timer(wait.delay_s, self.start)
 

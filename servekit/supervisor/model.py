@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model: prepared once, then served by its replicas."""
 
-import os
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from servekit.messages import Hung, Interface, Launch, ModelRow, Ready
+from servekit.messages import Hung, Interface, ModelRow, Ready
 from servekit.settings import Settings
 from servekit.supervisor import announce
 from servekit.supervisor.backoff import Backoff, Wait
 from servekit.supervisor.entry import Entry
-from servekit.supervisor.environment import usable_cores, worker_environment
 from servekit.supervisor.journal import Journal
+from servekit.supervisor.launching import boot_of, prepared_row, unprepared_row
 from servekit.supervisor.lifecycle import State
 from servekit.supervisor.listeners import bind_unix
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.preparation import Outcome, Preparation, Prepared, Request
 from servekit.supervisor.replica import Boot, Replica
-from servekit.supervisor.worker import Exit, worker_command
+from servekit.supervisor.worker import Exit
 
 __all__ = ["Model", "Server"]
 
 PREPARE_TIMEOUT_S = 120.0  #: where the operator sets none: the model's own is not known yet
-HIDDEN_KEYS = ("files", "created_by", "format")  #: of the manifest: nobody routes by them
 
 
 class Server(Protocol):
@@ -55,7 +51,6 @@ class Model:
         self._entry = entry
         self._preparation: Preparation | None = None
         self._prepared: Prepared | None = None
-        self._manifest: dict[str, object] = {}
         self._interface: Interface | None = None
         self._backoff = Backoff()
         self._is_stopping = False
@@ -161,36 +156,21 @@ class Model:
     def row(self) -> ModelRow:
         """Return this model's row of the routing table."""
         settings, prepared = self._server.settings, self._prepared
-        row = ModelRow(self.name, "", "", [r.row for r in self.replicas], 1, 0.0, 0.0, 1)
+        row = unprepared_row(self.name) if prepared is None else prepared_row(prepared, settings)
+        row.replicas = [replica.row for replica in self.replicas]
         row.capacity = settings.queue
         row.reason = self.failure or ("" if self.replicas else "loading")
-        row.manifest = self._manifest
         row.interface = self._interface
-        if prepared:
-            row.version, row.description = prepared.version, prepared.description
-            row.max_batch_size, row.max_delay_s = prepared.max_batch_size, prepared.max_delay_s
-            row.predict_timeout_s = settings.predict_timeout or prepared.predict_timeout_s
         return row
 
     # ------------------------------------------------------------------ owner of its replicas
 
     def boot(self, replica: Replica) -> Boot:
         """Return what the next worker of *replica* is started with."""
-        prepared, settings = self._ready_to_launch(), self._server.settings
-        threads = max(1, usable_cores() // max(1, self._server.total_replicas()))
-        environment = worker_environment(os.environ, threads, prepared.environment)
-        label = f"{self.label}#{replica.index}"
-        launch = Launch(
-            directory=prepared.directory,
-            manifest=prepared.manifest,
-            replica=replica.index,
-            generation=replica.generation,
-            threads=threads,
-            max_batch_size=prepared.max_batch_size,
-            max_answer_bytes=settings.max_answer,
-        )
-        command = worker_command(prepared.python, label, environment, prepared.directory)
-        return Boot(launch, command, settings.load_timeout or prepared.load_timeout_s)
+        if self._prepared is None:
+            raise RuntimeError(f"{self.name} is launched before it is prepared")
+        total = self._server.total_replicas()
+        return boot_of(self._prepared, self._server.settings, replica, total)
 
     def printed(self, replica: Replica, line: str) -> None:
         """Show a line of a worker."""
@@ -226,11 +206,4 @@ class Model:
         else:
             self._server.journal.progress(self.name, "")
             self._prepared = outcome.model
-            manifest = msgspec.json.decode(outcome.model.manifest, type=dict[str, object])
-            self._manifest = {k: v for k, v in manifest.items() if k not in HIDDEN_KEYS}
         self._server.prepared(self)
-
-    def _ready_to_launch(self) -> Prepared:
-        if self._prepared is None:
-            raise RuntimeError(f"{self.name} is launched before it is prepared")
-        return self._prepared

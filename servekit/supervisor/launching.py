@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a prepared model becomes: a command for its workers, a row for the front-ends."""
+
+import os
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from servekit.messages import Launch, ModelRow
+from servekit.settings import Settings
+from servekit.supervisor.environment import usable_cores, worker_environment
+from servekit.supervisor.preparation import Prepared
+from servekit.supervisor.replica import Boot, Replica
+from servekit.supervisor.worker import worker_command
+
+__all__ = ["boot_of", "prepared_row", "unprepared_row"]
+
+HIDDEN_KEYS = ("files", "created_by", "format")  #: of the manifest: nobody routes by them
+
+
+def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_replicas: int) -> Boot:
+    """Return what the next worker of *replica* is started with.
+
+    :param total_replicas: of all models; they share the cores.
+    """
+    threads = max(1, usable_cores() // max(1, total_replicas))
+    launch = Launch(
+        directory=prepared.directory,
+        manifest=prepared.manifest,
+        replica=replica.index,
+        generation=replica.generation,
+        threads=threads,
+        max_batch_size=prepared.max_batch_size,
+        max_answer_bytes=settings.max_answer,
+    )
+    command = worker_command(
+        prepared.python,
+        f"{prepared.name}/{prepared.version}#{replica.index}",
+        worker_environment(os.environ, threads, prepared.environment),
+        prepared.directory,
+    )
+    return Boot(launch, command, settings.load_timeout or prepared.load_timeout_s)
+
+
+def unprepared_row(name: str) -> ModelRow:
+    """Return the row of a model of which only the name is known."""
+    return ModelRow(name, "", "", [], 1, 0.0, 0.0, 1)
+
+
+def prepared_row(prepared: Prepared, settings: Settings) -> ModelRow:
+    """Return the row of a model without its replicas."""
+    return ModelRow(
+        name=prepared.name,
+        version=prepared.version,
+        description=prepared.description,
+        replicas=[],
+        max_batch_size=prepared.max_batch_size,
+        max_delay_s=prepared.max_delay_s,
+        predict_timeout_s=settings.predict_timeout or prepared.predict_timeout_s,
+        capacity=settings.queue,
+        manifest=_public_keys(prepared.manifest),
+    )
+
+
+@lru_cache(maxsize=256)  # rows are made anew at every change, and manifests can be long
+def _public_keys(manifest: bytes) -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(manifest)
+    return {key: value for key, value in decoded.items() if key not in HIDDEN_KEYS}
