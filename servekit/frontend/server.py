@@ -43,6 +43,8 @@ MAX_KNOWN_HOSTS = 64
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
 
+PlainSocket: Any = get_original("socket", "socket")
+
 log = logging.getLogger("servekit.frontend")
 
 
@@ -74,7 +76,7 @@ class FrontEnd:
     def start(self, listeners: Iterable[socket.socket]) -> None:
         """Accept connections from *listeners* and tell the supervisor so."""
         for listener in listeners:
-            plain = get_original("socket", "socket")(fileno=os.dup(listener.fileno()))
+            plain = PlainSocket(fileno=os.dup(listener.fileno()))
             plain.setblocking(False)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by accept
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -103,12 +105,14 @@ class FrontEnd:
     def _on_acceptable(self, listener: Any) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                sock, peer = listener.accept()
+                accepted, peer = listener.accept()
             except OSError:  # nothing to accept (any more), or no descriptor left for it
                 return
             if len(self.connections) >= self.settings.max_connections:
-                sock.close()
+                accepted.close()
                 continue
+            # accept() makes one of gevent's sockets, whose every call goes through Python
+            sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
             sock.setblocking(False)
             self.connections.add(Connection(sock, peer, self))
 
