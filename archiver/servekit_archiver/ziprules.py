@@ -39,8 +39,8 @@ def _flags_problem(entry: Entry) -> str | None:
         return "is encrypted"
     if entry.flags & DESCRIPTOR:
         return "has its size after its content (data descriptor)"
-    allowed = UTF8 | (DEFLATE_LEVEL if entry.method == DEFLATED else 0)
-    return f"uses the flags {entry.flags:#06x}" if entry.flags & ~allowed else None
+    unknown = entry.flags & ~(UTF8 | DEFLATE_LEVEL)
+    return f"uses the flags {unknown:#06x}" if unknown else None
 
 
 def _mode_problem(entry: Entry) -> str | None:

@@ -49,7 +49,7 @@ def refusal(path):
         (Item("x", flags=1), "entry 'x': is encrypted"),
         (Item("x", flags=1 << 3), "entry 'x': has its size after its content (data descriptor)"),
         (Item("x", flags=1 << 6), "entry 'x': uses the flags 0x0040"),
-        (Item("x", flags=2), "entry 'x': uses the flags 0x0002"),
+        (Item("x", flags=1 << 13 | 2), "entry 'x': uses the flags 0x2000"),
         (
             Item("x", method=14),
             "entry 'x': is packed by method 14, neither stored (0) nor deflated",
@@ -256,6 +256,13 @@ def test_folders_of_listed_files_may_have_entries(forge):
 
     with open_archive(forge(folder, Item("a/b", b"c"))) as archive:
         assert list(archive.entries) == ["a/b"]
+
+
+def test_how_hard_a_writer_tried_means_nothing(forge):
+    path = forge(Item("x", b"abc", flags=2), Item("y", b"abc", method=8, flags=6))
+
+    with open_archive(path) as archive:
+        archive.verify()
 
 
 def test_an_archive_made_by_the_standard_library_is_read(tmp_path):

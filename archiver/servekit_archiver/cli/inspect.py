@@ -66,7 +66,7 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield "worker", f"replicas {worker.replicas}, {limits}"
     yield from (("", f"{key}={value!r}") for key, value in sorted(worker.env.items()))
     if manifest.options:
-        yield "options", json.dumps(manifest.to_mapping()["options"], ensure_ascii=False)
+        yield "options", json.dumps(manifest.to_mapping()["options"])
     if manifest.examples:
         yield "examples", str(len(manifest.examples))
     yield "created by", f"{manifest.created_by}, format {manifest.format}"
