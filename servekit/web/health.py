@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from flask import Flask, Response, jsonify
 
 from servekit.errors import NotReady
-from servekit.messages import ModelRow, ReplicaRow, Table
+from servekit.messages import ModelRow, Table
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
 __all__ = ["add_health"]
-
-LONGEST_REASON = 200
 
 
 def add_health(app: Flask, server: ServerView) -> None:
@@ -62,17 +60,6 @@ def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
     if server.live_replicas(row.name) > 0:
         return []
     if row.reason:
-        return [f"{row.name}: {_brief(row.reason)}"]
-    states = ", ".join(_state(replica) for replica in row.replicas) or "no replicas"
-    return [f"{row.name}: no replica answers ({states})"]
-
-
-def _state(replica: ReplicaRow) -> str:
-    reason = f", {_brief(replica.reason)}" if replica.reason else ""
-    return f"{replica.index} is {replica.state}{reason}"
-
-
-def _brief(reason: str) -> str:
-    """Return the first line of *reason*, cut: the rest is in the log."""
-    line = reason.partition("\n")[0]
-    return line if len(line) <= LONGEST_REASON else line[:LONGEST_REASON] + "..."
+        return [f"{row.name}: cannot be loaded"]  # why is in the log: it may name paths
+    states = ", ".join(f"{replica.index} is {replica.state}" for replica in row.replicas)
+    return [f"{row.name}: no replica answers ({states or 'no replicas'})"]
