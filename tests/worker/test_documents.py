@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guides show is what happens."""
+
+import json
+import re
+import tomllib
+from logging import getLogger
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from servekit import Context, Service, errors
+from servekit.worker.codecs.msgpack import codec as msgpack_codec
+from tests.worker.batches import answer
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "writing-a-service.md").read_text()
+API = (DOCS / "http-api.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def shown():
+    """Yield every request of the guide with its answer, the service and the signature above it."""
+    signature = None
+    source = ""
+    for language, text in BLOCK.findall(GUIDE):
+        if language == "toml":
+            signature = tomllib.loads(text).get("signature")
+        elif language == "python":
+            source = text
+        else:
+            for line in text.splitlines():
+                yield pytest.param(source, signature, *line.split(" -> "), id=line)
+            signature = None
+
+
+def service_in(source: str, tmp_path) -> Service:
+    """Run *source* and return an instance, loaded, of the service that it defines."""
+    names = {"__name__": "shown"}
+    exec(compile(source, "shown.py", "exec"), names)
+    classes = [
+        value for value in names.values() if isinstance(value, type) and issubclass(value, Service)
+    ]
+    service = next(found for found in classes if found is not Service)()
+    service.load(
+        Context(
+            model="shown",
+            version="1.0",
+            directory=tmp_path,
+            replica=0,
+            max_batch_size=32,
+            threads=1,
+            options={},
+            logger=getLogger("shown"),
+        )
+    )
+    service.warm_up()
+    return service
+
+
+@pytest.mark.parametrize(("source", "signature", "request_text", "expected"), list(shown()))
+def test_services_of_the_guide_answer_as_it_says(
+    tmp_path, source, signature, request_text, expected
+):
+    service = service_in(source, tmp_path)
+    service.signature = signature
+    name, body = answer(service, request_text.encode())
+    found = msgspec.json.decode(body)
+
+    if name == "application/json":
+        assert found["prediction"] == json.loads(expected)
+    else:
+        assert f"{name}: {found['detail']}".removesuffix(": ") == expected
+
+
+def test_arrays_are_packed_as_the_api_guide_says():
+    names = {}
+    (source,) = (text for language, text in BLOCK.findall(API) if language == "python")
+    exec(source, names)
+    decoded = msgpack_codec.decode(names["body"], {})
+    unpacked = names["msgpack"].unpackb(
+        msgpack_codec.encode(np.arange(3.0)), ext_hook=names["unpack_array"]
+    )
+
+    assert decoded["image"].shape == (8, 8)
+    assert unpacked.tolist() == [0, 1, 2]
+
+
+def test_the_api_guide_has_every_status_with_its_title():
+    rows = dict(re.findall(r"^\| (\d{3}) \| ([^|]+) \|", API, re.MULTILINE))
+    kinds = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+    for kind in kinds:
+        if not issubclass(kind, errors.StartupError):
+            assert kind.title in rows[str(kind.status)].split(", ")
