@@ -7,6 +7,7 @@ the end of *control* ends it. LABEL is for ``ps`` only.
 """
 
 import argparse
+import gc
 import os
 import socket
 import sys
@@ -74,6 +75,8 @@ def serve(
             say(traceback_text(error))
         control.sendall(encode_frame(BootFailed(reason_of(error, launch.directory))))
         return BOOT_FAILED
+    gc.collect()
+    gc.freeze()  # what was loaded stays: the collector need not look at it again
     server = Server(loaded, control, reader, listener, launch.generation)
     on_fork(server.forsake)
     control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))

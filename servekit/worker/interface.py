@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes what a loaded service takes and gives, for the API descriptions."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from servekit.errors import BootError
 from servekit.messages import Interface
 from servekit.service import Service
 from servekit.worker.annotations import BatchTypes
@@ -27,36 +29,58 @@ def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interfac
     """Return the interface of *service*, as far as its signature and annotations tell it."""
     takes_all = type(service).preprocess is not Service.preprocess
     gives_all = type(service).postprocess is not Service.postprocess
-    signature = service.signature
+    signature = declared(service.signature)
     if signature is not None:
-        given = {} if takes_all else _tensors(signature.get("inputs") or ())
-        got = {} if gives_all else _tensors(signature.get("outputs") or ())
+        given = {} if takes_all else _tensors(signature["inputs"])
+        got = {} if gives_all else _tensors(signature["outputs"])
         definitions: dict[str, Any] = {}
     else:
         given_type = Any if takes_all else types.input
         got_type = Any if gives_all else types.output
         given, got, definitions = _schemas(given_type, got_type)
     return Interface(
-        signature={key: list(signature[key]) for key in signature} if signature else None,
+        signature=signature,
         input_schema=given,
         output_schema=got,
         schema_definitions=definitions,
-        consumes=_consumes(service, types, table),
+        consumes=_consumes(service, signature, types, table),
         # a plugin's codec may only read; to ask it would import it into every worker
         produces=[n for n in table.media_types if table.is_builtin(n) and not n.endswith("/*")],
     )
 
 
-def _consumes(service: Service, types: BatchTypes, table: CodecTable) -> list[str]:
+def declared(signature: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return *signature* in plain texts and numbers, however its author wrote it.
+
+    :raises BootError: an entry lacks its name, dtype or shape.
+    """
+    if signature is None:
+        return None
+    sides = {side: signature.get(side) or () for side in ("inputs", "outputs")}
+    return {side: [_declared(entry) for entry in entries] for side, entries in sides.items()}
+
+
+def _declared(entry: Any) -> dict[str, Any]:
+    try:
+        shape = [int(size) for size in entry["shape"]]
+        return {"name": str(entry["name"]), "dtype": str(entry["dtype"]), "shape": shape}
+    except (KeyError, TypeError, ValueError) as error:
+        raise BootError(f"signature: {entry!r} needs name, dtype, shape") from error
+
+
+def _consumes(
+    service: Service, signature: dict[str, Any] | None, types: BatchTypes, table: CodecTable
+) -> list[str]:
     every = [*table.media_types, FORM]
-    is_free = service.signature is None and types.input is Any
+    is_free = signature is None and types.input is Any
     if is_free or type(service).preprocess is not Service.preprocess:
         return every
-    if service.signature is not None and len(service.signature["inputs"]) == 1:
-        arrays = {"application/x-npy", "application/octet-stream"}
-        arrays |= {name for name in every if not table.is_builtin(name)}
-        return [name for name in every if name in STRUCTURED or name in arrays]
-    return [name for name in every if name in STRUCTURED]
+    taken = set(STRUCTURED)
+    if signature is not None and len(signature["inputs"]) == 1:
+        is_text = signature["inputs"][0]["dtype"] == "str"
+        taken |= {"text/plain"} if is_text else {"application/x-npy", "application/octet-stream"}
+        taken |= {name for name in every if name != FORM and not table.is_builtin(name)}
+    return [name for name in every if name in taken]
 
 
 def _schemas(given: Any, got: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -88,21 +88,30 @@ class Predictor:
         return tasks, inputs
 
     def _predict(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
-        """Return an output, or the exception that took its place, for every task."""
+        """Return an output, or the ``Failed`` that took its place, for every task."""
+        try:
+            batches = tuple(self._kind.batches(inputs))
+        except BaseException as error:  # noqa: BLE001 - stacking may run out of memory
+            return self._failed_batch(error, tasks)
         outputs: list[Any] = [None] * len(tasks)
-        for members, batch in self._kind.batches(inputs):
-            places = range(len(tasks)) if members is None else members
-            try:
-                result = self._service.predict(batch)
-                found = outputs_of(result, len(places), may_be_mapping=isinstance(batch, dict))
-            except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
-                answer = self._failed("predict", error, [tasks[i].request_id for i in places])
-                found = [Failed(answer)] * len(places)
+        for members, batch in batches:
             if members is None:
-                return found
-            for i, output in zip(places, found, strict=True):
-                outputs[i] = output
+                return self._predict_batch(tasks, batch)
+            found = self._predict_batch([tasks[place] for place in members], batch)
+            for place, output in zip(members, found, strict=True):
+                outputs[place] = output
         return outputs
+
+    def _predict_batch(self, tasks: list[Task], batch: Any) -> list[Any]:
+        try:
+            result = self._service.predict(batch)
+            return outputs_of(result, len(tasks), may_be_mapping=type(batch) is dict)
+        except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
+            return self._failed_batch(error, tasks)
+
+    def _failed_batch(self, error: BaseException, tasks: list[Task]) -> list[Any]:
+        answer = self._failed("predict", error, [task.request_id for task in tasks])
+        return [Failed(answer)] * len(tasks)
 
     def _encode(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
         for (place, plan, request_id), output in zip(tasks, outputs, strict=True):

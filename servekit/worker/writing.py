@@ -13,7 +13,7 @@ from servekit.worker.reading import remember
 __all__ = ["Plan", "Plans", "Writer", "write"]
 
 OCTET_STREAM = "application/octet-stream"
-BYTES = bytes | bytearray | memoryview
+BYTES = (bytes, bytearray, memoryview)
 
 
 class Writer(NamedTuple):
