@@ -28,9 +28,10 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
 
     :param result: what ``predict`` returned for *count* inputs.
     :param may_be_mapping: the service has a signature, so outputs may have names.
-    :raises WrongBatchLength: anything but a list of *count*, or arrays of *count* rows.
+    :raises WrongBatchLength: it is no list of *count*, no array of *count* rows, and not such by
+        name.
     """
-    if type(result) is list:
+    if isinstance(result, list):
         outputs = result
     elif _rows(result) is not None:
         outputs = list(result)
@@ -53,8 +54,8 @@ def _rows(value: Any) -> int | None:
 
 def _by_name(result: Mapping[Any, Any], count: int) -> list[Any]:
     for name, value in result.items():
-        if _rows(value) != count:
-            raise WrongBatchLength(f"predict: {name!r} is not an array of {count} rows")
+        if (len(value) if type(value) is list else _rows(value)) != count:
+            raise WrongBatchLength(f"predict: {name!r} is not an array or a list of {count}")
     return [dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]
 
 

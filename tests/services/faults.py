@@ -3,6 +3,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -48,6 +49,12 @@ def pool():
         return [sum(workers.map(abs, [-1, -2]))]
 
 
+def inherited():
+    """Return what a program started with all of our descriptors sees."""
+    command = ["ls", "-l", "/proc/self/fd"]
+    return [subprocess.run(command, close_fds=False, capture_output=True, text=True).stdout]
+
+
 def loop():
     """Hold a list that holds itself."""
     value = []
@@ -77,6 +84,7 @@ DOES = {
     "sigint": lambda: [os.kill(os.getpid(), signal.SIGINT)],
     "stdout None": lambda: [setattr(sys, "stdout", None)],
     "thread": lambda: [threading.Thread(target=time.sleep, args=(1000,)).start()],
+    "inherit": inherited,
     "chdir": lambda: [os.chdir("/")],
 }
 RETURNS = {

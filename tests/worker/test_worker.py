@@ -180,6 +180,13 @@ def test_a_service_may_do_odd_things_and_is_answered_once(start, does):
     assert worker.stop() == 0
 
 
+def test_programs_that_the_service_starts_do_not_get_the_sockets(start):
+    ((_, listing),) = start("faults:Fault").boot().connect().predict(item("inherit"))
+
+    assert b"/proc" in listing
+    assert b"socket:" not in listing
+
+
 def test_steps_that_the_service_overrides_are_called_for_each_item(start):
     worker = start("faults:Steps").boot()
     items = [item(body, "text/X; a=b") for body in (b"hi", b"refuse", b"fail late", b"\xff")]
