@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.errors import BodyMalformed
 
 __all__ = ["MAX_PIXELS", "ImageCodec", "jpeg", "png", "webp"]
 
@@ -60,17 +60,25 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 def _encode_png(output: Any) -> bytes:
     """Return *output*, a ``uint8`` array ``[h, w]``, ``[h, w, 3]`` or ``[h, w, 4]``, as PNG.
 
-    :raises ResultNotEncodable: it is anything else.
+    :raises TypeError: it is anything else; the next media type of ``Accept`` is tried then.
     """
-    array = np.asarray(output)
-    if array.dtype != np.uint8 or not (array.ndim == 2 or array.shape[2:] in {(3,), (4,)}):
-        raise ResultNotEncodable(
+    array = _as_array(output)
+    is_image = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if array.dtype != np.uint8 or not is_image or not array.size:
+        raise TypeError(
             f"image/png needs uint8 [h, w], [h, w, 3] or [h, w, 4], not {array.dtype} "
             f"{list(array.shape)}"
         )
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
+
+
+def _as_array(output: Any) -> np.ndarray:
+    try:
+        return np.asarray(output)
+    except ValueError as error:  # lists of unequal lengths, for one
+        raise TypeError(f"image/png needs an array: {error}") from error
 
 
 png = ImageCodec("PNG", _encode_png)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from servekit_image.codecs import jpeg, png, webp
 
-from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.errors import BodyMalformed
 
 RED = np.full((4, 6, 3), [255, 0, 0], np.uint8)
 
@@ -96,10 +96,13 @@ def test_encode_gives_the_png_of_an_array(shape):
         pytest.param(RED[0, 0], id="one row"),
         pytest.param(RED[:, :, :2], id="two channels"),
         pytest.param({"a": 1}, id="no array"),
+        pytest.param([[1], [2, 3]], id="lists of unequal lengths"),
+        pytest.param(RED[:0], id="no pixels"),
+        pytest.param(RED[None], id="a batch of images"),
     ],
 )
 def test_encode_refuses_what_is_no_image(output):
-    with pytest.raises(ResultNotEncodable, match="image/png needs uint8"):
+    with pytest.raises(TypeError, match="image/png needs"):
         png.encode(output)
 
 
