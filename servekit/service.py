@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Context", "Request", "Service"]
 
@@ -22,6 +25,28 @@ class Context:
     threads: int  #: CPU threads this worker may use without crowding out the others, at least 1
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
+    replicas: int = 1  #: ``[worker] replicas`` of ``model.toml``
+
+    def load_array(self, file: str) -> "np.ndarray[Any, Any]":
+        """Return the array in a ``.npy`` file, read-only and mapped: replicas share its memory.
+
+        :param file: relative to ``directory``, ``weights.npy``.
+        :raises BootError: it is not in ``directory``, or holds no array of numbers.
+        """
+        from servekit.weights import map_npy  # most of servekit maps nothing
+
+        return map_npy(self.directory, file)
+
+    def load_safetensors(self, file: str) -> "dict[str, np.ndarray[Any, Any]]":
+        """Return the arrays in a safetensors file by name, as ``load_array`` does.
+
+        :param file: relative to ``directory``, ``model.safetensors``.
+        :raises BootError: it is not in ``directory``, not of the format, or holds an element
+            type that numpy lacks (bfloat16, float8).
+        """
+        from servekit.weights import map_safetensors
+
+        return map_safetensors(self.directory, file)
 
 
 @dataclass(slots=True)
@@ -29,9 +54,14 @@ class Request:
     """One request as ``preprocess`` sees it. Runs in: worker."""
 
     content_type: str  #: media type in lower case, without parameters: ``image/png``
-    body: bytes
+    buffer: bytes | memoryview  #: the body, not copied; gone once the request is answered
     request_id: str
     decode: Callable[[], Any] = field(repr=False)
+
+    @property
+    def body(self) -> bytes:
+        """The body as bytes of its own."""
+        return bytes(self.buffer)
 
     @property
     def input(self) -> Any:

@@ -77,6 +77,7 @@ def _context(loading: Loading) -> Context:
         threads=loading.threads,
         options=manifest.options,
         logger=logging.getLogger(manifest.name),
+        replicas=manifest.worker.replicas,
     )
 
 

@@ -15,7 +15,8 @@ PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
     "errors": set(),
-    "service": set(),
+    "weights": {"errors"},
+    "service": {"weights"},
     "settings": {"errors"},
     "__init__": {"errors", "service", "hookspecs"},
     "messages": set(),
