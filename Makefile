@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test lint bench scale guard clean
 
 install: $(STAMP)
 
@@ -30,6 +30,14 @@ lint: install
 
 bench: install
 	@$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
+
+# cost per request as models, connections and queues grow; --publish writes docs/benchmarks/scale.md
+scale: install
+	@$(BIN)/python -m tests.scale $(SCALE_ARGS)
+
+# system calls and instructions per request; GUARD_ARGS=--record makes them the bounds
+guard: install
+	@$(BIN)/python -m tests.guard $(GUARD_ARGS)
 
 clean:
 	rm -rf $(VENV) .bench build dist

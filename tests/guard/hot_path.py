@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that callgrind counts: known numbers of requests through both hot paths.
+
+Nothing but sockets is replaced. The front-end stands between a client, a supervisor and a
+worker that live in this process, and whose own cost is small and always the same. Each case
+is run with ``FEW`` and with ``MANY`` requests between marks, so that all else cancels.
+"""
+
+import argparse
+import gc
+import os
+import select
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FEW, MANY, WARM_UP = 192, 384, 64
+BATCH = 32
+BODY = b'{"x":[1.5,2.5,3.5,4.5]}'
+POST = (
+    b"POST /sum/predict HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%b"
+) % (len(BODY), BODY)
+
+
+class FrontEndPath:
+    """A real front-end whose clients and worker are driven by hand, in lock-step."""
+
+    def __init__(self, directory: Path) -> None:
+        from servekit.channel import FrameReader, encode_frame
+        from servekit.frontend.server import FrontEnd
+        from servekit.messages import Hello, Interface, ModelRow, ReplicaRow, RequestMessage, Table
+        from servekit.settings import Settings
+
+        control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
+        self.front_end = FrontEnd(Settings(), directory)
+        self.turn = lambda: self.front_end.loop.run(nowait=True)
+        replica = ReplicaRow(0, 1, str(directory / "worker.sock"), "serving")
+        row = ModelRow("sum", "1.0", "", [replica], BATCH, 0.0, 1000.0, 1024, interface=Interface())
+        self.supervisor = control.accept()[0]
+        self.supervisor.sendall(encode_frame(Table([row])))
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.front_end.start([listener])
+        self.turn_until_readable(worker)
+        self.worker = worker.accept()[0]
+        self.worker.sendall(encode_frame(Hello(1)))
+        self.reader: FrameReader[Any] = FrameReader(self.worker, RequestMessage)
+        address = listener.getsockname()
+        self.clients = [socket.create_connection(address) for _ in range(BATCH)]
+        self.turn()
+
+    def one_by_one(self, requests: int) -> None:
+        """Each request is a batch of its own."""
+        self._run(requests, self.clients[:1])
+
+    def in_batches(self, requests: int) -> None:
+        """``BATCH`` clients ask at once: the first goes alone, the others together."""
+        self._run(requests, self.clients)
+
+    def _run(self, requests: int, clients: list[socket.socket]) -> None:
+        for _ in range(requests // len(clients)):
+            for client in clients:
+                client.send(POST)
+            waiting = list(clients)
+            while waiting:
+                self.turn()
+                if readable(self.worker):
+                    self._answer()
+                waiting = [client for client in waiting if not readable(client)]
+            for client in clients:
+                assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+    def _answer(self) -> None:
+        from servekit.channel import encode_frame
+        from servekit.messages import Ping, Pong, Reply
+
+        for batch in self.reader.read():
+            if isinstance(batch, Ping):  # set-up took long
+                self.worker.send(encode_frame(Pong("")))
+                continue
+            answers = [("", "application/json", b'{"prediction":12.0}')] * len(batch.items)
+            self.worker.send(encode_frame(Reply(batch.batch, answers, 0.001, 0.001, 0.001)))
+
+    def turn_until_readable(self, sock: socket.socket) -> None:
+        for _ in range(1000):
+            self.turn()
+            if readable(sock):
+                return
+        raise AssertionError("the front-end opened no channel")
+
+
+class WorkerPath:
+    """A loaded service between a request frame and a reply frame."""
+
+    def __init__(self) -> None:
+        from servekit.channel import encode_frame
+        from servekit.messages import Reply
+        from servekit.plugins import create_plugin_manager
+        from servekit.service import Service
+        from servekit.worker.codecs.table import CodecTable
+        from servekit.worker.loading import wrap
+
+        class Sum(Service):
+            def predict(self, batch: list) -> list:
+                return [sum(item["x"]) for item in batch]
+
+        self.predictor = wrap(Sum(), CodecTable(create_plugin_manager())).predictor
+        self.reply = lambda turn: encode_frame(Reply(1, *turn), buffer)
+        buffer = bytearray()
+
+    def one_by_one(self, requests: int) -> None:
+        self._run(requests, 1)
+
+    def in_batches(self, requests: int) -> None:
+        self._run(requests, BATCH)
+
+    def _run(self, requests: int, size: int) -> None:
+        items = [(BODY, b"application/json", b"", "r-1", 1e9)] * size
+        for _ in range(requests // size):
+            assert self.reply(self.predictor.answer(items))
+
+
+class Yardstick:
+    """Plain interpreted work; its cost says what one unit is with this build of Python."""
+
+    def __init__(self) -> None:
+        self.seen: dict[bytes, int] = {}
+
+    def run(self, rounds: int) -> None:
+        for number in range(rounds):
+            self._step(b"%d;%b" % (number % 100, BODY[:8]), number)
+
+    def _step(self, key: bytes, number: int) -> None:
+        values = [number, len(key), *key[:4]]
+        self.seen[key] = self.seen.get(key, 0) + sum(values)
+        if key.startswith(b"9") and isinstance(values, list):
+            values.pop()
+        for value in values:
+            self.seen[key] ^= value & 0xFF
+
+
+def listen(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+def readable(sock: socket.socket) -> bool:
+    return bool(select.select([sock], [], [], 0)[0])
+
+
+def mark() -> None:
+    """Let callgrind write down what it has counted: it is told to do so at this call."""
+    os.getppid()
+
+
+def cases(directory: Path) -> dict[str, Callable[[int], None]]:
+    """Return what is counted, in this order."""
+    front_end, worker = FrontEndPath(directory), WorkerPath()
+    return {
+        "yardstick": Yardstick().run,
+        "front_end_one_by_one": front_end.one_by_one,
+        "front_end_in_batches": front_end.in_batches,
+        "worker_one_by_one": worker.one_by_one,
+        "worker_in_batches": worker.in_batches,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names", type=Path, required=True, help="where to write the cases' names")
+    names = parser.parse_args().names
+    with tempfile.TemporaryDirectory() as directory:
+        found = cases(Path(directory))
+        names.write_text("\n".join(found))
+        gc.collect()
+        gc.freeze()
+        for run in found.values():
+            run(WARM_UP)
+            for requests in (FEW, MANY):
+                mark()
+                run(requests)
+            mark()
+        sys.stdout.flush()
+        os._exit(0)  # what follows is not ours to count
+
+
+if __name__ == "__main__":
+    main()
