@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from typing import TYPE_CHECKING, Any
 
 import gevent
-from gevent import hub, monkey
+from gevent import events, hub, monkey
 from gunicorn.app.base import BaseApplication
 from gunicorn.workers.base import Worker
 from gunicorn.workers.ggevent import GeventWorker
 
+# All that a front-end runs is imported before gunicorn forks: its processes share the pages.
+from servekit.frontend.server import FrontEnd
 from servekit.tether import die_with_parent
+from servekit.web import create_app
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +33,8 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
 
     def patch(self) -> None:
         """Let the blocking calls of Flask views and plugins yield; our own sockets never block."""
+        # Else gevent looks through every installed distribution for plugins of its own, 25 times.
+        events.notify_and_call_entry_points = events.notify
         monkey.patch_all()
 
     def init_process(self) -> None:
@@ -69,15 +76,20 @@ class Application(BaseApplication):  # type: ignore[misc]
             "proc_name": "servekit",
             "loglevel": "warning",
             "errorlog": "-",
+            "control_socket_disable": True,  # it would be a thread, and a socket in the home
         }
         for name, value in settings.items():
             self.cfg.set(name, value)
 
+    def run(self) -> None:
+        """Be the arbiter until told to stop."""
+        gc.collect()
+        gc.freeze()  # the collector would write to, and so copy, every page that was shared
+        atexit.register(gc.unfreeze)  # the interpreter ends in order only with what it can collect
+        super().run()
+
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
-        from servekit.frontend.server import FrontEnd
-        from servekit.web import create_app
-
         self.front_end = FrontEnd(self._settings, self._run_dir)
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
