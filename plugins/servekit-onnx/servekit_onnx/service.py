@@ -26,7 +26,9 @@ class OnnxService(Service):
         """Open the graph and learn from it what it takes and gives."""
         options = read_options(context.options)
         path = find_file(context.directory, options.file)
-        self._session = open_session(path, options, context.threads)
+        self._session = open_session(
+            path, options, threads=context.threads, replicas=context.replicas
+        )
         self._graph: Graph = read_graph(self._session, options.outputs, batched=options.batched)
         self._run = self._run_batch if options.batched else self._run_items
         self._logger = context.logger

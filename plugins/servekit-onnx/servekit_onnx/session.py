@@ -2,6 +2,7 @@
 """Opens onnxruntime sessions."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import onnxruntime
 
 from servekit.errors import BootError
 from servekit_onnx.options import Options
+from servekit_onnx.weights import sharing_settings
 
 __all__ = ["open_session"]
 
@@ -18,9 +20,10 @@ ENUMS = {
 }
 
 
-def open_session(path: Path, options: Options, threads: int) -> Any:
+def open_session(path: Path, options: Options, *, threads: int, replicas: int) -> Any:
     """Return a session on the graph in *path* that computes with *threads* threads.
 
+    :param replicas: how many sessions on the graph there will be on this machine.
     :raises BootError: a provider is not installed, or a session option unknown.
     """
     available = onnxruntime.get_available_providers()
@@ -30,11 +33,13 @@ def open_session(path: Path, options: Options, threads: int) -> Any:
             raise BootError(
                 f"[options] providers: {name!r} is not one of {', '.join(sorted(available))}"
             )
-    settings = _session_options(options.session, threads)
+    is_shared = replicas > 1 if options.share_weights is None else options.share_weights
+    chosen = (sharing_settings(path) if is_shared else {}) | options.session
+    settings = _session_options(chosen, threads)
     return onnxruntime.InferenceSession(path, settings, providers=options.providers)
 
 
-def _session_options(chosen: dict[str, bool | int | str], threads: int) -> Any:
+def _session_options(chosen: Mapping[str, bool | int | str], threads: int) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads
     settings.inter_op_num_threads = 1

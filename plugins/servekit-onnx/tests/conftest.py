@@ -43,18 +43,18 @@ def write_graph(tmp_path):
 def load(tmp_path):
     """Return ``load(**options)``, which gives a service that has loaded ``model.onnx``."""
 
-    def load_graph(signature=None, **options):
+    def load_graph(signature=None, replicas=1, **options):
         service = OnnxService()
         service.signature = signature
-        service.load(_context(tmp_path, options))
+        service.load(_context(tmp_path, replicas, options))
         service.warm_up()
         return service
 
     return load_graph
 
 
-def _context(directory, options):
+def _context(directory, replicas, options):
     return Context(
         model="m", version="1.0", directory=directory, replica=0, max_batch_size=32,
-        threads=1, options=options, logger=logging.getLogger("m"),
+        threads=1, options=options, logger=logging.getLogger("m"), replicas=replicas,
     )  # fmt: skip
