@@ -6,17 +6,28 @@ Both ends treat an undecodable or oversized frame as the end of the channel: a c
 in doubt is closed, never reused.
 """
 
+import array
+import os
 import socket
 import struct
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["MAX_FRAME_BYTES", "ChannelClosed", "FrameReader", "FrameTooLarge", "encode_frame"]
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "ChannelClosed",
+    "FrameReader",
+    "FrameTooLarge",
+    "encode_frame",
+    "send_first",
+]
 
 HEADER = struct.Struct("<I")
 MAX_FRAME_BYTES = 1 << 30
 READ_BYTES = 1 << 18
+
+DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 
 Message = TypeVar("Message")
 _encoder = msgspec.msgpack.Encoder()
@@ -44,15 +55,45 @@ def encode_frame(message: msgspec.Struct, buffer: bytearray | None = None) -> by
     return frame
 
 
+def send_first(sock: socket.socket, message: msgspec.Struct, descriptor: int) -> None:
+    """Send *message* as the first frame of a channel, and *descriptor* with it.
+
+    :raises OSError: the peer is gone; a fresh channel has room for one small frame.
+    """
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
+    sock.sendmsg([encode_frame(message)], [rights])
+
+
 class FrameReader(Generic[Message]):
     """Reads the frames of one socket, blocking or not."""
 
     def __init__(self, sock: socket.socket, messages: Any) -> None:
         """Expect only the message types of the union *messages*."""
+        self._socket = sock
         self._receive = sock.recv_into
         self._decode = msgspec.msgpack.Decoder(messages).decode
         self._view = memoryview(bytearray(READ_BYTES))
         self._filled = 0
+
+    def read_first(self) -> tuple[list[Message], int]:
+        """Receive once, and with the first byte the descriptor that the peer sends along.
+
+        :return: the messages completed by it, and the descriptor, now ours.
+        :raises ChannelClosed: end of file, or no descriptor came.
+        """
+        view = self._view[self._filled :]
+        flags = socket.MSG_CMSG_CLOEXEC
+        count, ancillary, _, _ = self._socket.recvmsg_into([view], DESCRIPTOR_SPACE, flags)
+        descriptors = array.array("i")
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                descriptors.frombytes(data)
+        if len(descriptors) != 1:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise ChannelClosed("the peer sent no arena")
+        self._filled += count
+        return self._take_frames(), descriptors[0]
 
     def read(self) -> list[Message]:
         """Receive once and return the messages completed by it: none, one or several.

@@ -14,6 +14,7 @@ __all__ = [
     "Answer",
     "BootFailed",
     "ControlMessage",
+    "Freed",
     "FrontEndReady",
     "Hello",
     "Hung",
@@ -29,17 +30,27 @@ __all__ = [
     "Reply",
     "ReplyMessage",
     "RequestMessage",
+    "Slab",
     "Stop",
     "Table",
+    "Welcome",
     "WorkerMessage",
 ]
 
+
+class Slab(Struct, array_like=True, frozen=True):
+    """A large body where it lies: a range of the sender's arena."""
+
+    offset: int
+    size: int  #: bytes
+
+
 #: body, ``Content-Type``, ``Accept`` (both as received), request id, deadline
-Item = tuple[bytes, bytes, bytes, str, float]
+Item = tuple[bytes | Slab, bytes, bytes, str, float]
 
 #: name of a ``ServekitError`` class or "", media type, body. The body of an error is
 #: JSON: ``{"detail": str, "errors": [{"field": str, "message": str}]}``
-Answer = tuple[str, str, bytes]
+Answer = tuple[str, str, bytes | Slab]
 
 
 # ---------------------------------------------------------------- front-end <-> worker
@@ -50,6 +61,7 @@ class Predict(Struct, array_like=True, tag=1):
 
     batch: int
     items: list[Item]
+    freed: list[int] = []  #: offsets of answers' slabs that the clients have
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -60,12 +72,23 @@ class Reply(Struct, array_like=True, tag=2):
     decode_s: float
     predict_s: float
     encode_s: float
+    held: list[int] = []  #: offsets of the batch's slabs that the service still looks at
 
 
 class Hello(Struct, array_like=True, tag=3):
-    """Worker to front-end, once, when it accepts a channel."""
+    """Worker to front-end, first of all: who I am; its answers' arena comes along."""
 
     generation: int
+
+
+class Welcome(Struct, array_like=True, tag=6):
+    """Front-end to worker, first of all; the arena of the model's bodies comes along."""
+
+
+class Freed(Struct, array_like=True, tag=7):
+    """Either way: nobody looks at the slabs at these offsets of your arena any more."""
+
+    offsets: list[int]
 
 
 class Ping(Struct, array_like=True, tag=4):
@@ -78,8 +101,8 @@ class Pong(Struct, array_like=True, tag=5):
     reason: str
 
 
-RequestMessage = Predict | Ping
-ReplyMessage = Reply | Hello | Pong
+RequestMessage = Predict | Ping | Welcome | Freed
+ReplyMessage = Reply | Hello | Pong | Freed
 
 
 # ---------------------------------------------------------------- supervisor <-> worker
@@ -95,6 +118,8 @@ class Launch(Struct, array_like=True, tag=10):
     threads: int
     max_batch_size: int
     max_answer_bytes: int
+    arena_bytes: int  #: shared memory for large answers, per front-end
+    large_body_bytes: int  #: answers from this size on go by shared memory
 
 
 class Interface(Struct):

@@ -110,6 +110,18 @@ class Settings:
     front_ends: int = setting(1, "front-end processes", at_least(1, high=64))
     max_body: int = setting(10 * 2**20, "largest request body", at_least(1, bytes), "bytes")
     max_answer: int = setting(64 * 2**20, "largest answer", at_least(1, bytes), "bytes")
+    large_body: int = setting(
+        64 * 2**10,
+        "bodies and answers from this size on go by shared memory",
+        at_least(1, bytes),
+        "bytes",
+    )
+    arena: int = setting(
+        256 * 2**20,
+        "shared memory for the large bodies of one model, taken as needed",
+        at_least(2**16, bytes),
+        "bytes",
+    )
     max_header: int = setting(32 * 2**10, "largest header section", at_least(256, bytes), "bytes")
     max_target: int = setting(8190, "longest request target", at_least(16, bytes), "bytes")
     max_connections: int = setting(20_000, "open connections per front-end", at_least(1))

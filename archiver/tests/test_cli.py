@@ -168,7 +168,7 @@ def test_a_signal_ends_a_build_quietly(model, tmp_path, terminal, number, status
     leader, follower = terminal
     output = tmp_path / "out"
     output.mkdir()
-    process = start("build", big(model), "-o", output, stderr=follower)
+    process = start("build", big(model, 2 << 30), "-o", output, stderr=follower)
     os.close(follower)
     seen = os.read(leader, 1000)  # its progress bar says when it is at work
     process.send_signal(number)

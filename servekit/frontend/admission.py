@@ -4,7 +4,7 @@
 from servekit.errors import NotReady, QueueFull, ServekitError
 from servekit.frontend.task import Task
 
-__all__ = ["admit"]
+__all__ = ["admit", "refuse"]
 
 
 def admit(task: Task) -> None:

@@ -14,12 +14,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import DeadlineExceeded, NotReady, ServekitError
+from servekit.frontend.bodies import Bodies
 
 if TYPE_CHECKING:
     from servekit.frontend.metrics import ModelMetrics
     from servekit.frontend.replica import Replica
     from servekit.frontend.task import Task
     from servekit.messages import ModelRow
+    from servekit.settings import Settings
 
 __all__ = ["MAX_BATCH_BYTES", "Batcher"]
 
@@ -31,11 +33,12 @@ SILENCE_S = 10.0  #: an idle worker that says nothing for so long hangs
 class Batcher:
     """Queues the tasks of one model and makes batches of them."""
 
-    def __init__(self, row: ModelRow, metrics: ModelMetrics, loop: Any, front_ends: int) -> None:
-        """Serve the model of *row*, whose workers *front_ends* processes share."""
+    def __init__(self, row: ModelRow, metrics: ModelMetrics, loop: Any, settings: Settings) -> None:
+        """Serve the model of *row*."""
         self.metrics = metrics
+        self.bodies = Bodies(settings.arena)
         self._loop = loop
-        self._front_ends = front_ends
+        self._front_ends = settings.front_ends
         self.replicas: dict[int, Replica] = {}
         self.idle: list[Replica] = []
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
@@ -91,6 +94,7 @@ class Batcher:
         if task.is_done or task.is_sent:
             return
         task.is_done = True
+        task.drop_body()
         self._forget_one("cancelled")
 
     def expire(self, now: float) -> None:
@@ -104,6 +108,7 @@ class Batcher:
         for replica in self.replicas.values():
             replica.expire(now)
         self.metrics.set_waiting(self.waiting)
+        self.bodies.trim()
 
     def close(self) -> None:
         """The model is gone from the table."""
@@ -111,6 +116,7 @@ class Batcher:
         self.fail_waiting(NotReady())
         for replica in self.replicas.values():
             replica.close()
+        self.bodies.arena.close()
 
     def fail_waiting(self, error: ServekitError) -> None:
         """Answer *error* to all that waits."""
@@ -133,7 +139,8 @@ class Batcher:
                 self.metrics.count_drop("expired")
                 self._answer_expired(task)
             else:
-                size += len(task.item[0])
+                body = task.item[0]
+                size += len(body) if type(body) is bytes else 0  # others are not in the frame
                 if size > MAX_BATCH_BYTES and batch:
                     queue.appendleft(task)
                     break

@@ -8,23 +8,18 @@ says that a new generation serves, and closes when the worker goes.
 from __future__ import annotations
 
 import contextlib
-import socket
-from bisect import bisect_left
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from gevent.monkey import get_original
-from msgspec import json
-
-from servekit.channel import ChannelClosed, FrameReader, FrameTooLarge, encode_frame
-from servekit.errors import DeadlineExceeded, RequestError, WorkerLost, error_class
-from servekit.frontend import metrics
-from servekit.messages import Hello, Hung, Ping, Pong, Predict, Reply, ReplyMessage
+from servekit.channel import ChannelClosed, FrameTooLarge
+from servekit.errors import DeadlineExceeded, WorkerLost
+from servekit.frontend.answering import answer_batch, fail_task
+from servekit.frontend.link import Link
+from servekit.messages import Freed, Hello, Hung, Ping, Pong, Predict, Reply, Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.errors import ServekitError
     from servekit.frontend.answer import AnswerHeads
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.task import Task
@@ -33,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PING_S", "Replica"]
 
 PING_S = 2.0  #: an idle replica is asked for a sign of life after so long a silence
-READ, WRITE = 1, 2
+LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after so long
 
 
 class Replica:
@@ -50,7 +45,7 @@ class Replica:
         self._loop = loop
         self._heads = heads
         self._report = report
-        self._socket: socket.socket | None = None
+        self._link: Link | None = None
         self._generation = 0  #: the last generation a channel was opened for
         self._is_greeted = False
         self._is_given_up = False
@@ -59,16 +54,21 @@ class Replica:
         self._sent_at = 0.0
         self._heard_at = 0.0
         self._pinged_at = 0.0
-        self.ping_failure = ""
+        self._ping_failure = ""
+        self._slabs: dict[int, Slab] = {}  #: bodies that the worker may look at, by offset
+        self._freed: list[int] = []  #: answers that the worker may overwrite, by offset
 
     # ------------------------------------------------------------ the channel's life
 
     def update(self, row: ReplicaRow) -> None:
         """Open the channel when a generation serves that we have not seen."""
         self.row = row
-        if self._socket is None and row.state == "serving" and row.generation > self._generation:
-            self._generation = row.generation
-            self._open(row.address)
+        if self._link is not None:
+            return
+        if row.generation > self._generation or row.state != "serving":
+            self._free(list(self._slabs))  # the process that could look at them is gone
+        if row.generation > self._generation and row.state == "serving":
+            self._open(row)
 
     @property
     def is_live(self) -> bool:
@@ -77,164 +77,105 @@ class Replica:
         return (
             self._is_greeted
             and not self._is_given_up
-            and not self.ping_failure
+            and not self._ping_failure
             and (self.batch is not None or silence < self._batcher.silence_s)
         )
 
-    def _open(self, address: str) -> None:
-        sock = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        try:
-            sock.connect(address)
-        except OSError:  # the listener's backlog is full: we try again
-            sock.close()
-            self._generation -= 1
-            return
-        self._socket = sock
-        self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
-        self._buffer = bytearray()
-        self._rest: memoryview | None = None
-        self._is_greeted = self._is_given_up = False
-        self.ping_failure = ""
-        self._heard_at = monotonic()
-        self._readable = self._loop.io(sock.fileno(), READ)
-        self._readable.start(self._on_readable)
-        self._writable = self._loop.io(sock.fileno(), WRITE)
+    def _open(self, row: ReplicaRow) -> None:
+        arena = self._batcher.bodies.arena
+        with contextlib.suppress(OSError):  # the listener's backlog is full: we try again
+            self._link = Link(
+                self._loop, row.address, arena.descriptor, self._on_message, self._on_lost
+            )
+            self._generation = row.generation
+            self._is_greeted = self._is_given_up = False
+            self._ping_failure = ""
+            self._freed = []
+            self._heard_at = monotonic()
 
     def close(self) -> None:
         """Close the channel; what it holds is answered with 503."""
-        if self._socket is None:
-            return
-        for watcher in (self._readable, self._writable):
-            watcher.stop()
-            watcher.close()
-        self._socket.close()
-        self._socket, self._is_greeted = None, False
-        with contextlib.suppress(ValueError):
-            self._batcher.idle.remove(self)
+        if self._link is not None:
+            self._link.close()
+            self._on_lost()
+
+    def _on_lost(self) -> None:
+        self._link, self._is_greeted = None, False
+        self._heard_at = monotonic()
+        self._leave_idle()
         batch, self.batch = self.batch, None
         for task in batch or ():
-            self._fail(task, WorkerLost())
+            fail_task(task, WorkerLost())
 
     # ------------------------------------------------------------ one batch out, its answers back
 
     def send(self, batch: list[Task], now: float) -> None:
         """Hand *batch* to the worker. Only an idle replica is sent a batch."""
+        assert self._link is not None
         self.batch = batch
         self._batch_id += 1
         self._sent_at = now
-        message = Predict(self._batch_id, [task.item for task in batch])
+        items = [task.item for task in batch]
+        for item in items:
+            if type(item[0]) is Slab:
+                self._slabs[item[0].offset] = item[0]
         try:
-            self._write(encode_frame(message, self._buffer))
+            self._link.send(Predict(self._batch_id, items, self._freed))
+            self._freed = []
         except FrameTooLarge:
             self.close()
 
-    def _write(self, frame: bytearray) -> None:
-        try:
-            sent = self._socket.send(frame)  # type: ignore[union-attr]
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self.close()
-            return
-        if sent < len(frame):
-            self._rest = memoryview(frame)[sent:]
-            self._writable.start(self._on_writable)
-
-    def _on_writable(self) -> None:
-        assert self._rest is not None
-        try:
-            sent = self._socket.send(self._rest)  # type: ignore[union-attr]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._rest = None
-            self.close()
-            return
-        self._rest = self._rest[sent:]
-        if not self._rest:
-            self._rest = None
-            self._writable.stop()
-
-    def _on_readable(self) -> None:
-        try:
-            messages = self._reader.read()
-        except BlockingIOError:
-            return
-        except (ChannelClosed, OSError):
-            self.close()
-            return
-        for message in messages:
-            self._heard_at = monotonic()
-            if type(message) is Reply:
-                self._on_reply(message)
-            else:
-                self._on_sign_of_life(message)
-
-    def _on_sign_of_life(self, message: Hello | Pong) -> None:
-        if isinstance(message, Hello):
+    def _on_message(self, message: Reply | Hello | Pong | Freed) -> None:
+        self._heard_at = monotonic()
+        if type(message) is Reply:
+            self._on_reply(message)
+        elif isinstance(message, Hello):
             self._generation = max(self._generation, message.generation)
             self._is_greeted = True
             self._become_idle()
+        elif isinstance(message, Freed):
+            self._free(message.offsets)
         else:
-            self.ping_failure = message.reason
+            assert isinstance(message, Pong)
+            self._ping_failure = message.reason
 
     def _become_idle(self) -> None:
         self._batcher.idle.append(self)
         self._batcher.dispatch()
 
+    def _leave_idle(self) -> None:
+        with contextlib.suppress(ValueError):
+            self._batcher.idle.remove(self)
+
     def _on_reply(self, reply: Reply) -> None:
-        batch = self.batch
+        batch, link = self.batch, self._link
         if batch is None or reply.batch != self._batch_id or len(reply.answers) != len(batch):
-            self.close()  # an answer for another batch: the channel is in doubt
-            return
+            raise ChannelClosed("an answer to another batch: the channel is in doubt")
         self.batch = None
-        sent_at = self._sent_at
+        sent_at, heard_at = self._sent_at, self._heard_at
+        if self._slabs:
+            self._free([offset for offset in self._slabs if offset not in reply.held])
         self._become_idle()  # the worker gets its next batch before we write the answers
-        self._answer(batch, reply, sent_at)
-
-    def _answer(self, batch: list[Task], reply: Reply, sent_at: float) -> None:
-        now = self._heard_at
-        worker_s = reply.decode_s + reply.predict_s + reply.encode_s
-        timing = b"batch;dur=%.3f;desc=%d, predict;dur=%.3f, encode;dur=%.3f, ipc;dur=%.3f" % (
-            reply.decode_s * 1e3,
-            len(batch),
-            reply.predict_s * 1e3,
-            reply.encode_s * 1e3,
-            max(0.0, now - sent_at - worker_s) * 1e3,
+        answer_batch(
+            batch, reply, sent_at, heard_at, self._heads, lambda slab: self._lend(link, slab)
         )
-        count = self._batcher.metrics
-        count.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
-        values, bounds, head = count.values, metrics.DURATIONS, self._heads.ok
-        answered = 0
-        for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
-            duration = now - task.arrived
-            values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
-            values[metrics.REQUESTS_SUM] += duration
-            if task.is_done:
-                continue
-            if error:
-                self._fail(task, _error_from(error, body))
-                continue
-            task.is_done = True
-            answered += 1
-            task.connection.answer(
-                b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
-                % (
-                    head(media_type),
-                    task.request_id.encode(),
-                    (sent_at - task.arrived) * 1e3,
-                    timing,
-                    len(body),
-                ),
-                body,
-            )
-        values[metrics.OK] += answered
 
-    def _fail(self, task: Task, error: ServekitError) -> None:
-        if not task.is_done:
-            self._batcher.metrics.count_status(error.status)
-            task.fail(error)
+    def _lend(self, link: Link | None, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
+        """Return an answer's bytes, and what to call when the client has them."""
+        assert link is not None
+
+        def release() -> None:
+            if self._link is link:
+                self._freed.append(slab.offset)
+
+        return link.view(slab), release
+
+    def _free(self, offsets: list[int]) -> None:
+        """The worker looks at these bodies no more."""
+        for offset in offsets:
+            slab = self._slabs.pop(offset, None)
+            if slab is not None:
+                self._batcher.bodies.free(slab)
 
     # ------------------------------------------------------------ time
 
@@ -242,33 +183,40 @@ class Replica:
         """Answer 504 to members past their deadline; give up a worker that hangs."""
         for task in self.batch or ():
             if task.deadline <= now:
-                self._fail(task, DeadlineExceeded())
-        if self._socket is None:
+                fail_task(task, DeadlineExceeded())
+        if self._link is None:
             self.update(self.row)  # the listener's backlog may have been full
-        elif not self._is_given_up:
+        if not self._is_given_up:
             self._check_life(now)
 
     def _check_life(self, now: float) -> None:
-        if self.batch is not None:
+        silence_s = now - self._heard_at
+        if self._link is None:
+            if self._is_stranded and silence_s > LOST_S:
+                self._give_up("closed its channel")
+        elif self.batch is not None:
             if now - self._sent_at > self._batcher.hang_after_s:
                 self._give_up(f"predict took longer than {self._batcher.predict_timeout_s:g} s")
-        elif now - self._heard_at > self._batcher.silence_s:
+        elif silence_s > self._batcher.silence_s:
             self._give_up(f"did not answer for {self._batcher.silence_s:g} s")
-        elif self._is_greeted and now - max(self._heard_at, self._pinged_at) > PING_S:
+        elif self._is_greeted and not self._link.is_writing:
+            self._say_while_idle(now)
+
+    @property
+    def _is_stranded(self) -> bool:
+        """The worker is said to serve, and we have no channel to it."""
+        return self.row.state == "serving" and self.row.generation == self._generation
+
+    def _say_while_idle(self, now: float) -> None:
+        assert self._link is not None
+        if now - max(self._heard_at, self._pinged_at) > PING_S:
             self._pinged_at = now
-            self._write(encode_frame(Ping()))
+            self._link.send(Ping())
+        elif self._freed:
+            offsets, self._freed = self._freed, []
+            self._link.send(Freed(offsets))
 
     def _give_up(self, reason: str) -> None:
         self._is_given_up = True
-        with contextlib.suppress(ValueError):
-            self._batcher.idle.remove(self)
+        self._leave_idle()
         self._report(Hung(self._batcher.row.name, self.row.index, self._generation, reason))
-
-
-def _error_from(name: str, body: bytes) -> ServekitError:
-    """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
-    kind = error_class(name)
-    if not issubclass(kind, RequestError):
-        return kind()
-    said = json.decode(body)
-    return kind(said.get("detail", ""), said.get("errors", ()))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from gevent.monkey import get_original
 
-from servekit.errors import ClientError, RequestError
+from servekit.errors import ClientError
 from servekit.frontend import metrics
-from servekit.frontend.admission import admit
+from servekit.frontend.admission import admit, refuse
 from servekit.frontend.answer import AnswerHeads
 from servekit.frontend.batcher import Batcher
-from servekit.frontend.connection import Connection, HttpRequest
+from servekit.frontend.connection import Connection
 from servekit.frontend.control import Control
 from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from servekit.frontend.parsing import HttpRequest
     from servekit.messages import ModelRow
     from servekit.settings import Settings
 
@@ -39,7 +40,7 @@ __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
 ACCEPTS_PER_TURN = 64
-MAX_KNOWN_HOSTS = 64
+REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
 
@@ -57,13 +58,13 @@ class FrontEnd:
         self.loop = gevent.get_hub().loop
         self.heads = AnswerHeads()
         self.table = Table([])
-        self.known_hosts: set[bytes] = set()
+        self._has_table = False
         self.connections: set[Connection] = set()
         self.is_draining = False
         self.address = (settings.host, settings.port)
         self.application: Any = None
         self._metrics_dir = run_dir / "metrics"
-        self._router = Router()
+        self.router = Router()
         self._models: dict[str, Batcher] = {}
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
@@ -74,7 +75,14 @@ class FrontEnd:
     # ------------------------------------------------------------ the life of a front-end
 
     def start(self, listeners: Iterable[socket.socket]) -> None:
-        """Accept connections from *listeners* and tell the supervisor so."""
+        """Accept connections from *listeners* and tell the supervisor so.
+
+        What serves already is reached first, so that a front-end that takes another's
+        place refuses nothing; clients wait in the kernel meanwhile.
+        """
+        deadline = monotonic() + REACH_S
+        while not self._is_set_up and monotonic() < deadline:
+            gevent.sleep(0.001)
         for listener in listeners:
             plain = PlainSocket(fileno=os.dup(listener.fileno()))
             plain.setblocking(False)
@@ -87,6 +95,14 @@ class FrontEnd:
         self._sweeper = self.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
         self._control.say_ready()
+
+    @property
+    def _is_set_up(self) -> bool:
+        """We have a routing table and a channel to every worker that serves by it."""
+        replicas = [each for model in self._models.values() for each in model.replicas.values()]
+        return self._has_table and all(
+            replica.is_live for replica in replicas if replica.row.state == "serving"
+        )
 
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
@@ -130,22 +146,27 @@ class FrontEnd:
 
     # ------------------------------------------------------------ one request's way
 
-    def route(self, connection: Connection, request: HttpRequest) -> None:
-        """Send *request* to its model's queue, or to the Flask app."""
+    def route(
+        self, connection: Connection, request: HttpRequest, batcher: Batcher | None = None
+    ) -> None:
+        """Send *request* to its model's queue, or to the Flask app.
+
+        :param batcher: of its model, if it has been looked up.
+        """
         headers = request.headers
         request_id = self._request_id(headers.get(b"x-request-id"))
-        batcher = self._router.find(request.method, request.target)
+        batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
             gevent.spawn(call_application, self.application, connection, request, request_id)
             return
         now = monotonic()
         timeout_s = batcher.predict_timeout_s
+        refusal = None
         if b"x-request-timeout-ms" in headers:
             try:
                 timeout_s = min(timeout_s, _timeout_s(headers[b"x-request-timeout-ms"]))
-            except RequestError as error:
-                connection.answer_problem(error, request_id)
-                return
+            except ClientError as error:
+                refusal = error
         item = (
             request.body,
             headers.get(b"content-type", b""),
@@ -154,7 +175,10 @@ class FrontEnd:
             now + timeout_s,
         )
         connection.task = task = Task(connection, batcher, item, now)
-        admit(task)
+        if refusal is None:
+            admit(task)
+        else:
+            refuse(task, refusal)
 
     def next_request_id(self) -> str:
         """Return an id that no other request of this server has."""
@@ -165,11 +189,6 @@ class FrontEnd:
         if given is not None and REQUEST_ID.fullmatch(given):
             return given.decode("latin-1")
         return self.next_request_id()
-
-    def remember_host(self, host: bytes) -> None:
-        """Spare the next requests the check of a well-formed ``Host``."""
-        if len(self.known_hosts) < MAX_KNOWN_HOSTS:
-            self.known_hosts.add(host)
 
     def log_exception(self, doing: str) -> None:
         """Log the exception being handled; the client sees none of it."""
@@ -189,19 +208,19 @@ class FrontEnd:
     # ------------------------------------------------------------ the routing table
 
     def _on_table(self, table: Table) -> None:
-        self.table = table
+        self.table, self._has_table = table, True
         self.is_draining = self.is_draining or table.is_draining
         for row in table.models:
             self._update_model(row)
         for name in self._models.keys() - {row.name for row in table.models}:
             self._models.pop(name).close()
-        self._router.replace(self._models)
+        self.router.replace(self._models)
 
     def _update_model(self, row: ModelRow) -> None:
         batcher = self._models.get(row.name)
         if batcher is None:
             counters = metrics.ModelMetrics(self._metrics_dir, row.name)
-            batcher = Batcher(row, counters, self.loop, self.settings.front_ends)
+            batcher = Batcher(row, counters, self.loop, self.settings)
             self._models[row.name] = batcher
         else:
             batcher.update(row)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from servekit.messages import Slab
+
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.batcher import Batcher
@@ -45,7 +47,14 @@ class Task:
         """Answer with a problem, unless it is done already."""
         if not self.is_done:
             self.is_done = True
+            self.drop_body()
             self.connection.answer_problem(error, self.request_id)
+
+    def drop_body(self) -> None:
+        """Give the shared memory of a body back that no worker has been sent."""
+        body = self.item[0]
+        if type(body) is Slab and not self.is_sent:
+            self.batcher.bodies.free(body)
 
     def cancel(self) -> None:
         """The client has gone: no worker needs to see this task any more."""

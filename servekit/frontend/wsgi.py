@@ -17,7 +17,8 @@ from servekit.frontend.router import ABSOLUTE, path_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from servekit.frontend.connection import Connection, HttpRequest
+    from servekit.frontend.connection import Connection
+    from servekit.frontend.parsing import HttpRequest
 
     Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -79,6 +80,8 @@ def _length_line(status: str, headers: list[tuple[str, str]], body: bytes, metho
 
 def _environ(connection: Connection, request: HttpRequest, request_id: str) -> dict[str, Any]:
     target = request.target
+    body = request.body
+    assert isinstance(body, bytes)  # only the bodies of predictions lie in shared memory
     query = target.partition(b"?")[2]
     host, port = connection.front_end.address
     environ: dict[str, Any] = {
@@ -91,10 +94,10 @@ def _environ(connection: Connection, request: HttpRequest, request_id: str) -> d
         "SERVER_PORT": str(port),
         "SERVER_PROTOCOL": f"HTTP/{request.version}",
         "REMOTE_ADDR": connection.peer[0] if connection.peer else "",
-        "CONTENT_LENGTH": str(len(request.body)),
+        "CONTENT_LENGTH": str(len(body)),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(request.body),
+        "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,

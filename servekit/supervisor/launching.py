@@ -33,6 +33,8 @@ def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_repl
         threads=threads,
         max_batch_size=prepared.max_batch_size,
         max_answer_bytes=settings.max_answer,
+        arena_bytes=settings.arena,
+        large_body_bytes=settings.large_body,
     )
     command = worker_command(
         prepared.python,

@@ -77,7 +77,7 @@ def serve(
         return BOOT_FAILED
     gc.collect()
     gc.freeze()  # what was loaded stays: the collector need not look at it again
-    server = Server(loaded, control, reader, listener, launch.generation)
+    server = Server(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
     control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
     status = server.run()

@@ -15,7 +15,7 @@ import msgspec
 from servekit.errors import BootError, InputError
 from servekit.service import Service
 from servekit.worker.codecs.json import read_json
-from servekit.worker.inputs import refusal
+from servekit.worker.inputs import owned, refusal
 
 __all__ = ["BatchTypes", "TypedInput", "batch_types"]
 
@@ -103,7 +103,7 @@ class TypedInput:
         :raises InputError: it is not of the type.
         """
         try:
-            return msgspec.convert(value, self._type)
+            return msgspec.convert(owned(value), self._type)
         except msgspec.ValidationError as error:
             raise explained(error) from None
         except RecursionError:

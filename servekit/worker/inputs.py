@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from servekit.errors import InputError
 from servekit.worker.codecs.json import decode_json
 
-__all__ = ["AnyInput", "InputKind", "refusal"]
+__all__ = ["AnyInput", "InputKind", "owned", "refusal"]
 
 
 class InputKind(Protocol):
@@ -37,12 +37,17 @@ class AnyInput:
         self.decode_json = decode_json
 
     def check(self, value: Any) -> Any:
-        """Return *value*."""
-        return value
+        """Return *value*; bytes that lie in shared memory become the service's own."""
+        return owned(value)
 
     def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
         """Yield one list."""
         return ((None, inputs),)
+
+
+def owned(value: Any) -> Any:
+    """Return *value*, or a copy of it if it is a view of a body that will be gone."""
+    return bytes(value) if type(value) is memoryview else value
 
 
 def refusal(errors: Sequence[tuple[str, str]]) -> InputError:

@@ -14,7 +14,6 @@ from servekit.errors import (
     ServiceError,
     WrongBatchLength,
 )
-from servekit.messages import Answer
 from servekit.worker.codecs.json import codec as json
 
 __all__ = ["error_answer", "error_of", "outputs_of"]
@@ -70,7 +69,7 @@ def error_of(error: BaseException) -> type[ServekitError]:
     return PredictFailed
 
 
-def error_answer(error: BaseException) -> Answer:
+def error_answer(error: BaseException) -> tuple[str, str, bytes]:
     """Return the answer of one failed request; only a ``RequestError`` brings its text."""
     kind = error_of(error)
     detail, fields = "", []

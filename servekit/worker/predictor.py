@@ -6,7 +6,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from servekit.errors import RequestError, ResultNotEncodable
-from servekit.messages import Answer, Item
 from servekit.service import Service
 from servekit.worker.inputs import InputKind
 from servekit.worker.log import log_failure
@@ -14,16 +13,22 @@ from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders, preprocessing
 from servekit.worker.writing import Plan, Plans, write
 
-__all__ = ["Predictor", "Turn"]
+__all__ = ["Answered", "OpenItem", "Predictor", "Turn"]
+
+#: an ``Item`` whose body is at hand; a view is read-only and released after the turn
+OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
+
+#: an ``Answer`` before it is laid out for its way
+Answered = tuple[str, str, bytes]
 
 #: content type, body and request id to a checked input
-ReadInput = Callable[[bytes, bytes, str], Any]
+ReadInput = Callable[[bytes, Any, str], Any]
 
 
 class Turn(NamedTuple):
     """One batch, answered."""
 
-    answers: list[Answer]
+    answers: list[Answered]
     decode_s: float
     predict_s: float
     encode_s: float
@@ -54,15 +59,18 @@ class Predictor:
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
         if type(service).preprocess is Service.preprocess:
             self._read: ReadInput = lambda header, body, _id: inputs[header](body)
+            #: may a body of a content type be a view?
+            self.takes_view: Callable[[bytes], bool] = bodies.takes_views
         else:
             self._read = preprocessing(service, bodies, kind)
+            self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
         has_postprocess = type(service).postprocess is not Service.postprocess
         self._postprocess = service.postprocess if has_postprocess else None
         self._service, self._kind, self._plans = service, kind, plans
         self._max_answer_bytes = max_answer_bytes
         self.is_leaving = False  #: the service asked the process to exit
 
-    def answer(self, items: Sequence[Item]) -> Turn:
+    def answer(self, items: Sequence[OpenItem]) -> Turn:
         """Answer *items*, in their order. Blocks as long as the service does; raises nothing."""
         started = monotonic()
         answers: list[Any] = [None] * len(items)
@@ -74,7 +82,9 @@ class Predictor:
         encoded = monotonic()
         return Turn(answers, decoded - started, predicted - decoded, encoded - predicted)
 
-    def _decode(self, items: Sequence[Item], answers: list[Any]) -> tuple[list[Task], list[Any]]:
+    def _decode(
+        self, items: Sequence[OpenItem], answers: list[Any]
+    ) -> tuple[list[Task], list[Any]]:
         read, plans = self._read, self._plans
         tasks: list[Task] = []
         inputs: list[Any] = []
@@ -135,7 +145,7 @@ class Predictor:
             raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
         return media_type, body
 
-    def _failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answer:
+    def _failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
         """Return the answer of *request_ids*; what is not the client's fault is logged."""
         if isinstance(error, SystemExit):
             self.is_leaving = True
@@ -147,4 +157,4 @@ class Predictor:
 class Failed(NamedTuple):
     """Stands for the output of a task that ``predict`` failed."""
 
-    answer: Answer
+    answer: Answered

@@ -28,6 +28,7 @@ class BodyReader(NamedTuple):
 
     media_type: str
     decode: Read
+    takes_views: bool  #: ``decode`` may be given a memoryview in place of bytes
 
 
 class BodyReaders(dict[bytes, BodyReader]):
@@ -39,22 +40,31 @@ class BodyReaders(dict[bytes, BodyReader]):
 
     def __missing__(self, header: bytes) -> BodyReader:
         media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
-        reader = BodyReader(media_type, self._decoder(media_type, parameters))
+        decode, takes_views = self._decoder(media_type, parameters)
+        reader = BodyReader(media_type, decode, takes_views)
         if media_type != FORM:  # every form brings a boundary of its own
             remember(self, header, reader)
         return reader
 
-    def _decoder(self, media_type: str, parameters: dict[str, str]) -> Read:
+    def _decoder(self, media_type: str, parameters: dict[str, str]) -> tuple[Read, bool]:
         charset = parameters.get("charset", "utf-8")
         if charset.lower() not in UTF_8:
             raise UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
         if media_type == FORM:
-            return partial(decode_form, parameters=parameters, read_part=self._read_part)
+            return partial(decode_form, parameters=parameters, read_part=self._read_part), False
         codec = self._table.reader(media_type)
         if codec is None or codec.decode is None:
             raise UnknownMediaType(self._unknown(media_type))
         decode = codec.decode
-        return partial(decode_guarded, media_type, lambda body: decode(body, parameters))
+        guarded = partial(decode_guarded, media_type, lambda body: decode(body, parameters))
+        return guarded, getattr(codec, "takes_views", False)
+
+    def takes_views(self, header: bytes) -> bool:
+        """Whether bodies of this ``Content-Type`` may be given as memoryviews."""
+        try:
+            return self[header].takes_views
+        except RequestError:
+            return False  # the decoding of the item will say why
 
     def _read_part(self, header: bytes, body: bytes) -> Any:
         if header.lstrip().lower().startswith(b"multipart/"):
@@ -122,7 +132,11 @@ def preprocessing(
 
     def read(header: bytes, body: bytes, request_id: str) -> Any:
         media_type = parse_content_type(header)[0] if header.strip() else ""
-        request = Request(media_type, body, request_id, lambda: bodies[header].decode(body))
-        return kind.check(service.preprocess(request))
+
+        def decode() -> Any:
+            reader = bodies[header]
+            return reader.decode(body if reader.takes_views else bytes(body))
+
+        return kind.check(service.preprocess(Request(media_type, body, request_id, decode)))
 
     return read

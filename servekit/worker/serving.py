@@ -7,12 +7,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
-from servekit.channel import FrameReader, FrameTooLarge, encode_frame
+from servekit.channel import FrameReader, FrameTooLarge, encode_frame, send_first
 from servekit.errors import ResultNotEncodable
-from servekit.messages import Hello, Pong, Predict, Reply, RequestMessage
+from servekit.messages import Freed, Hello, Launch, Ping, Pong, Predict, Reply, RequestMessage
 from servekit.worker.loading import Loaded
 from servekit.worker.log import log_failure, say, traceback_text
 from servekit.worker.outcome import error_answer
+from servekit.worker.sharing import SharedBodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ class Server:
         control: socket.socket,
         reader: FrameReader[Any],
         listener: socket.socket,
-        generation: int,
+        launch: Launch,
     ) -> None:
         """Take over both sockets; ``run`` serves them.
 
@@ -47,7 +48,7 @@ class Server:
         """
         self._service, self._predictor = loaded.service, loaded.predictor
         self._control, self._control_reader, self._listener = control, reader, listener
-        self._generation = generation
+        self._launch = launch
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
@@ -99,14 +100,18 @@ class Server:
             return
         timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-        channel = Channel(sock)
+        shared = SharedBodies(self._launch.arena_bytes, self._launch.large_body_bytes)
+        channel = Channel(sock, shared)
         self._channels[sock.fileno()] = channel
         self._poll.register(sock, select.POLLIN)
-        self._send(channel, encode_frame(Hello(self._generation)))
+        try:
+            send_first(sock, Hello(self._launch.generation), shared.arena.descriptor)
+        except OSError:
+            self._close(channel)
 
     def _on_channel(self, channel: "Channel") -> None:
         try:
-            messages = channel.reader.read()
+            messages = channel.read()
         except OSError:  # ChannelClosed is one
             self._close(channel)
             return
@@ -115,20 +120,38 @@ class Server:
                 return
             if isinstance(message, Predict):
                 self._predict(channel, message)
-            else:
-                self._send(channel, encode_frame(Pong(self._ping())))
+            elif isinstance(message, Ping):
+                self._pong(channel)
+            elif isinstance(message, Freed):
+                channel.shared.free(message.offsets)
 
     def _predict(self, channel: "Channel", message: Predict) -> None:
-        turn = self._predictor.answer(message.items)
+        shared = channel.shared
+        shared.free(message.freed)
+        try:
+            items = shared.look(message.items, self._predictor.takes_view)
+        except OSError:  # ChannelClosed: it names what is not in its arena
+            self._close(channel)
+            return
+        turn = self._predictor.answer(items)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         try:
-            frame = encode_frame(Reply(message.batch, *turn), self._buffer)
+            answers = shared.lay_out(turn.answers)
+            reply = Reply(message.batch, answers, *turn[1:], shared.let_go())
+            frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             log_failure("reply", error, [item[3] for item in message.items])
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
-            frame = encode_frame(Reply(message.batch, answers, *turn[1:]), self._buffer)
+            reply = Reply(message.batch, answers, *turn[1:], shared.let_go())
+            frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
+
+    def _pong(self, channel: "Channel") -> None:
+        self._send(channel, encode_frame(Pong(self._ping())))
+        if held := channel.shared.held:
+            freed = set(held).difference(channel.shared.let_go())
+            self._send(channel, encode_frame(Freed(sorted(freed))))
 
     def _ping(self) -> str:
         try:
@@ -148,14 +171,26 @@ class Server:
         descriptor = channel.sock.fileno()
         if self._channels.pop(descriptor, None):
             self._poll.unregister(descriptor)
+            channel.shared.close()
         channel.sock.close()
 
 
 class Channel:
     """One front-end."""
 
-    __slots__ = ("reader", "sock")
+    __slots__ = ("_is_open", "_reader", "shared", "sock")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, shared: SharedBodies) -> None:
         self.sock = sock
-        self.reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
+        self.shared = shared
+        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
+        self._is_open = False
+
+    def read(self) -> list[Any]:
+        """Receive once; the front-end's arena comes with its first message."""
+        if self._is_open:
+            return self._reader.read()
+        messages, descriptor = self._reader.read_first()
+        self.shared.open(descriptor)
+        self._is_open = True
+        return messages

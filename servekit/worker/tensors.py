@@ -79,7 +79,7 @@ class Tensor:
 
         :raises TensorRefused: it is not the declared array.
         """
-        if isinstance(value, bytes):
+        if isinstance(value, bytes | memoryview):
             return self.from_raw(value)
         try:
             if isinstance(_first(value), np.ndarray | np.generic):
@@ -89,7 +89,7 @@ class Tensor:
         except (ValueError, OverflowError):
             raise self._refused(value) from None
 
-    def from_raw(self, body: bytes) -> Array:
+    def from_raw(self, body: bytes | memoryview) -> Array:
         """Return the array whose elements *body* holds, little-endian; one axis may be open.
 
         :raises TensorRefused: it has another number of bytes.

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "servekit"
 BASE = {"errors", "service", "settings", "__init__"}
-CROSSING = {"messages", "channel", "tether"}
+CROSSING = {"messages", "channel", "arena", "tether"}
 PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "__init__": {"errors", "service", "hookspecs"},
     "messages": set(),
     "channel": set(),
+    "arena": {"channel", "messages"},
     "tether": set(),
     "hookspecs": set(),
     "plugins": {"errors", "hookspecs", "__init__"},

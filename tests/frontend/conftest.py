@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from servekit.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.arena import Arena, ArenaReader
+from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.messages import (
     ControlMessage,
+    Freed,
     FrontEndReady,
     Hello,
     Interface,
@@ -27,7 +29,9 @@ from servekit.messages import (
     ReplicaRow,
     Reply,
     RequestMessage,
+    Slab,
     Table,
+    Welcome,
 )
 from servekit.settings import Settings
 
@@ -41,8 +45,11 @@ class ScriptedWorker:
         self.address, self.generation = address, generation
         self.batches: queue.Queue[list] = queue.Queue()
         self.is_holding = False
-        self.answer = lambda item: ("", "application/json", item[0])
+        self.answer = lambda item: ("", "application/json", self.body(item))
         self.channel: socket.socket | None = None
+        self.arena = Arena(2**26)  #: of our answers
+        self.bodies: ArenaReader | None = None  #: the front-end's
+        self.freed: list[int] = []
         self.held: tuple[int, list] | None = None
         self.greeted = threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
@@ -55,8 +62,11 @@ class ScriptedWorker:
         while True:
             try:
                 self.channel, _ = self.listener.accept()
-                self.channel.sendall(encode_frame(Hello(self.generation)))
+                send_first(self.channel, Hello(self.generation), self.arena.descriptor)
                 reader = FrameReader(self.channel, RequestMessage)
+                messages, descriptor = reader.read_first()
+                assert isinstance(messages[0], Welcome)
+                self.bodies = ArenaReader(descriptor)
                 self.greeted.set()
                 while True:
                     for message in reader.read():
@@ -69,11 +79,18 @@ class ScriptedWorker:
     def _on(self, message: Predict | Ping) -> None:
         if isinstance(message, Ping):
             self.channel.sendall(encode_frame(Pong("")))
+        elif isinstance(message, Freed):
+            self.freed += message.offsets
         else:
+            self.freed += message.freed
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
             if not self.is_holding:
                 self.release()
+
+    def body(self, item) -> bytes:
+        """Return the body of *item*, wherever it lies."""
+        return bytes(self.bodies.view(item[0])) if isinstance(item[0], Slab) else item[0]
 
     def release(self) -> None:
         """Answer the batch in hand."""

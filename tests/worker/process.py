@@ -13,11 +13,22 @@ from typing import Any
 import msgspec
 from servekit_archiver import Manifest
 
-from servekit.channel import FrameReader, encode_frame
-from servekit.messages import Launch, Predict, Ready, ReplyMessage, Stop, WorkerMessage
+from servekit.arena import Arena, ArenaReader
+from servekit.channel import FrameReader, encode_frame, send_first
+from servekit.messages import (
+    Launch,
+    Predict,
+    Ready,
+    ReplyMessage,
+    Slab,
+    Stop,
+    Welcome,
+    WorkerMessage,
+)
 
 SERVICES = Path(__file__).parents[1] / "services"
 PATIENCE_S = 20
+ARENA_BYTES = 1 << 20  #: room for a few answers only
 
 
 def item(body: bytes | Any, content_type="application/json", accept="", request_id="r1"):
@@ -36,7 +47,11 @@ class Channel:
         self.sock.settimeout(PATIENCE_S)
         self.sock.connect(address)
         self._reader = FrameReader(self.sock, ReplyMessage)
-        self.hello = self.receive()
+        self.arena = Arena(1 << 26)  #: of the bodies we send
+        send_first(self.sock, Welcome(), self.arena.descriptor)
+        messages, descriptor = self._reader.read_first()
+        (self.hello,) = messages
+        self.answers = ArenaReader(descriptor)
 
     def receive(self):
         """Return the next message, when only one is to come."""
@@ -57,9 +72,20 @@ class Channel:
         """Send one batch and return its answers: error name or media type, and body."""
         number = next(self.numbers)
         self.send(Predict(number, list(items)))
-        reply = self.receive()
-        assert reply.batch == number
-        return [(error or media_type, body) for error, media_type, body in reply.answers]
+        self.reply = self.receive()
+        assert self.reply.batch == number
+        answers = self.reply.answers
+        return [(error or media_type, self.bytes_of(body)) for error, media_type, body in answers]
+
+    def lay_out(self, body: bytes) -> Slab:
+        """Put *body* into shared memory, as a front-end does with a large one."""
+        slab = self.arena.allocate(len(body))
+        self.arena.view(slab)[:] = body
+        return slab
+
+    def bytes_of(self, body: bytes | Slab) -> bytes:
+        """Return the bytes of an answer, wherever they lie."""
+        return bytes(self.answers.view(body)) if isinstance(body, Slab) else body
 
 
 class Worker:
@@ -89,7 +115,7 @@ class Worker:
         listener.close()
         manifest = Manifest.from_mapping({"name": "test", "service": service, **keys})
         self._reader = FrameReader(self.control, WorkerMessage)
-        launch = Launch(str(directory), manifest.to_json(), 0, 7, 1, 32, 1 << 20)
+        launch = Launch(str(directory), manifest.to_json(), 0, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096)
         self.control.sendall(encode_frame(launch))
 
     def receive(self):

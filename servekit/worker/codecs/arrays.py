@@ -24,7 +24,11 @@ MAX_DIMENSIONS = 32
 
 
 def from_bytes(
-    dtype: np.dtype[Any], shape: Sequence[Any], body: bytes, offset: int = 0, order: Any = "C"
+    dtype: np.dtype[Any],
+    shape: Sequence[Any],
+    body: bytes | memoryview,
+    offset: int = 0,
+    order: Any = "C",
 ) -> np.ndarray[Any, Any]:
     """Return a read-only array over *body*, which it must fill exactly.
 

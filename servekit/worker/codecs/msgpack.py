@@ -23,6 +23,8 @@ MAX_DEPTH = 100
 class MsgpackCodec:
     """Decodes any msgpack value with text for keys, encodes ``{"prediction": output}``."""
 
+    takes_views = True
+
     is_enveloped = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002

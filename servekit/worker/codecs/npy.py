@@ -23,6 +23,8 @@ READ_HEADER = {
 class NpyCodec:
     """Decodes to a read-only array over the body; encodes anything that is an array of numbers."""
 
+    takes_views = True
+
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> np.ndarray[Any, Any]:  # noqa: ARG002
         """Return the array of *body*.
 
@@ -47,7 +49,7 @@ class NpyCodec:
 
 
 def _read_header(body: bytes) -> tuple[Any, bool, np.dtype[Any], int]:
-    file = io.BytesIO(body)
+    file = io.BytesIO(bytes(body[: 2 * MAX_HEADER_BYTES]))
     try:
         read = READ_HEADER[npy_format.read_magic(file)]
         shape, is_fortran, dtype = read(file, max_header_size=MAX_HEADER_BYTES)

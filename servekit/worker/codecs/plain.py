@@ -34,6 +34,8 @@ def sniff(body: bytes) -> str | None:
 class RawCodec:
     """Hands bytes through, both ways."""
 
+    takes_views = True
+
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> bytes:  # noqa: ARG002
         """Return *body*.
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands the answers of a batch to the connections they belong to, and counts them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from msgspec import json
+
+from servekit.errors import RequestError, error_class
+from servekit.frontend import metrics
+from servekit.messages import Slab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from servekit.errors import ServekitError
+    from servekit.frontend.answer import AnswerHeads
+    from servekit.frontend.task import Task
+    from servekit.messages import Reply
+
+    #: from a large answer to its bytes and what to call when they are out
+    Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
+
+__all__ = ["answer_batch", "fail_task"]
+
+
+def answer_batch(
+    batch: list[Task], reply: Reply, sent_at: float, now: float, heads: AnswerHeads, lend: Lend
+) -> None:
+    """Answer the members of *batch*, sent at *sent_at*, in one pass."""
+    timing = _server_timing(len(batch), reply, now - sent_at)
+    counters = batch[0].batcher.metrics
+    counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
+    values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
+    answered = 0
+    for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
+        duration = now - task.arrived
+        values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
+        values[metrics.REQUESTS_SUM] += duration
+        content, release = lend(body) if isinstance(body, Slab) else (body, None)
+        if task.is_done:
+            if release is not None:
+                release()
+            continue
+        if error:
+            fail_task(task, _error_from(error, bytes(content)))
+            continue
+        task.is_done = True
+        answered += 1
+        task.connection.answer(
+            b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
+            % (
+                head(media_type),
+                task.request_id.encode(),
+                (sent_at - task.arrived) * 1e3,
+                timing,
+                len(content),
+            ),
+            content,
+            release,
+        )
+    values[metrics.OK] += answered
+
+
+def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
+    worker_s = reply.decode_s + reply.predict_s + reply.encode_s
+    return b"batch;dur=%.3f;desc=%d, predict;dur=%.3f, encode;dur=%.3f, ipc;dur=%.3f" % (
+        reply.decode_s * 1e3,
+        size,
+        reply.predict_s * 1e3,
+        reply.encode_s * 1e3,
+        max(0.0, elapsed_s - worker_s) * 1e3,
+    )
+
+
+def fail_task(task: Task, error: ServekitError) -> None:
+    """Answer *task* with *error* and count it, unless it is done already."""
+    if not task.is_done:
+        task.batcher.metrics.count_status(error.status)
+        task.fail(error)
+
+
+def _error_from(name: str, body: bytes) -> ServekitError:
+    """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
+    kind = error_class(name)
+    if not issubclass(kind, RequestError):
+        return kind()
+    said = json.decode(body)
+    return kind(said.get("detail", ""), said.get("errors", ()))

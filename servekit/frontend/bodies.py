@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large bodies: from the socket straight into the shared memory that a worker reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from servekit.arena import Arena
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from servekit.frontend.batcher import Batcher
+    from servekit.frontend.parsing import HttpRequest
+    from servekit.messages import Slab
+
+__all__ = ["Bodies", "Upload"]
+
+READS_PER_TURN = 16  #: of one upload, then others get their turn
+
+
+class Bodies:
+    """The arena of one model's request bodies on this front-end, and who waits for room."""
+
+    def __init__(self, size: int) -> None:
+        """Reserve *size* bytes; memory is taken when a body needs it."""
+        self.arena = Arena(size)
+        self._waiting: deque[Upload] = deque()
+        self._is_trimmed = True
+
+    def fits(self, size: int) -> bool:
+        """Whether a body of *size* bytes can ever have room."""
+        return size <= self.arena.size
+
+    def allocate(self, upload: Upload) -> Slab | None:
+        """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
+        slab = None if self._waiting else self.arena.allocate(upload.size)
+        if slab is None:
+            self._waiting.append(upload)
+        else:
+            self._is_trimmed = False
+        return slab
+
+    def free(self, slab: Slab) -> None:
+        """Take *slab* back and give its room to who waited longest."""
+        self.arena.free(slab)
+        while self._waiting:
+            upload = self._waiting[0]
+            room = self.arena.allocate(upload.size)
+            if room is None:
+                return
+            self._waiting.popleft()
+            upload.start(room)
+
+    def leave(self, upload: Upload) -> None:
+        """*upload* waits no longer."""
+        if upload in self._waiting:
+            self._waiting.remove(upload)
+
+    def trim(self) -> None:
+        """Give the memory back once nobody needs it."""
+        if not self._is_trimmed and self.arena.is_empty:
+            self.arena.trim()
+            self._is_trimmed = True
+
+
+class Upload:
+    """One body of a declared size on its way into a slab."""
+
+    __slots__ = ("_filled", "_head", "_pieces", "_view", "batcher", "on_room", "size", "slab")
+
+    def __init__(self, batcher: Batcher, head: HttpRequest, pieces: list[bytes], size: int) -> None:
+        """Continue a body of *size* bytes whose first *pieces* have come already."""
+        self.batcher = batcher
+        self.size = size
+        self.slab: Slab | None = None
+        self.on_room: Callable[[], None] = _nothing  #: called when reading may go on
+        self._head = head
+        self._pieces = pieces
+        self._filled = 0
+        slab = batcher.bodies.allocate(self)
+        if slab is not None:
+            self._place(slab)
+
+    def start(self, slab: Slab) -> None:
+        """There is room now."""
+        self._place(slab)
+        self.on_room()
+
+    def _place(self, slab: Slab) -> None:
+        self.slab = slab
+        self._view = self.batcher.bodies.arena.view(slab)
+        for piece in self._pieces:
+            self._view[self._filled : self._filled + len(piece)] = piece
+            self._filled += len(piece)
+        self._pieces = []
+
+    def receive(self, sock: socket.socket) -> bool:
+        """Take what has come; return whether the body is whole.
+
+        :raises EOFError: the client ended it early.
+        :raises OSError: the connection is gone.
+        """
+        for _ in range(READS_PER_TURN):
+            try:
+                count = sock.recv_into(self._view[self._filled :])
+            except BlockingIOError:
+                return False
+            if not count:
+                raise EOFError
+            self._filled += count
+            if self._filled == self.size:
+                return True
+        return False
+
+    def finish(self) -> HttpRequest:
+        """Return the whole request; its slab belongs to the caller."""
+        assert self.slab is not None
+        self._view.release()
+        return self._head._replace(body=self.slab)
+
+    def abandon(self) -> None:
+        """Nobody will finish this body."""
+        if self.slab is None:
+            self.batcher.bodies.leave(self)
+        else:
+            self._view.release()
+            self.batcher.bodies.free(self.slab)
+
+
+def _nothing() -> None:
+    """Until somebody wants to know."""

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front-end's end of one channel: frames to and from one worker, never blocking."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+from gevent.monkey import get_original
+
+from servekit.arena import ArenaReader
+from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.messages import ReplyMessage, Welcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import msgspec
+
+    from servekit.messages import Slab
+
+__all__ = ["Link"]
+
+READ, WRITE = 1, 2
+
+
+class Link:
+    """Open from its making until ``close``, which it calls itself when the worker goes."""
+
+    __slots__ = (
+        "_answers",
+        "_buffer",
+        "_on_lost",
+        "_on_message",
+        "_readable",
+        "_reader",
+        "_rest",
+        "_socket",
+        "_writable",
+        "is_open",
+    )
+
+    def __init__(
+        self,
+        loop: Any,
+        address: str,
+        bodies: int,
+        on_message: Callable[[Any], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """Connect to the listener at *address* and hand over the arena *bodies*.
+
+        :param on_lost: called once when the worker is gone or breaks the protocol.
+        :raises OSError: the listener's backlog is full.
+        """
+        sock = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.connect(address)
+            send_first(sock, Welcome(), bodies)
+        except OSError:
+            sock.close()
+            raise
+        self._socket = sock
+        self._on_message, self._on_lost = on_message, on_lost
+        self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
+        self._answers: ArenaReader | None = None
+        self._buffer = bytearray()
+        self._rest: memoryview | None = None
+        self.is_open = True
+        self._readable = loop.io(sock.fileno(), READ)
+        self._readable.start(self._on_readable)
+        self._writable = loop.io(sock.fileno(), WRITE)
+
+    @property
+    def is_writing(self) -> bool:
+        """A frame is on its way: the buffer is not free for the next one."""
+        return self._rest is not None
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send *message*; not while ``is_writing``.
+
+        :raises FrameTooLarge: nothing was sent.
+        """
+        frame = encode_frame(message, self._buffer)
+        try:
+            sent = self._socket.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._lose()
+            return
+        if sent < len(frame):
+            self._rest = memoryview(frame)[sent:]
+            self._writable.start(self._on_writable)
+
+    def view(self, slab: Slab) -> memoryview:
+        """Return the bytes of an answer.
+
+        :raises ChannelClosed: it lies outside the worker's arena.
+        """
+        if self._answers is None:
+            raise ChannelClosed("the peer sent no arena")
+        return self._answers.view(slab)
+
+    def close(self) -> None:
+        """Close the channel; ``on_lost`` is not called."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        for watcher in (self._readable, self._writable):
+            watcher.stop()
+            watcher.close()
+        self._socket.close()
+        self._rest = None
+
+    def _lose(self) -> None:
+        if self.is_open:
+            self.close()
+            self._on_lost()
+
+    def _on_writable(self) -> None:
+        assert self._rest is not None
+        try:
+            sent = self._socket.send(self._rest)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lose()
+            return
+        rest = self._rest[sent:]
+        self._rest = rest if rest else None
+        if self._rest is None:
+            self._writable.stop()
+
+    def _on_readable(self) -> None:
+        try:
+            if self._answers is None:
+                messages, descriptor = self._reader.read_first()
+                self._answers = ArenaReader(descriptor)
+            else:
+                messages = self._reader.read()
+            for message in messages:
+                if self.is_open:
+                    self._on_message(message)
+        except BlockingIOError:
+            return
+        except (ChannelClosed, OSError):
+            self._lose()

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From bytes to requests: llhttp's callbacks, and the rules it leaves open. No socket, no clock."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httptools
+
+from servekit.errors import (
+    BodyTooLarge,
+    HeadersTooLarge,
+    RequestError,
+    TargetTooLong,
+    UnknownMediaType,
+)
+
+if TYPE_CHECKING:
+    from servekit.messages import Slab
+    from servekit.settings import Settings
+
+__all__ = ["HttpRequest", "RequestParser"]
+
+MAX_HEADERS = 100
+MAX_KNOWN_HOSTS = 64
+# RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
+HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+#: fields that mean one thing only, so that a second one is not a longer list
+SINGLE = frozenset((b"host", b"content-type", b"transfer-encoding", b"content-length", b"expect"))
+
+#: ``Host`` values found well-formed; bounded, shared by all connections
+_known_hosts: set[bytes] = set()
+
+
+class HttpRequest(NamedTuple):
+    """One request, received whole."""
+
+    method: bytes
+    target: bytes
+    headers: dict[bytes, bytes]  #: names in lower case
+    body: bytes | Slab
+    keeps_alive: bool
+    version: str  #: ``1.1`` or ``1.0``
+
+
+class RequestParser:
+    """Collects the requests of one connection; refuses what breaks the framing or a limit."""
+
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_headers",
+        "_llhttp",
+        "_settings",
+        "_target",
+        "_version",
+        "declared_bytes",
+        "is_in_body",
+        "received",
+        "requests",
+        "wants_continue",
+    )
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the limits of *settings*."""
+        self._settings = settings
+        self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
+        self._llhttp: Any = httptools.HttpRequestParser(self)
+        self._reset()
+
+    def _reset(self) -> None:
+        """Be ready for the next request's first byte."""
+        self._headers: dict[bytes, bytes] = {}
+        self._target = b""
+        self._body: list[bytes] = []
+        self._body_size = 0
+        self.received = 0  #: bytes fed since the last whole request
+        self.is_in_body = False  #: the header section is whole, the body is not
+        self.declared_bytes = -1  #: ``Content-Length`` of that body
+        self.wants_continue = False
+
+    def feed(self, data: bytes) -> RequestError | None:
+        """Parse *data*; return why nothing more of this connection can be read, if so."""
+        self.received += len(data)
+        try:
+            self._llhttp.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, RequestError):
+                raise
+            return error.__context__
+        except httptools.HttpParserError as error:
+            return RequestError(f"not HTTP/1.1: {error}")
+        limit = self._settings.max_header + self._settings.max_target
+        if not self.is_in_body and self.received > limit:
+            return HeadersTooLarge(f"header section: limit {self._settings.max_header} bytes")
+        return None
+
+    def take_head(self) -> tuple[HttpRequest, list[bytes]]:
+        """Return the request whose body is under way and the pieces of it that came.
+
+        The caller receives the rest of the declared bytes; we start anew after them.
+        """
+        request = self._request(b"")
+        pieces = self._body
+        self._llhttp = httptools.HttpRequestParser(self)
+        self._reset()
+        return request, pieces
+
+    @property
+    def method_and_target(self) -> tuple[bytes, bytes]:
+        """Of the request whose body is under way."""
+        return self._llhttp.get_method(), self._target
+
+    def _request(self, body: bytes) -> HttpRequest:
+        llhttp = self._llhttp
+        return HttpRequest(
+            llhttp.get_method(),
+            self._target,
+            self._headers,
+            body,
+            llhttp.should_keep_alive(),
+            self._version,
+        )
+
+    def close(self) -> None:
+        """Break the circle of parser and callbacks."""
+        self._llhttp = None
+
+    # ------------------------------------------------------------ llhttp's callbacks
+
+    def on_url(self, data: bytes) -> None:
+        """Take a piece of the request target."""
+        self._target += data
+        limit = self._settings.max_target
+        if len(self._target) > limit:
+            raise TargetTooLong(f"request target: limit {limit} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header field."""
+        name = name.lower()
+        headers = self._headers
+        if name in headers:
+            value = _joined(name, headers[name], value)
+        elif len(headers) >= MAX_HEADERS:
+            raise HeadersTooLarge(f"header fields: limit {MAX_HEADERS}")
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        """Refuse now what can be refused before the body."""
+        headers = self._headers
+        self._version = version = self._llhttp.get_http_version()
+        host = headers.get(b"host")
+        if version != "1.1" or host not in _known_hosts:
+            _check_host(host, version)
+        if b"transfer-encoding" in headers:
+            _check_transfer_encoding(headers[b"transfer-encoding"], version)
+        if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
+            raise UnknownMediaType("Content-Encoding: only identity is taken")
+        if self.received > self._settings.max_header:
+            self._check_header_size()
+        length = headers.get(b"content-length")
+        if length is not None:
+            self.declared_bytes = int(length)
+            self._check_body_size(self.declared_bytes)
+        self.is_in_body = True
+        self.wants_continue = headers.get(b"expect", b"").lower() == b"100-continue"
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of the body, chunked framing taken off."""
+        self._body_size += len(data)
+        self._check_body_size(self._body_size)
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """Keep the whole request."""
+        body = self._body
+        self.requests.append(self._request(body[0] if len(body) == 1 else b"".join(body)))
+        self._reset()
+
+    def _check_header_size(self) -> None:
+        size = sum(len(name) + len(value) + 4 for name, value in self._headers.items())
+        limit = self._settings.max_header
+        if size > limit:
+            raise HeadersTooLarge(f"header section: {size} bytes, limit {limit}")
+
+    def _check_body_size(self, size: int) -> None:
+        limit = self._settings.max_body
+        if size > limit:
+            raise BodyTooLarge(f"body: {size} bytes or more, limit {limit}")
+
+
+def _check_host(host: bytes | None, version: str) -> None:
+    if version not in ("1.1", "1.0"):
+        raise RequestError(f"HTTP/{version} is not spoken here")
+    if host is None and version == "1.0":
+        return
+    if host is None or not HOST.fullmatch(host):
+        raise RequestError("Host: missing or malformed")
+    if len(_known_hosts) < MAX_KNOWN_HOSTS:
+        _known_hosts.add(host)
+
+
+def _joined(name: bytes, first: bytes, second: bytes) -> bytes:
+    """Return a repeated field as one list; fields that mean one thing only may not repeat."""
+    if name in SINGLE:
+        raise RequestError(f"{name.decode()}: given twice")
+    return first + (b"; " if name == b"cookie" else b", ") + second
+
+
+def _check_transfer_encoding(value: bytes, version: str) -> None:
+    """Take ``chunked`` and nothing else (RFC 9112 6.1)."""
+    if version == "1.0":
+        raise RequestError("Transfer-Encoding: not in HTTP/1.0")
+    if value.lower() != b"chunked":
+        raise UnknownMediaType("Transfer-Encoding: only chunked is taken")

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large bodies and answers through shared memory, at the front-end's end."""
+
+import contextlib
+import os
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from servekit.messages import ReplicaRow, Slab
+
+from .conftest import WAIT_S, ScriptedWorker, post, receive
+
+BODY = os.urandom(300_000)
+HEAD = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\nContent-Length: 300000\r\n\r\n"
+
+
+@pytest.fixture
+def small_arena(start):
+    """A front-end with room for two large bodies."""
+    return start(arena=700_000, body_timeout=0.5)
+
+
+def next_item(front_end):
+    (item,) = front_end.worker.batches.get(timeout=WAIT_S)
+    return item
+
+
+def wait_for(condition, what):
+    deadline = monotonic() + WAIT_S
+    while not condition():
+        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
+        os.sched_yield()
+
+
+def resident(front_end) -> int:
+    """Return the bytes that the arenas of the front-end take."""
+    total = 0
+    for fd in Path(f"/proc/{front_end_pid(front_end)}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if "servekit-arena" in str(fd.readlink()):
+                total += fd.stat().st_blocks * 512
+    return total
+
+
+def front_end_pid(front_end) -> int:
+    pid = front_end.process.pid
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+@pytest.mark.parametrize("piece", [300_000, 7_777, 65_536])
+def test_large_body_reaches_the_worker_in_shared_memory(shared, piece):
+    with shared.connect() as sock:
+        sock.sendall(HEAD)
+        for start in range(0, len(BODY), piece):
+            sock.sendall(BODY[start : start + piece])
+
+        assert receive(sock)[::2] == (200, BODY)
+        assert isinstance(next_item(shared)[0], Slab)
+
+
+def test_connection_goes_on_after_a_large_body(shared):
+    with shared.connect() as sock:
+        for body in (b"small", BODY, b"small again", BODY):
+            sock.sendall(post(body))
+            assert receive(sock)[2] == body
+            next_item(shared)
+
+
+def test_expect_continue_before_a_large_body(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD.replace(b"Host", b"Expect: 100-continue\r\nHost"))
+        assert sock.recv(64) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        sock.sendall(BODY)
+
+        assert receive(sock)[::2] == (200, BODY)
+    next_item(shared)
+
+
+def test_chunked_large_body_travels_in_the_frame(shared):
+    head = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with shared.connect() as sock:
+        sock.sendall(head + b"%x\r\n" % len(BODY) + BODY + b"\r\n0\r\n\r\n")
+
+        assert receive(sock)[::2] == (200, BODY)
+    assert type(next_item(shared)[0]) is bytes
+
+
+def test_large_body_for_another_route_is_no_prediction(shared):
+    with shared.connect() as sock:
+        sock.sendall(post(BODY, path="/nope/predict"))
+
+        assert receive(sock)[0] == 404
+
+
+def test_body_larger_than_the_arena_travels_in_the_frame(start):
+    front_end = start(arena=100_000)
+    with front_end.connect() as sock:
+        sock.sendall(post(BODY))
+
+        assert receive(sock)[::2] == (200, BODY)
+
+
+def test_no_room_means_waiting_and_then_429(small_arena):
+    small_arena.worker.is_holding = True
+    with ExitStack() as stack:
+        socks = [stack.enter_context(small_arena.connect()) for _ in range(3)]
+        for sock in socks[:2]:
+            sock.sendall(post(BODY))
+        next_item(small_arena)
+        socks[2].sendall(HEAD + BODY[:1000])
+        started = monotonic()
+        status, headers, _ = receive(socks[2])
+
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert monotonic() - started > 0.4
+
+
+def test_body_that_waited_for_room_is_received_when_there_is_some(start):
+    front_end = start(arena=700_000)
+    front_end.worker.is_holding = True
+    with ExitStack() as stack:
+        socks = [stack.enter_context(front_end.connect()) for _ in range(5)]
+        for sock in socks:
+            sock.sendall(post(BODY))
+        next_item(front_end)
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+
+        assert [receive(sock)[::2] for sock in socks] == [(200, BODY)] * 5
+
+
+@pytest.mark.parametrize("sent", [0, 1000, 200_000])
+def test_upload_that_is_given_up_leaves_no_memory(small_arena, sent):
+    for _ in range(4):
+        sock = small_arena.connect()
+        sock.sendall(HEAD + BODY[:sent])
+        sock.close()
+    with small_arena.connect() as sock:
+        sock.sendall(post(BODY))
+        assert receive(sock)[0] == 200
+
+    wait_for(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
+
+
+def test_upload_that_ends_early_is_refused(shared):
+    with shared.connect() as sock:
+        sock.sendall(HEAD + BODY[:1000])
+        sock.shutdown(socket.SHUT_WR)
+
+        assert receive(sock)[0] == 400
+
+
+def test_slow_upload_gets_408(start):
+    front_end = start(body_timeout=0.3)
+    with front_end.connect() as sock:
+        sock.sendall(HEAD + BODY[:1000])
+
+        assert receive(sock)[0] == 408
+
+
+def test_slab_is_not_reused_while_the_worker_holds_it(small_arena):
+    small_arena.worker.is_holding = True
+    with ExitStack() as stack:
+        late = stack.enter_context(small_arena.connect())
+        late.sendall(post(BODY, "X-Request-Timeout-Ms: 100"))
+        held = next_item(small_arena)[0]
+        assert receive(late)[0] == 504
+        other = stack.enter_context(small_arena.connect())
+        other.sendall(post(b"y" * 300_000))
+        small_arena.worker.is_holding = False
+        assert bytes(small_arena.worker.bodies.view(held)) == BODY
+        small_arena.worker.release()
+
+        assert receive(other)[::2] == (200, b"y" * 300_000)
+
+
+def test_dead_workers_slabs_come_back_with_its_replacement(small_arena):
+    small_arena.worker.is_holding = True
+    with ExitStack() as stack:
+        socks = [stack.enter_context(small_arena.connect()) for _ in range(2)]
+        socks[0].sendall(post(BODY))
+        next_item(small_arena)
+        small_arena.worker.die()
+        assert receive(socks[0])[0] == 503
+        replacement = ScriptedWorker(small_arena.run_dir / "second.sock", generation=2)
+        small_arena.publish(replicas=[ReplicaRow(0, 2, str(replacement.address), "serving")])
+
+        wait_for(lambda: resident(small_arena) == 0, "the arena is empty and trimmed")
+
+
+def test_large_answer_is_sent_from_shared_memory_and_given_back(shared):
+    slab = shared.worker.arena.allocate(len(BODY))
+    shared.worker.arena.view(slab)[:] = BODY
+    usual = shared.worker.answer
+    shared.worker.answer = lambda item: ("", "application/octet-stream", slab)
+    with shared.connect() as sock:
+        sock.sendall(post(b"1"))
+        answer = receive(sock)
+    shared.worker.answer = usual
+
+    assert answer[::2] == (200, BODY)
+    wait_for(lambda: slab.offset in shared.worker.freed, "the answer's slab is given back")
+
+
+def test_slow_reader_of_a_large_answer_holds_up_nobody(shared):
+    large = os.urandom(8_000_000)
+    slab = shared.worker.arena.allocate(len(large))
+    shared.worker.arena.view(slab)[:] = large
+    usual = shared.worker.answer
+    shared.worker.answer = lambda item: ("", "x/y", slab) if item[0] == b"large" else usual(item)
+    with shared.connect() as slow, shared.connect() as quick:
+        slow.sendall(post(b"large"))
+        quick.sendall(post(b"quick"))
+        assert receive(quick)[2] == b"quick"
+
+        assert receive(slow)[::2] == (200, large)
+    shared.worker.answer = usual

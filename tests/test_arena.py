@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory: slabs never overlap, nothing is lost, and a reader trusts no descriptor."""
+
+import gc
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servekit.arena import PAGE, Arena, ArenaReader
+from servekit.channel import ChannelClosed
+from servekit.messages import Slab
+
+
+@pytest.fixture
+def arena():
+    arena = Arena(16 * PAGE)
+    yield arena
+    arena.close()
+
+
+@given(st.lists(st.one_of(st.integers(1, 6 * PAGE), st.integers(-8, -1)), max_size=60))
+def test_slabs_never_overlap_and_all_room_comes_back(steps):
+    arena = Arena(16 * PAGE)
+    taken: list[Slab] = []
+    for step in steps:
+        if step > 0:
+            slab = arena.allocate(step)
+            if slab is not None:
+                ends = [(s.offset, s.offset + s.size) for s in taken]
+                assert all(slab.offset >= end or slab.offset + step <= start for start, end in ends)
+                assert slab.offset + step <= arena.size
+                taken.append(slab)
+        elif taken:
+            arena.free(taken.pop(step % len(taken)))
+    for slab in taken:
+        arena.free(slab)
+
+    assert arena.is_empty
+    assert arena.allocate(arena.size) == Slab(0, arena.size)
+    arena.close()
+
+
+def test_full_arena_says_so_and_has_room_again(arena):
+    first = arena.allocate(10 * PAGE)
+
+    assert arena.allocate(7 * PAGE) is None
+    arena.free(first)
+    assert arena.allocate(16 * PAGE) is not None
+
+
+def test_reader_sees_what_the_writer_wrote(arena):
+    slab = arena.allocate(5)
+    arena.view(slab)[:] = b"hello"
+    view = ArenaReader(os.dup(arena.descriptor)).view(slab)
+
+    assert (bytes(view), view.readonly) == (b"hello", True)
+
+
+KEPT = {
+    "a view": lambda view: view[1:2],
+    "an array": lambda view: np.frombuffer(view, np.uint8),
+    "a part of an array": lambda view: np.frombuffer(view, np.uint8)[2:].reshape(-1, 1),
+    "an array of it as it is": np.asarray,
+}
+
+
+@pytest.mark.parametrize("keep", KEPT.values(), ids=KEPT)
+def test_look_ends_only_when_nothing_over_it_is_alive(arena, keep):
+    look = ArenaReader(os.dup(arena.descriptor)).look(arena.allocate(10))
+    kept = [keep(look.view)]
+    assert not look.end()
+    kept.clear()
+
+    assert look.end()
+
+
+def test_look_at_a_slab_is_read_only(arena):
+    look = ArenaReader(os.dup(arena.descriptor)).look(arena.allocate(10))
+
+    with pytest.raises(TypeError):
+        look.view[0] = 1
+
+
+@pytest.mark.parametrize("slab", [Slab(0, 17 * PAGE), Slab(-1, 1), Slab(16 * PAGE, 1), Slab(0, -1)])
+def test_slab_outside_the_arena_ends_the_channel(arena, slab):
+    reader = ArenaReader(os.dup(arena.descriptor))
+
+    with pytest.raises(ChannelClosed, match="outside its arena"):
+        reader.view(slab)
+
+
+def test_arena_cannot_shrink_under_its_readers(arena):
+    with pytest.raises(PermissionError):
+        os.ftruncate(arena.descriptor, PAGE)
+
+
+def test_descriptor_that_could_shrink_is_refused():
+    with tempfile.TemporaryFile() as file:
+        file.truncate(PAGE)
+
+        with pytest.raises(ChannelClosed):
+            ArenaReader(os.dup(file.fileno()))
+
+
+def resident(descriptor) -> int:
+    return os.fstat(descriptor).st_blocks * 512
+
+
+def test_trimmed_arena_gives_its_memory_back(arena):
+    slab = arena.allocate(8 * PAGE)
+    arena.view(slab)[:] = bytes(8 * PAGE)
+    assert resident(arena.descriptor) == 8 * PAGE
+    arena.free(slab)
+    arena.trim()
+
+    assert resident(arena.descriptor) == 0
+
+
+def test_closed_arenas_leave_no_descriptor():
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        arena = Arena(PAGE)
+        ArenaReader(os.dup(arena.descriptor))
+        arena.close()
+    gc.collect()
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
