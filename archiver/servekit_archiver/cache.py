@@ -19,7 +19,6 @@ from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Progress
 from servekit_archiver.reader import Archive, open_archive
-from servekit_archiver.scratch import remove_abandoned, scratch_directory
 from servekit_archiver.stamps import is_verified, remember_verified
 
 __all__ = ["Unpacked", "default_cache_dir", "unpack"]
@@ -105,6 +104,8 @@ def _is_whole(directory: Path, archive: Archive) -> bool:
 
 
 def _install(archive: Archive, directory: Path, progress: Progress | None) -> None:
+    from servekit_archiver.scratch import remove_abandoned, scratch_directory
+
     models = directory.parent
     with refuse_os_errors(models):
         remove_abandoned(models)

@@ -16,7 +16,7 @@ __all__ = ["Display", "JsonDisplay", "PlainDisplay", "create_display"]
 STDOUT, STDERR = 1, 2
 LEVELS = ("debug", "info", "warning", "error")
 RESULT = "serving"  #: the one notice that scripts want: it goes to stdout
-SILENT_STEP = "preparing"
+SILENT_STEPS = ("", "preparing", "waiting")
 
 
 class Display(Journal, Protocol):
@@ -64,7 +64,7 @@ class PlainDisplay:
     def progress(self, subject: str, text: str) -> None:
         """Show each step once; how far it is would fill a log."""
         step = text.partition(" ")[0]
-        if step not in ("", self._steps.get(subject), SILENT_STEP):
+        if step not in (self._steps.get(subject), *SILENT_STEPS):
             self.notice(Notice("progress", subject, step))
         self._steps[subject] = step
 

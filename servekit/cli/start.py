@@ -5,9 +5,11 @@ import argparse
 from pathlib import Path
 
 from servekit.cli.display import create_display
-from servekit.cli.exit_status import OK
+from servekit.cli.exit_status import OK, STARTUP_FAILED
 from servekit.cli.options import add_options, given_flags
+from servekit.errors import StartupError
 from servekit.settings import load_settings
+from servekit.supervisor.journal import Notice
 from servekit.supervisor.supervisor import Supervisor
 
 __all__ = ["add_arguments", "run"]
@@ -40,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Serve; return when a signal ended it."""
+    """Serve until a signal ends it.
+
+    :raises StartupError: nothing could be served. A log of JSON gets it as its last line.
+    """
     flags = given_flags(parsed)
     if parsed.paths:
         flags["models"] = [*parsed.paths, *(flags["models"] or [])]
@@ -48,6 +53,11 @@ def run(parsed: argparse.Namespace) -> int:
     display = create_display(settings)
     try:
         Supervisor(settings, display).run()
+    except StartupError as error:
+        if settings.log_format != "json":
+            raise
+        display.notice(Notice("failed", "servekit", str(error), "error"))
+        return STARTUP_FAILED
     finally:
         display.close()
     return OK

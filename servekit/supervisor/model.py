@@ -13,6 +13,7 @@ from servekit.supervisor.journal import Journal
 from servekit.supervisor.launching import boot_of, prepared_row, unprepared_row
 from servekit.supervisor.lifecycle import State
 from servekit.supervisor.listeners import bind_unix
+from servekit.supervisor.loads import BASE_BYTES, Load, Loads
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.preparation import Outcome, Preparation, Prepared, Request
 from servekit.supervisor.replica import Boot, Replica
@@ -29,6 +30,7 @@ class Server(Protocol):
     settings: Settings
     journal: Journal
     run_dir: Path
+    loads: Loads
 
     def changed(self) -> None:
         """The routing table is not what it was."""
@@ -55,7 +57,6 @@ class Model:
         self._backoff = Backoff()
         self._is_stopping = False
         self.failure = ""  #: why it cannot be loaded at all
-        self.last_lines: list[str] = []  #: of the child that failed last
         self.replicas: list[Replica] = []
 
     @property
@@ -122,7 +123,6 @@ class Model:
         for index in range(self.replica_count):
             listener = bind_unix(self._server.run_dir / f"m{self._number}r{index}")
             self.replicas.append(Replica(self._loop, self, index, listener, self._backoff))
-        self._server.journal.progress(self.name, "loading")
         for replica in self.replicas:
             replica.start()
 
@@ -172,6 +172,26 @@ class Model:
         total = self._server.total_replicas()
         return boot_of(self._prepared, self._server.settings, replica, total)
 
+    def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
+        """Let *replica* boot in its turn."""
+
+        def begin() -> None:
+            _explain(replica, "loading")
+            self._server.journal.progress(self.name, "loading")
+            replica.boot()
+
+        def wait(reason: str) -> None:
+            _explain(replica, reason)
+            if all(other.pid is None for other in self.replicas):
+                self._server.journal.progress(self.name, reason)
+
+        needs_bytes = BASE_BYTES + (self._prepared.size_bytes if self._prepared else 0)
+        self._server.loads.ask(Load(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
+
+    def end_turn(self, replica: Replica) -> None:
+        """Let the next replica boot, of whichever model."""
+        self._server.loads.done(replica)
+
     def printed(self, replica: Replica, line: str) -> None:
         """Show a line of a worker."""
         self._server.journal.line(f"{self.name}/{replica.index}", line)
@@ -186,7 +206,6 @@ class Model:
     def exited(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
         """Report a worker that is gone."""
         if wait is not None:
-            self.last_lines = ended.last_lines
             self._server.journal.progress(self.name, "")
             self._server.journal.notice(announce.worker_exited(self.name, replica, ended, wait))
         self._server.changed()
@@ -195,9 +214,7 @@ class Model:
         if outcome.step:
             self._server.journal.progress(self.name, outcome.step)
             return
-        if self._preparation:
-            self.last_lines = self._preparation.process.tail
-            self._preparation = None
+        self._preparation = None
         if self._is_stopping:
             self._server.changed()
             return
@@ -207,3 +224,9 @@ class Model:
             self._server.journal.progress(self.name, "")
             self._prepared = outcome.model
         self._server.prepared(self)
+
+
+def _explain(replica: Replica, reason: str) -> None:
+    """Say why a new replica is not ready; why the last worker died tells more than that."""
+    if not replica.generation:
+        replica.reason = reason

@@ -61,13 +61,27 @@ class Throttle:
         self._limit = lines_per_second
         self._second = -1
         self._count = 0
+        self._held: deque[str] = deque(maxlen=KEPT_LINES)
 
     def admit(self, lines: list[str], now: float) -> list[str]:
         """Return the lines to show; the first of a new second may tell how many were dropped."""
         dropped = 0
         if int(now) != self._second:
-            dropped = max(0, self._count - self._limit)
+            dropped = self._dropped
             self._second, self._count = int(now), 0
-        shown = lines[: max(0, self._limit - self._count)]
+            self._held.clear()
+        room = max(0, self._limit - self._count)
         self._count += len(lines)
-        return [f"[{dropped} lines dropped]", *shown] if dropped else shown
+        self._held.extend(lines[room:])
+        return [f"[{dropped} lines dropped]", *lines[:room]] if dropped else lines[:room]
+
+    def end(self) -> list[str]:
+        """Return the last lines if they were dropped: nothing comes that would tell why it died."""
+        held = list(self._held)
+        self._held.clear()
+        missing = self._dropped - len(held) if held else 0
+        return [f"[{missing} lines dropped]", *held] if missing else held
+
+    @property
+    def _dropped(self) -> int:
+        return max(0, self._count - self._limit)

@@ -43,6 +43,7 @@ class Prepared(msgspec.Struct, kw_only=True):
     predict_timeout_s: float
     load_timeout_s: float
     environment: dict[str, str]
+    size_bytes: int  #: of all its files
 
 
 class Outcome(msgspec.Struct, kw_only=True):

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
-from servekit_archiver import ArchiveError, Manifest, load_directory, unpack
+import servekit_archiver
+from servekit_archiver import ArchiveError, Manifest
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
@@ -92,8 +93,8 @@ def prepare(request: Request, tell: Tell) -> Prepared:
 
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest]:
     if path.is_dir():
-        return path, load_directory(path)
-    unpacked = unpack(path, cache, _progress(tell))
+        return path, servekit_archiver.load_directory(path)  # imported when it is wanted
+    unpacked = servekit_archiver.unpack(path, cache, _progress(tell))
     return Path(unpacked.directory), unpacked.manifest
 
 
@@ -124,7 +125,16 @@ def _prepared(directory: Path, manifest: Manifest, python: str) -> Prepared:
         predict_timeout_s=manifest.worker.predict_timeout_s,
         load_timeout_s=manifest.worker.load_timeout_s,
         environment=dict(manifest.worker.env),
+        size_bytes=_size(directory, manifest),
     )
+
+
+def _size(directory: Path, manifest: Manifest) -> int:
+    """Return the bytes of its files; a directory's own manifest does not list them."""
+    if manifest.files:
+        return sum(info.size for info in manifest.files.values())
+    found = (Path(place) / name for place, _, names in os.walk(directory) for name in names)
+    return sum(path.lstat().st_size for path in found)
 
 
 if __name__ == "__main__":

@@ -133,6 +133,8 @@ class _Pipe:
             if not self.read():
                 break
         self._show(self.lines.end())
+        for line in self._throttle.end():
+            self._on_line(line)
         self._loop.unwatch(self._fd)
         self._stream.close()
 

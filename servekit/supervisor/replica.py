@@ -32,6 +32,12 @@ class Owner(Protocol):
     def boot(self, replica: "Replica") -> Boot:
         """Return what the worker of the next generation is to be started with."""
 
+    def await_turn(self, replica: "Replica", *, is_urgent: bool) -> None:
+        """Call its ``boot`` when there is room for one more load."""
+
+    def end_turn(self, replica: "Replica") -> None:
+        """It does not load, or wait to load, any more."""
+
     def printed(self, replica: "Replica", line: str) -> None:
         """Its worker printed a line."""
 
@@ -60,6 +66,7 @@ class Replica:
         self.state = State.STARTING
         self.reason = "loading"
         self.has_settled = False  #: its first worker got ready, or died
+        self._has_served = False
 
     @property
     def row(self) -> ReplicaRow:
@@ -74,6 +81,10 @@ class Replica:
         return self._worker.process.pid if self._worker else None
 
     def start(self) -> None:
+        """Boot the next worker as soon as there is room for it."""
+        self._owner.await_turn(self, is_urgent=self._has_served)
+
+    def boot(self) -> None:
         """Boot the next worker."""
         self.generation += 1
         boot = self._owner.boot(self)
@@ -99,8 +110,10 @@ class Replica:
         self.state = advance(self.state, Event.STOP)
         self._set_timer(None)
         if self._worker is None:
-            return
-        if is_booting:
+            self._owner.end_turn(self)
+            if is_booting:  # it waited for its turn
+                self.state = advance(self.state, Event.EXITED)
+        elif is_booting:
             self._worker.kill("stopped while it was loading")
         else:
             self._worker.leave()
@@ -119,8 +132,9 @@ class Replica:
         if self.state is State.SERVING:
             self._set_timer(None)
             self.reason = ""
-            self.has_settled = True
+            self.has_settled = self._has_served = True
             self._owner.ready(self, ready)
+            self._owner.end_turn(self)
 
     def _exited(self, ended: Exit) -> None:
         self._worker = None
@@ -135,6 +149,7 @@ class Replica:
                 self.state = advance(self.state, Event.GAVE_UP)
             self._set_timer(wait.delay_s, self._retry)
         self._owner.exited(self, ended, wait)
+        self._owner.end_turn(self)
 
     def _judge(self, ended: Exit) -> Wait:
         if ended.is_killed:
@@ -161,5 +176,4 @@ def _not_started(error: OSError) -> Exit:
         served_s=None,
         lived_s=0.0,
         is_killed=False,
-        last_lines=[],
     )

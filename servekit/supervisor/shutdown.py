@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from servekit.settings import Settings
 from servekit.supervisor.front_end import FrontEnd
+from servekit.supervisor.loads import Loads
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.model import Model
 
@@ -24,6 +25,7 @@ class Shutdown:
         settings: Settings,
         front_end: FrontEnd,
         models: Sequence[Model],
+        loads: Loads,
         close_listener: Callable[[], object],
     ) -> None:
         """Do nothing yet. *close_listener* closes the supervisor's copy of the TCP listener."""
@@ -31,6 +33,7 @@ class Shutdown:
         self._settings = settings
         self._front_end = front_end
         self._models = models
+        self._loads = loads
         self._close_listener = close_listener
         self._is_front_end_stopped = False
         self._are_workers_stopped = False
@@ -76,6 +79,7 @@ class Shutdown:
         if self._are_workers_stopped:
             return
         self._are_workers_stopped = True
+        self._loads.close()
         for model in self._models:
             model.stop()
         self._loop.call_later(min(LEAVE_S, self._settings.grace), self._kill_workers)

@@ -17,8 +17,11 @@ from servekit.supervisor.entry import clash, parse_entries
 from servekit.supervisor.environment import usable_cores
 from servekit.supervisor.front_end import FrontEnd, front_end_command
 from servekit.supervisor.journal import Journal, Notice
+from servekit.supervisor.limits import raise_descriptor_limit
 from servekit.supervisor.listeners import bind_tcp, url_of
+from servekit.supervisor.loads import Loads
 from servekit.supervisor.loop import Loop
+from servekit.supervisor.memory import available_bytes
 from servekit.supervisor.model import Model
 from servekit.supervisor.process import adopt_orphans, kill_strangers
 from servekit.supervisor.run_directory import RunDirectory
@@ -45,6 +48,7 @@ class Supervisor:
         self._url = url_of(self._listener)
         self._run_directory = RunDirectory(settings.run_dir)
         self.run_dir = self._run_directory.path
+        self.loads = Loads(usable_cores(), available_bytes)
         self._loop = Loop(self._on_bug)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
         self._unprepared = deque(self._models)
@@ -64,7 +68,12 @@ class Supervisor:
             self._loop, command, journal, self._advance, self._front_end_unable
         )
         self._shutdown = Shutdown(
-            self._loop, settings, self._front_end, self._models, self._listener.close
+            self._loop,
+            settings,
+            self._front_end,
+            self._models,
+            self.loads,
+            self._listener.close,
         )
 
     def run(self) -> None:
@@ -76,6 +85,7 @@ class Supervisor:
             self._write_settings()
             self.journal.attach(self._loop.call_later)
             adopt_orphans()
+            raise_descriptor_limit()
             self._loop.watch_signals(SIGNALS, self._signalled)
             self._front_end.start()
             self._prepare_next()
@@ -126,8 +136,11 @@ class Supervisor:
         """Judge the start once the first load of every model is over."""
         failed = [model for model in self._models if model.has_settled and not model.is_loaded]
         is_over = all(model.has_settled for model in self._models)
-        if failed and (self.settings.strict or (is_over and len(failed) == len(self._models))):
-            self._fail("\n".join(f"{model.name}: {model.problem}" for model in failed))
+        if is_over and len(failed) == len(self._models):
+            self._fail("no model could be loaded")  # each has said why
+        elif failed and self.settings.strict:
+            names = ", ".join(model.name for model in failed)
+            self._fail(f"strict: {names} could not be loaded")
         elif is_over and self._front_end.is_ready:
             self._is_serving = True
             self.journal.notice(self._serving())

@@ -28,7 +28,6 @@ class Exit:
     served_s: float | None  #: ``None`` if it was never ready
     lived_s: float
     is_killed: bool  #: while it served, by us as it hung or by an outsider
-    last_lines: list[str]
 
 
 def worker_command(
@@ -131,7 +130,6 @@ class Worker:
                 served_s=None if self._ready_at is None else now - self._ready_at,
                 lived_s=now - self.process.started_at,
                 is_killed=is_excused and self._ready_at is not None,
-                last_lines=self.process.tail,
             )
         )
 

@@ -38,6 +38,8 @@ if act == "crash":
 if act == "refuse":
     control.sendall(encode_frame(BootFailed("RuntimeError: no weights (service.py:3)")))
     sys.exit(3)
+if act == "slow":
+    time.sleep(0.2)
 if act == "hang":
     time.sleep(600)
 control.sendall(encode_frame(Ready(Interface(), 0.01)))

@@ -68,3 +68,12 @@ def test_throttle_drops_and_counts():
     assert throttle.admit(list("abcde"), 1.0) == list("abc")
     assert throttle.admit(list("f"), 1.9) == []
     assert throttle.admit(list("g"), 2.0) == ["[3 lines dropped]", "g"]
+
+
+def test_last_lines_are_shown_at_the_end_if_they_were_dropped():
+    throttle = Throttle(lines_per_second=3)
+    throttle.admit([str(number) for number in range(100)], 1.0)
+
+    kept = [str(number) for number in range(100 - KEPT_LINES, 100)]
+    assert throttle.end() == [f"[{97 - KEPT_LINES} lines dropped]", *kept]
+    assert throttle.end() == []

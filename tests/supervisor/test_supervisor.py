@@ -90,9 +90,9 @@ def test_model_that_cannot_be_prepared_is_a_row_with_its_reason(start, model):
 @pytest.mark.parametrize(
     ("acts", "flags", "reason"),
     [
-        pytest.param(["refuse"], [], "bad0: RuntimeError: no weights", id="every model fails"),
-        pytest.param(["crash"], [], "bad0: exited with 7", id="every worker crashes"),
-        pytest.param(["", "refuse"], ["--strict"], "bad1: RuntimeError", id="strict: one fails"),
+        pytest.param(["refuse"], [], "(RuntimeError: no weights (serv", id="every model fails"),
+        pytest.param(["crash", "refuse"], [], "exited with 7", id="every worker crashes"),
+        pytest.param(["", "refuse"], ["--strict"], "(RuntimeError", id="strict: one fails"),
         pytest.param(["hang"], ["--load-timeout", "1"], "not ready after 1 s", id="load hangs"),
     ],
 )
@@ -100,7 +100,9 @@ def test_start_fails(start, model, acts, flags, reason):
     server = start(*[model(f"bad{n}", act=act) for n, act in enumerate(acts)], *flags)
 
     assert server.wait_exit() == 3
-    assert any(reason in message for message in server.messages())
+    assert len([message for message in server.messages() if reason in message]) == 1
+    assert server.events[-1]["event"] == "failed"
+    assert server.messages()[-1].endswith(("no model could be loaded", "bad1 could not be loaded"))
 
 
 def test_last_words_of_a_worker_are_shown(start, model):
@@ -125,7 +127,7 @@ def test_front_end_that_cannot_start_ends_the_server(start, model):
     server = start(model(), FRONT_END_ACT="broken")
 
     assert server.wait_exit() == 3
-    assert server.messages()[-1] == "servekit: front-end: no gevent here"
+    assert server.messages()[-1] == "front-end: no gevent here"
 
 
 # ---------------------------------------------------------------- faults

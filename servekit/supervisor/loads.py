@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which loads run and which wait: as many as there are cores, as long as memory lasts."""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+__all__ = ["BASE_BYTES", "Load", "Loads"]
+
+OTHERS = "waiting for other models to load"
+BASE_BYTES = 32 * 2**20  #: of a worker before it has loaded anything
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One worker that is to boot."""
+
+    owner: Hashable
+    needs_bytes: int  #: an estimate
+    begin: Callable[[], object]
+    waits: Callable[[str], object]  #: called with the reason, once, if it cannot begin at once
+
+
+class Loads:
+    """Lets loads begin in the order they came, each when there is room for it.
+
+    Loads that would swap, or fight for the cores, are all slower than one after the
+    other. What a load will need is estimated, and that of the running ones counts in full
+    until they end: too much when they are half done, so rather one waits too long. It
+    waits for the end of others only: where none runs, the next begins whatever is left,
+    so nothing waits for ever.
+    """
+
+    def __init__(self, most: int, available_bytes: Callable[[], int | None]) -> None:
+        """Let *most* run at once; *available_bytes* returns ``None`` where nobody knows."""
+        self._most = most
+        self._available_bytes = available_bytes
+        self._running: dict[Hashable, int] = {}
+        self._waiting: deque[Load] = deque()
+        self._is_beginning = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    def ask(self, load: Load, *, is_urgent: bool = False) -> None:
+        """Begin *load* now or later.
+
+        :param is_urgent: it replaces a worker that served; it goes before all that wait.
+        """
+        if self._is_closed:
+            return
+        if is_urgent:
+            self._waiting.appendleft(load)
+        else:
+            self._waiting.append(load)
+        self._begin_next()
+        if load in self._waiting:
+            load.waits(self._obstacle(load) or OTHERS)
+
+    def done(self, owner: Hashable) -> None:
+        """Forget the load of *owner*: it is over, well or not, or is not wanted any more."""
+        self._running.pop(owner, None)
+        self._waiting = deque(load for load in self._waiting if load.owner != owner)
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._is_beginning:  # a load that failed as it began; the loop below goes on
+            return
+        self._is_beginning = True
+        try:
+            while self._waiting and not self._obstacle(self._waiting[0]):
+                load = self._waiting.popleft()
+                self._running[load.owner] = load.needs_bytes
+                load.begin()
+        finally:
+            self._is_beginning = False
+
+    def _obstacle(self, load: Load) -> str:
+        """Return why *load* cannot begin, or ""."""
+        if not self._running:
+            return ""
+        if len(self._running) >= self._most:
+            return OTHERS
+        available = self._available_bytes()
+        spoken_for = sum(self._running.values())
+        if available is None or load.needs_bytes + spoken_for <= available:
+            return ""
+        return "waiting for memory while other models load"
