@@ -10,7 +10,7 @@ import msgspec
 from servekit.messages import Launch, ModelRow
 from servekit.settings import Settings
 from servekit.supervisor.environment import usable_cores, worker_environment
-from servekit.supervisor.preparation import Prepared
+from servekit.supervisor.prepared import Prepared
 from servekit.supervisor.replica import Boot, Replica
 from servekit.supervisor.worker import worker_command
 

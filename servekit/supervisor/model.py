@@ -15,7 +15,8 @@ from servekit.supervisor.lifecycle import State
 from servekit.supervisor.listeners import bind_unix
 from servekit.supervisor.loads import BASE_BYTES, Load, Loads
 from servekit.supervisor.loop import Loop
-from servekit.supervisor.preparation import Outcome, Preparation, Prepared, Request
+from servekit.supervisor.preparation import Preparation
+from servekit.supervisor.prepared import Outcome, Prepared, Request
 from servekit.supervisor.replica import Boot, Replica
 from servekit.supervisor.worker import Exit
 

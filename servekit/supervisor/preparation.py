@@ -9,49 +9,13 @@ import os
 import socket
 from collections.abc import Callable
 
-import msgspec
-
 from servekit.supervisor.environment import prepare_environment
 from servekit.supervisor.link import Link
 from servekit.supervisor.loop import Loop
+from servekit.supervisor.prepared import Outcome, Request
 from servekit.supervisor.process import Command, Process, python_module
 
-__all__ = ["Outcome", "Preparation", "Prepared", "Request"]
-
-
-class Request(msgspec.Struct, array_like=True):
-    """What the child is asked."""
-
-    path: str
-    name: str = ""  #: serve it under this name; "" keeps the manifest's
-    cache_dir: str = ""  #: "" takes the user's
-    install_requirements: bool = False
-
-
-class Prepared(msgspec.Struct, kw_only=True):
-    """A model that can be launched."""
-
-    name: str
-    version: str
-    description: str
-    directory: str
-    python: str  #: the interpreter of its environment
-    manifest: bytes  #: the ``MANIFEST.json``, with the name it is served under
-    replicas: int
-    max_batch_size: int
-    max_delay_s: float
-    predict_timeout_s: float
-    load_timeout_s: float
-    environment: dict[str, str]
-    size_bytes: int  #: of all its files
-
-
-class Outcome(msgspec.Struct, kw_only=True):
-    """What the child answers: steps while it works, and at the end a model or an error."""
-
-    step: str = ""
-    model: Prepared | None = None
-    error: str = ""
+__all__ = ["Preparation"]
 
 
 class Preparation:
@@ -74,9 +38,9 @@ class Preparation:
         ours, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
-            arguments = ["--parent", str(os.getpid()), "--control", str(fd)]
+            numbers = (str(os.getpid()), str(fd))
             command = Command(
-                arguments=python_module("servekit.supervisor.prepare", *arguments),
+                arguments=python_module("servekit.supervisor.prepare", *numbers),
                 environment=prepare_environment(os.environ),
                 inherited=(fd,),
             )

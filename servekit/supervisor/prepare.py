@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.supervisor.prepare``: makes one archive or directory loadable.
+"""``python -m servekit.supervisor.prepare PARENT CONTROL``: makes one archive loadable.
 
-Verifies and unpacks an archive into the cache, reads the manifest, and sees to the
-model's requirements. Runs plugin code (a plugin may know a directory), so it is a
-process of its own; it answers over the control descriptor and prints for people.
+Verifies and unpacks an archive into the cache (a directory is taken as it is), reads the
+manifest, and sees to the model's requirements. Runs plugin code (a plugin may know a
+directory), so it is a process of its own; it answers over the descriptor CONTROL and
+prints for people.
 """
 
-import argparse
 import dataclasses
 import os
 import socket
@@ -20,7 +20,7 @@ from servekit_archiver import ArchiveError, Manifest
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
-from servekit.supervisor.preparation import Outcome, Prepared, Request
+from servekit.supervisor.prepared import Outcome, Prepared, Request
 from servekit.tether import die_with_parent
 
 __all__ = ["main", "prepare"]
@@ -31,13 +31,10 @@ STEP_S = 0.2  #: progress is not told more often
 
 def main() -> int:
     """Answer the one request that comes over the control descriptor."""
-    parser = argparse.ArgumentParser(prog="python -m servekit.supervisor.prepare")
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--control", type=int, required=True)
-    arguments = parser.parse_args()
-    die_with_parent(arguments.parent)
-    control = socket.socket(fileno=arguments.control)
-    os.set_inheritable(arguments.control, False)
+    parent, descriptor = (int(number) for number in sys.argv[1:])
+    die_with_parent(parent)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
     try:
         request = read_request(control)
     except ChannelClosed:
@@ -138,4 +135,7 @@ def _size(directory: Path, manifest: Manifest) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_status)  # the model waits for our end; taking the interpreter down takes 15 ms

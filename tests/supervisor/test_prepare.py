@@ -14,8 +14,9 @@ from servekit_archiver import build_archive
 from servekit.errors import StartupError
 from servekit.supervisor import requirements
 from servekit.supervisor.loop import Loop
-from servekit.supervisor.preparation import Preparation, Request
+from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepare import answer
+from servekit.supervisor.prepared import Request
 
 SETUPTOOLS = version("setuptools")
 

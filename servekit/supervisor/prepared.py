@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What crosses between the supervisor and a prepare child; apart, so that the child starts soon."""
+
+import msgspec
+
+__all__ = ["Outcome", "Prepared", "Request"]
+
+
+class Request(msgspec.Struct, array_like=True):
+    """What the child is asked."""
+
+    path: str
+    name: str = ""  #: serve it under this name; "" keeps the manifest's
+    cache_dir: str = ""  #: "" takes the user's
+    install_requirements: bool = False
+
+
+class Prepared(msgspec.Struct, kw_only=True):
+    """A model that can be launched."""
+
+    name: str
+    version: str
+    description: str
+    directory: str
+    python: str  #: the interpreter of its environment
+    manifest: bytes  #: the ``MANIFEST.json``, with the name it is served under
+    replicas: int
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    load_timeout_s: float
+    environment: dict[str, str]
+    size_bytes: int  #: of all its files
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What the child answers: steps while it works, and at the end a model or an error."""
+
+    step: str = ""
+    model: Prepared | None = None
+    error: str = ""
