@@ -143,6 +143,8 @@ class Connection:
         if self._upload.slab is None:
             self._upload.on_room = self._resume
             self._pause()  # the client waits with us until there is room
+        else:
+            self._receive_upload()
 
     def _receive_upload(self) -> None:
         upload = self._upload
