@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import read_json
 from servekit.worker.inputs import refusal
+from servekit.worker.stacking import Stacker
 from servekit.worker.tensors import Array, Tensor, TensorRefused
 
 __all__ = ["SignedInput"]
@@ -33,6 +33,7 @@ class SignedInput:
             raise BootError("signature: has no inputs")
         self._tensors = [Tensor(entry) for entry in inputs]
         self._names = [tensor.name for tensor in self._tensors]
+        self._stackers = {tensor.name: Stacker(tensor.dtype) for tensor in self._tensors}
         if len(set(self._names)) != len(self._names):
             raise BootError("signature: two inputs of one name")
         self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
@@ -69,7 +70,11 @@ class SignedInput:
         raise self._no_object()
 
     def _alone(self, value: Any, make: Callable[[Tensor, Any], Array]) -> Arrays:
-        return self._collect({self._names[0]: value}, make)
+        tensor = self._tensors[0]
+        try:
+            return (make(tensor, value),)
+        except TensorRefused as error:
+            raise refusal([(tensor.name + error.path, error.message)]) from None
 
     def _collect(self, fields: Mapping[str, Any], make: Callable[[Tensor, Any], Array]) -> Arrays:
         arrays, errors = [], []
@@ -106,16 +111,6 @@ class SignedInput:
     def _stack(self, inputs: Sequence[Arrays]) -> dict[str, Array]:
         columns = zip(*inputs, strict=True)
         return {
-            tensor.name: stack(column, tensor.dtype)
-            for tensor, column in zip(self._tensors, columns, strict=True)
+            name: stacker.stack(column)
+            for (name, stacker), column in zip(self._stackers.items(), columns, strict=True)
         }
-
-
-def stack(arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
-    """Return ``[n, *shape]``: one array is looked at where it lies, several are copied."""
-    if len(arrays) == 1 and arrays[0].dtype == dtype:
-        return arrays[0][np.newaxis]
-    stacked = np.empty((len(arrays), *arrays[0].shape), dtype)
-    for place, array in enumerate(arrays):
-        stacked[place] = array
-    return stacked

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One declared array: makes it of what a client sent, or says what is wrong with it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -46,9 +47,16 @@ class Tensor:
         self.is_text = self.dtype_name == STR
         self.dtype = np.dtype(object if self.is_text else self.dtype_name)
         self.is_fixed = -1 not in self.shape
+        self._raw_bytes = self._bytes_if_fixed()
         self._nested = self._nested_type()
         self._decode = msgspec.json.Decoder(self._nested).decode
         self._may_overflow = self.dtype_name in ("float16", "float32")
+
+    def _bytes_if_fixed(self) -> int:
+        """Return the only size that raw bytes may have; -1 where there is none."""
+        if self.is_text or not self.is_fixed:
+            return -1
+        return math.prod(self.shape) * self.dtype.itemsize or -1
 
     def _nested_type(self) -> Any:
         """Return ``list[list[float]]`` or alike: what msgspec checks element by element."""
@@ -94,6 +102,8 @@ class Tensor:
 
         :raises TensorRefused: it has another number of bytes.
         """
+        if len(body) == self._raw_bytes:
+            return np.frombuffer(body, DTYPES[self.dtype_name]).reshape(self.shape)
         shape = list(self.shape)
         if self.is_text or shape.count(-1) > 1:
             raise TensorRefused("", f"raw bytes cannot say which of {self._expected()} they are")
