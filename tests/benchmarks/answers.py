@@ -1,16 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a server answer, and does it answer right?"""
+"""One request to a server, and whether its answer is right."""
 
 import http.client
 import json
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from tests.benchmarks.errors import WrongAnswer
 
 HOST: Final = "127.0.0.1"
-INPUT: Final = (1.5, 2.5, 3.5, 4.5)  #: what every measured request holds
 TIMEOUT_S: Final = 10.0
+
+
+def read_plain(answer: Any) -> Any:
+    """Read ``{"prediction": 12.0}``."""
+    return answer["prediction"]
+
+
+def read_v2(answer: Any) -> Any:
+    """Read the one number of an answer of the Open Inference Protocol."""
+    (output,) = answer["outputs"]
+    (value,) = output["data"]
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One prediction to ask for, and what must come back."""
+
+    path: str
+    content_type: str
+    body: bytes
+    expected: float
+    read: Callable[[Any], Any] = read_plain
+
+    def is_right(self, answer: bytes) -> bool:
+        try:
+            return bool(self.read(json.loads(answer)) == self.expected)
+        except (ValueError, KeyError, TypeError):
+            return False
 
 
 def answers_get(port: int, path: str) -> bool:
@@ -25,27 +54,23 @@ def answers_get(port: int, path: str) -> bool:
         connection.close()
 
 
-def check(port: int, path: str, values: Sequence[float] = INPUT) -> None:
-    """Ask for one prediction; halves add up exactly, so the answer has to be equal.
+def check(port: int, request: Request) -> bytes:
+    """Ask for one prediction and return the body of the answer.
 
     :raises WrongAnswer: the status, the body or the connection is not as it must be.
     """
     connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)
-    body = json.dumps({"x": list(values)})
+    asked = f"{len(request.body)} bytes of {request.content_type} ({request.body[:60]!r})"
     try:
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": request.content_type}
+        connection.request("POST", request.path, request.body, headers)
         response = connection.getresponse()
         answer = response.read()
     except (OSError, http.client.HTTPException) as error:
-        raise WrongAnswer(f"no answer to {body}: {error!r}") from error
+        raise WrongAnswer(f"no answer to {asked}: {error!r}") from error
     finally:
         connection.close()
-    if response.status != http.HTTPStatus.OK or not _is_prediction(answer, sum(values)):
-        raise WrongAnswer(f"{response.status} {answer[:200]!r} to {body}")
-
-
-def _is_prediction(answer: bytes, expected: float) -> bool:
-    try:
-        return bool(json.loads(answer) == {"prediction": expected})
-    except ValueError:
-        return False
+    if response.status != http.HTTPStatus.OK or not request.is_right(answer):
+        wanted = f"expected {request.expected} to {asked}"
+        raise WrongAnswer(f"{response.status} {answer[:200]!r}, {wanted}")
+    return answer

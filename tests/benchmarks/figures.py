@@ -11,9 +11,10 @@ from tests.benchmarks.wrk import Load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measurement: one server, one number of connections, one round."""
+    """One measurement: one server, one case, one number of connections, one round."""
 
     server: str  #: its key
+    case: str  #: its key
     connections: int
     round: int = 0
     requests: int
@@ -24,9 +25,10 @@ class Sample:
     cpu_s_per_1000: float  #: CPU seconds of the server's process tree per 1,000 requests
 
     @classmethod
-    def of(cls, server: str, connections: int, load: Load, cpu_s: float) -> Self:
+    def of(cls, server: str, case: str, connections: int, load: Load, cpu_s: float) -> Self:
         return cls(
             server=server,
+            case=case,
             connections=connections,
             requests=load.requests,
             requests_per_s=load.requests_per_s,
@@ -66,6 +68,7 @@ class Comparison:
 MOSEC: Final = ("mosec-1", "mosec-32")
 LITSERVE: Final = ("litserve-1", "litserve-32")
 TORCHSERVE: Final = ("torchserve-1", "torchserve-32")
+MLSERVER: Final = ("mlserver-1", "mlserver-32")
 
 COMPARISONS: Final = (
     Comparison("servekit / mosec with the same batching", "servekit", ("mosec-32",)),
@@ -73,6 +76,8 @@ COMPARISONS: Final = (
     Comparison("servekit / nginx, static answer", "servekit", ("nginx",)),
     Comparison("servekit / LitServe at its better", "servekit", LITSERVE),
     Comparison("servekit / TorchServe at its better", "servekit", TORCHSERVE),
+    Comparison("servekit / MLServer at its better", "servekit", MLSERVER),
+    Comparison("servekit / gunicorn + Flask", "servekit", ("flask",)),
 )
 
 
@@ -80,6 +85,11 @@ def comparable(samples: Sequence[Sample]) -> list[Comparison]:
     """Return the comparisons whose servers were all measured."""
     measured = {sample.server for sample in samples}
     return [c for c in COMPARISONS if measured >= {c.server, *c.against}]
+
+
+def of_case(samples: Iterable[Sample], case: str) -> list[Sample]:
+    """Return the samples of one case; figures of two cases are never put together."""
+    return [sample for sample in samples if sample.case == case]
 
 
 def spread(

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that are measured only when asked for: big to install, or slow to start."""
+"""Servers that are measured only when asked for: LitServe, MLServer, gunicorn with Flask."""
 
-import subprocess
+import json
 from pathlib import Path
-from typing import Final
 
 from tests.benchmarks import environments
-from tests.benchmarks.environments import clean_environment, debian_program
+from tests.benchmarks.answers import Request, read_v2
+from tests.benchmarks.cases import MAX_JSON_BYTES, Case
+from tests.benchmarks.encoding import CONTENT_TYPES, to_v2
+from tests.benchmarks.environments import clean_environment
 from tests.benchmarks.processes import ServerProcess, free_port
-from tests.benchmarks.servers import PEERS, Server
-
-TORCH: Final = "torch==2.13.0"  #: TorchServe's workers import it
-PORTS: Final = ("MANAGEMENT", "METRICS", "GRPC_INFERENCE", "GRPC_MANAGEMENT")
+from tests.benchmarks.servers import ONE_THREAD, PEERS, Server, peer_settings, title_of
 
 
 class LitServe(Server):
@@ -22,54 +21,93 @@ class LitServe(Server):
     def __init__(self, max_batch_size: int) -> None:
         self._max_batch_size = max_batch_size
         self.key = f"litserve-{max_batch_size}"
-        self.title = f"LitServe, batch {max_batch_size}" + (" / 1 ms" * (max_batch_size > 1))
+        self.title = title_of("LitServe", max_batch_size)
 
     def install(self) -> None:
-        self._bin = environments.virtual_environment("litserve", "litserve")
+        self._bin = environments.virtual_environment("litserve", "litserve", "numpy", "msgpack")
 
     def version(self) -> str:
         return environments.version_of(self._bin / "python", "litserve")
 
-    def start(self, directory: Path, port: int) -> ServerProcess:
-        argv = [str(self._bin / "python"), str(PEERS / "litserve_sum.py")]
-        settings = {"BENCH_MAX_BATCH_SIZE": str(self._max_batch_size), "BENCH_PORT": str(port)}
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        argv = [str(self._bin / "python"), str(PEERS / "litserve_server.py")]
+        settings = peer_settings(case, self._max_batch_size) | {"BENCH_PORT": str(port)}
         return ServerProcess(argv, env=clean_environment(**settings), cwd=directory)
 
 
-class TorchServe(Server):
-    """TorchServe: a Java front-end (Netty) and one Python worker."""
+class MLServer(Server):
+    """MLServer: FastAPI and the model in one process, the Open Inference Protocol."""
 
-    predict_path = "/predictions/sum"
-    settle_s = 10  # Java compiles what has run often
+    ready_path = "/v2/health/ready"
 
     def __init__(self, max_batch_size: int) -> None:
         self._max_batch_size = max_batch_size
-        self.key = f"torchserve-{max_batch_size}"
-        self.title = f"TorchServe, batch {max_batch_size}" + (" / 1 ms" * (max_batch_size > 1))
+        self.key = f"mlserver-{max_batch_size}"
+        self.title = title_of("MLServer", max_batch_size)
 
     def install(self) -> None:
-        self._java = debian_program("java", "openjdk-17-jre-headless")
-        requirements = ("torchserve", "torch-model-archiver", "pyyaml", TORCH)
-        self._bin = environments.virtual_environment("torchserve", *requirements)
-        archive = [str(self._bin / "torch-model-archiver"), "--model-name=sum", "--version=1.0"]
-        archive += [f"--handler={PEERS / 'torchserve_sum.py'}", "--force"]
-        archive += [f"--export-path={environments.HOME / 'torchserve'}"]
-        subprocess.run(archive, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._bin = environments.virtual_environment("mlserver", "mlserver")
 
     def version(self) -> str:
-        return environments.version_of(self._bin / "python", "torchserve")
+        return environments.version_of(self._bin / "python", "mlserver")
 
-    def start(self, directory: Path, port: int) -> ServerProcess:
-        settings = (PEERS / "torchserve.properties").read_text(encoding="utf-8")
-        values = {name: free_port() for name in PORTS}
-        values |= {"PORT": port, "BATCH": self._max_batch_size}
-        for name, value in values.items():
-            settings = settings.replace(f"@{name}@", str(value))
-        (directory / "config.properties").write_text(settings, encoding="utf-8")
-        argv = [str(self._bin / "torchserve"), "--start", "--foreground", "--no-config-snapshots"]
-        argv += [f"--ts-config={directory / 'config.properties'}"]
-        argv += [f"--log-config={PEERS / 'torchserve-log4j2.xml'}"]
-        argv += [f"--model-store={environments.HOME / 'torchserve'}"]
-        path = f"{self._bin}:{environments.SEARCH_PATH}"
-        env = clean_environment(TMPDIR=str(directory), LOG_LOCATION=str(directory), PATH=path)
+    def refuses(self, case: Case) -> str | None:
+        if case.size > MAX_JSON_BYTES:
+            return "its HTTP takes JSON only, and this is too large for JSON"
+        if case.model == "tensors" and case.form != "json":
+            return "its HTTP takes JSON only"
+        return None
+
+    def path(self, case: Case) -> str:
+        return f"/v2/models/{case.model}/infer"
+
+    def request(self, case: Case, seed: int = 0) -> Request:
+        values = case.values(seed)
+        return Request(
+            path=self.path(case),
+            content_type=CONTENT_TYPES["json"],
+            body=to_v2(values),
+            expected=case.expected(values),
+            read=read_v2,
+        )
+
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        server = {"host": "127.0.0.1", "http_port": port, "grpc_port": free_port()}
+        server |= {"metrics_port": free_port(), "parallel_workers": 0, "debug": False}
+        server |= {"environments_dir": str(directory)}
+        model: dict[str, object] = {
+            "name": case.model,
+            "implementation": "mlserver_runtime.Runtime",
+        }
+        if self._max_batch_size > 1:
+            model |= {"max_batch_size": self._max_batch_size, "max_batch_time": 0.001}
+        _write(directory / "settings.json", server)
+        _write(directory / "model-settings.json", model)
+        argv = [str(self._bin / "mlserver"), "start", str(directory)]
+        env = clean_environment(PYTHONPATH=str(PEERS), **ONE_THREAD)
         return ServerProcess(argv, env=env, cwd=directory)
+
+
+class Flask(Server):
+    """gunicorn with its gevent worker and a bare Flask app that predicts in process."""
+
+    key = "flask"
+    title = "gunicorn + Flask"
+
+    def install(self) -> None:
+        requirements = ("gunicorn", "flask", "gevent", "numpy", "msgpack", "packaging")
+        self._bin = environments.virtual_environment("flask", *requirements)
+
+    def version(self) -> str:
+        names = ("gunicorn", "flask")
+        return " + ".join(environments.version_of(self._bin / "python", name) for name in names)
+
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        argv = [str(self._bin / "gunicorn"), "--worker-class=gevent", "--workers=1"]
+        argv += [f"--bind=127.0.0.1:{port}", f"--pythonpath={PEERS}", "--log-level=warning"]
+        argv += ["--keep-alive=75", "flask_app:app"]
+        return ServerProcess(argv, env=clean_environment(**peer_settings(case)), cwd=directory)
+
+
+def _write(file: Path, settings: dict[str, object]) -> None:
+    file.write_text(json.dumps(settings), encoding="utf-8")

@@ -52,6 +52,10 @@ class ServerProcess:
         """CPU seconds, user and system, that the whole tree has used since it started."""
         return sum(stat.ticks for stat in self._tree()) / TICKS_PER_S
 
+    def pss_bytes(self) -> dict[int, int]:
+        """Return the proportional memory of every process of the tree, by pid."""
+        return {stat.pid: read_pss(stat.pid) for stat in self._tree()}
+
     def stop(self) -> None:
         """Ask the server to end, wait, then kill whatever of its tree is left.
 
@@ -105,6 +109,21 @@ def parse_stat(text: str) -> Stat | None:
         return None
     ticks = sum(int(field) for field in fields[11:15])  # utime, stime, cutime, cstime
     return Stat(int(pid), int(fields[19]), int(fields[1]), int(fields[3]), ticks)
+
+
+def read_pss(pid: int) -> int:
+    """Return a process's proportional set size in bytes, 0 once it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return parse_pss(text)
+
+
+def parse_pss(text: str) -> int:
+    """Read the ``Pss`` of one ``/proc/PID/smaps_rollup``, whose kB are 1,024 bytes."""
+    sizes = (line.split()[1] for line in text.splitlines() if line.startswith("Pss:"))
+    return 1024 * int(next(sizes, "0"))
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, every: float = 0.02) -> bool:

@@ -6,24 +6,32 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Final
 
-from tests.benchmarks import environments
+from tests.benchmarks import encoding, environments
+from tests.benchmarks.answers import Request
+from tests.benchmarks.cases import Case
 from tests.benchmarks.environments import clean_environment, debian_program, own_program
 from tests.benchmarks.processes import ServerProcess
 
 HERE: Final = Path(__file__).parent
-MODEL: Final = HERE / "models" / "sum"
+MODELS: Final = HERE / "models"
 PEERS: Final = HERE / "peers"
+STATIC_ANSWER: Final = 12.0
+ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  #: as in model.toml
+
+
+def title_of(name: str, max_batch_size: int) -> str:
+    """Name a configuration of a server that may batch."""
+    return f"{name}, batch {max_batch_size}" + (" / 1 ms" if max_batch_size > 1 else "")
 
 
 class Server(ABC):
-    """One server in one configuration, serving the model ``sum`` with one worker.
+    """One server in one configuration, serving one model with one worker.
 
     ``install`` comes first and once; then ``start`` any number of times.
     """
 
     key: str  #: as in ``--servers`` and in the JSON
     title: str  #: as in the tables
-    predict_path: ClassVar[str] = "/sum/predict"
     ready_path: ClassVar[str] = "/ping"
     settle_s: ClassVar[int] = 0  #: of load after each start, before anything is measured
     is_static: ClassVar[bool] = False  #: answers without looking at the input
@@ -40,8 +48,25 @@ class Server(ABC):
         """Return the installed version."""
 
     @abstractmethod
-    def start(self, directory: Path, port: int) -> ServerProcess:
-        """Start it on a loopback *port*, with *directory* (empty, private) for its files."""
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        """Start it on a loopback *port* with what *case* needs; *directory* is for its files."""
+
+    def refuses(self, case: Case) -> str | None:
+        """Return why the server cannot serve *case*; ``None`` if it can."""
+        return None
+
+    def request(self, case: Case, seed: int = 0) -> Request:
+        """Return the request that asks this server for *case*."""
+        values = case.values(seed)
+        return Request(
+            path=self.path(case),
+            content_type=encoding.CONTENT_TYPES[case.form],
+            body=case.body(values),
+            expected=STATIC_ANSWER if self.is_static else case.expected(values),
+        )
+
+    def path(self, case: Case) -> str:
+        return f"/{case.model}/predict"
 
 
 class Servekit(Server):
@@ -51,16 +76,18 @@ class Servekit(Server):
     title = "servekit"
 
     def install(self) -> None:
-        self._archive = environments.HOME / "sum.mar"
-        self._archive.parent.mkdir(parents=True, exist_ok=True)
-        build = [own_program("servekit-archive"), "build", str(MODEL), "-o", str(self._archive)]
-        subprocess.run([*build, "--force"], check=True, stdout=subprocess.DEVNULL)
+        environments.HOME.mkdir(parents=True, exist_ok=True)
+        for model in MODELS.iterdir():
+            archive = ["-o", str(environments.HOME / f"{model.name}.mar"), "--force"]
+            build = [own_program("servekit-archive"), "build", str(model), *archive]
+            subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
 
     def version(self) -> str:
         return environments.version_of(Path(own_program("python")), "servekit")
 
-    def start(self, directory: Path, port: int) -> ServerProcess:
-        argv = [own_program("servekit"), "start", "--models", str(self._archive), f"--port={port}"]
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        archive = environments.HOME / f"{case.model}.mar"
+        argv = [own_program("servekit"), "start", "--models", str(archive), f"--port={port}"]
         env = clean_environment(SERVEKIT_CACHE_DIR=str(directory / "cache"))
         return ServerProcess(argv, env=env, cwd=directory)
 
@@ -73,19 +100,19 @@ class Mosec(Server):
     def __init__(self, max_batch_size: int) -> None:
         self._max_batch_size = max_batch_size
         self.key = f"mosec-{max_batch_size}"
-        self.title = f"mosec, batch {max_batch_size}" + (" / 1 ms" if max_batch_size > 1 else "")
+        self.title = title_of("mosec", max_batch_size)
 
     def install(self) -> None:
-        self._bin = environments.virtual_environment("mosec", "mosec")
+        self._bin = environments.virtual_environment("mosec", "mosec", "numpy", "msgpack")
 
     def version(self) -> str:
         return environments.version_of(self._bin / "python", "mosec")
 
-    def start(self, directory: Path, port: int) -> ServerProcess:
-        argv = [str(self._bin / "python"), str(PEERS / "mosec_sum.py"), "--log-level=warning"]
-        argv += ["--address=127.0.0.1", f"--port={port}", f"--path={directory}"]
-        env = clean_environment(BENCH_MAX_BATCH_SIZE=str(self._max_batch_size))
-        return ServerProcess(argv, env=env, cwd=directory)
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
+        argv = [str(self._bin / "python"), str(PEERS / "mosec_server.py"), "--log-level=warning"]
+        argv += ["--address=127.0.0.1", f"--port={port}", f"--path={directory / 'socket'}"]
+        settings = peer_settings(case, self._max_batch_size)
+        return ServerProcess(argv, env=clean_environment(**settings), cwd=directory)
 
 
 class Nginx(Server):
@@ -102,9 +129,19 @@ class Nginx(Server):
         done = subprocess.run([self._program, "-v"], capture_output=True, text=True, check=True)
         return done.stderr.strip().rpartition("/")[2]
 
-    def start(self, directory: Path, port: int) -> ServerProcess:
+    def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
         settings = directory / "nginx.conf"
         template = (PEERS / "nginx.conf").read_text(encoding="utf-8")
         settings.write_text(template.replace("@PORT@", str(port)), encoding="utf-8")
         argv = [self._program, "-p", f"{directory}/", "-c", str(settings), "-e", "stderr"]
         return ServerProcess(argv, env=clean_environment(), cwd=directory)
+
+
+def peer_settings(case: Case, max_batch_size: int = 1) -> dict[str, str]:
+    """Return the variables that tell a program of ``peers/`` what to serve."""
+    return {
+        "BENCH_MODEL": case.model,
+        "BENCH_FORM": case.form,
+        "BENCH_MAX_BATCH_SIZE": str(max_batch_size),
+        **ONE_THREAD,
+    }

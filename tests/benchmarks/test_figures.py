@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from tests.benchmarks.figures import Comparison, Sample, Spread, comparable, levels, ratio, spread
+from tests.benchmarks.figures import (
+    Comparison,
+    Sample,
+    Spread,
+    comparable,
+    levels,
+    of_case,
+    ratio,
+    spread,
+)
 from tests.benchmarks.wrk import Load
 
 BETTER = Comparison("a / the better of b and c", "a", ("b", "c"))
 
 
-def samples_of(rates, connections=8):
+def samples_of(rates, connections=8, case="sum-json-16"):
     """Return one sample per server and round, from requests/s by server."""
     load = {"requests": 1000, "p50_ms": 1.0, "p99_ms": 2.0, "status_errors": 0, "socket_errors": 0}
     return [
-        Sample.of(server, connections, Load(requests_per_s=rate, **load), 0.25).in_round(number)
+        Sample.of(server, case, connections, Load(requests_per_s=rate, **load), 0.25).in_round(
+            number
+        )
         for server, row in rates.items()
         for number, rate in enumerate(row, start=1)
     ]
@@ -72,3 +83,10 @@ def test_cpu_is_counted_per_thousand_requests():
     samples = samples_of({"a": [1.0, 2.0]})
 
     assert spread(samples, "a", 8, lambda s: s.cpu_s_per_1000) == Spread(0.25, 0.25, 0.25)
+
+
+def test_figures_of_two_cases_are_kept_apart():
+    small = samples_of({"a": [1.0]})
+    large = samples_of({"a": [9.0]}, case="tensors-raw-602112")
+
+    assert of_case(small + large, "tensors-raw-602112") == large

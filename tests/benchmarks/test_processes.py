@@ -4,7 +4,14 @@ import sys
 
 import pytest
 
-from tests.benchmarks.processes import ServerProcess, Stat, parse_stat, read_stats, wait_until
+from tests.benchmarks.processes import (
+    ServerProcess,
+    Stat,
+    parse_pss,
+    parse_stat,
+    read_stats,
+    wait_until,
+)
 
 STAT = "7 ({name}) {state} 3 7 5 0 -1 0 0 0 0 0 10 20 30 40 20 0 1 0 999 0 0"
 
@@ -30,6 +37,21 @@ def test_a_process_is_read_from_proc(name, state, expected):
     assert parse_stat(STAT.format(name=name, state=state)) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "55aa-7ffd ---p 0 00:00 0 [rollup]\nRss: 9 kB\nPss: 7 kB\nPss_Dirty: 3 kB\n",
+            7168,
+            id="Pss",
+        ),
+        pytest.param("", 0, id="a process that has gone"),
+    ],
+)
+def test_memory_is_read_from_proc(text, expected):
+    assert parse_pss(text) == expected
+
+
 @pytest.fixture
 def stubborn(tmp_path):
     process = ServerProcess([sys.executable, "-c", STUBBORN], env=dict(os.environ), cwd=tmp_path)
@@ -39,6 +61,15 @@ def stubborn(tmp_path):
 
 def test_cpu_of_a_descendant_in_another_session_counts(stubborn):
     assert wait_until(lambda: stubborn.cpu_s() > 0.1, seconds=20), "no CPU time within 20 s"
+
+
+def test_memory_of_every_descendant_counts(stubborn, tmp_path):
+    assert wait_until((tmp_path / "child").exists, seconds=20), "no child within 20 s"
+
+    sizes = stubborn.pss_bytes()
+
+    assert len(sizes) == 2
+    assert all(size > 1_000_000 for size in sizes.values()), sizes
 
 
 def test_nothing_of_the_tree_is_left_after_stop(stubborn, tmp_path):

@@ -11,7 +11,8 @@ from typing import Final
 
 from tests.benchmarks.errors import WrkFailed
 
-SCRIPT: Final = Path(__file__).with_name("sum.lua")
+SCRIPT: Final = Path(__file__).with_name("request.lua")
+TIMEOUT_S: Final = 20  #: of one request; wrk's own 2 s are short for 10 MB bodies
 SLACK_S: Final = 30.0  #: how much longer than asked wrk may take before it counts as hung
 MS_PER_UNIT: Final = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 
@@ -60,10 +61,20 @@ def parse(text: str) -> Load:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where the load goes."""
+
+    url: str
+    body: Path  #: a file that holds it; wrk reads it once
+    content_type: str
+
+
 @contextlib.contextmanager
-def running(url: str, *, connections: int, seconds: int) -> Iterator[subprocess.Popen[str]]:
+def running(target: Target, *, connections: int, seconds: int) -> Iterator[subprocess.Popen[str]]:
     """Run wrk while the block lasts; with one thread, to leave the machine to the server."""
-    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", f"-s{SCRIPT}", url]
+    argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={TIMEOUT_S}s"]
+    argv += ["--latency", f"-s{SCRIPT}", target.url, "--", str(target.body), target.content_type]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -72,15 +83,15 @@ def running(url: str, *, connections: int, seconds: int) -> Iterator[subprocess.
             process.kill()  # does nothing when wrk has ended
 
 
-def run(url: str, *, connections: int, seconds: int) -> Load:
-    """Load *url* for *seconds*, which it blocks for, and return what wrk saw."""
-    with running(url, connections=connections, seconds=seconds) as process:
+def run(target: Target, *, connections: int, seconds: int) -> Load:
+    """Load *target* for *seconds*, which it blocks for, and return what wrk saw."""
+    with running(target, connections=connections, seconds=seconds) as process:
         try:
             text, _ = process.communicate(timeout=seconds + SLACK_S)
         except subprocess.TimeoutExpired as error:
             raise WrkFailed(f"did not end {SLACK_S:.0f} s after its {seconds} s") from error
     if process.returncode != 0:
-        raise WrkFailed(f"wrk {url} exited with {process.returncode}: {text.strip()}")
+        raise WrkFailed(f"wrk {target.url} exited with {process.returncode}: {text.strip()}")
     return parse(text)
 
 

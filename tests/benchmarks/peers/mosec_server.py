@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark's models, served by mosec. Runs in mosec's own environment."""
+
+import os
+
+from models import MODELS
+from mosec import Server, Worker
+
+MODEL = os.environ["BENCH_MODEL"]
+FORM = os.environ["BENCH_FORM"]
+MAX_BATCH_SIZE = int(os.environ["BENCH_MAX_BATCH_SIZE"])
+MAX_WAIT_MS = 1  # only a batch of more than one waits
+
+
+class One(Worker):
+    """One input at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = MODELS[MODEL]()
+
+    def deserialize(self, data):
+        if FORM == "json":
+            return self.model.from_json(super().deserialize(data))
+        return self.model.from_bytes(data, FORM)
+
+    def forward(self, data):
+        return {"prediction": self.model.predict([data])[0]}
+
+
+class Many(One):
+    """A batch of inputs, in arrival order."""
+
+    def forward(self, data):
+        return [{"prediction": output} for output in self.model.predict(data)]
+
+
+if __name__ == "__main__":
+    server, route = Server(), f"/{MODEL}/predict"
+    if MAX_BATCH_SIZE == 1:
+        server.append_worker(One, num=1, route=route)
+    else:
+        server.append_worker(
+            Many, num=1, max_batch_size=MAX_BATCH_SIZE, max_wait_time=MAX_WAIT_MS, route=route
+        )
+    server.run()
