@@ -32,7 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchmarkError as error:
         print(f"scale: {error}", file=sys.stderr)
         return FAILED
-    print(report, end="")
     if options.publish:
         PUBLISHED.parent.mkdir(exist_ok=True)
         PUBLISHED.write_text(report, encoding="utf-8")
@@ -40,13 +39,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(names: Sequence[str], plan: sections.Plan) -> str:
-    """Measure and return the report."""
+    """Measure, print each part when it is there, and return the report."""
     debian_program("wrk")
-    parts = [INTRODUCTION.format(machine=read_machine().line(), plan=plan)]
+    parts: list[str] = []
+
+    def add(part: str) -> None:
+        parts.append(part)
+        print(part, flush=True)
+
+    add(INTRODUCTION.format(machine=read_machine().line(), plan=plan))
     for name in names:
-        part = getattr(sections, name)(plan, lambda text: print(text, file=sys.stderr, flush=True))
-        parts.append(f"{TEXTS[name]}\n{part}")
+        add(f"{TEXTS[name]}\n{getattr(sections, name)(plan, progress)}")
     return "\n".join(parts)
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

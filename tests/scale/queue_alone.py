@@ -15,6 +15,7 @@ from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
 from servekit.frontend.task import Task
 from servekit.messages import Interface, ModelRow, ReplicaRow
+from servekit.settings import Settings
 
 BATCH = 32
 SWEEPS = 20
@@ -37,7 +38,7 @@ class QueueAlone:
     def __init__(self, directory: Path, count: int) -> None:
         replica = ReplicaRow(0, 1, str(directory / "nobody.sock"), "serving")
         row = ModelRow("alone", "1.0", "", [replica], BATCH, 0.0, 1e6, count, interface=Interface())
-        self.batcher = Batcher(row, ModelMetrics(directory, "alone"), None, 1)
+        self.batcher = Batcher(row, ModelMetrics(directory, "alone"), None, Settings())
         self.straw = Straw()
         self.tasks: list[Task] = []
         self.count = count

@@ -21,8 +21,9 @@ TEXTS: Final = {
     "models": """\
 ## Models
 
-All of them are the same small model under other names, one worker each. `one` asks the first model
-only, while the others are idle; `each in turn` goes round them all, so batches cannot form.
+All of them are the same small model under other names, one worker each, started at once. `one` asks
+the first model only, while the others are idle; `in turn` goes round them all, so batches cannot
+form and each request wakes a process that has slept.
 """,
     "connections": """\
 ## Idle connections

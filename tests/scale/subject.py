@@ -2,21 +2,21 @@
 """The server that is measured, and what it uses, by process."""
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from tests.benchmarks.environments import own_program
 from tests.benchmarks.errors import NotReady
 from tests.benchmarks.processes import (
     TICKS_PER_S,
     ServerProcess,
     free_port,
+    read_pss,
     read_stats,
     wait_until,
 )
-from tests.scale.memory import read_pss
 
 SUM: Final = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 HELD: Final = Path(__file__).parent / "models" / "held"
@@ -38,8 +38,15 @@ class Subject:
     def __init__(self, directory: Path, models: Sequence[str], *options: str) -> None:
         """Start it; usable as a context manager that waits until it serves."""
         self.port = free_port()
-        program = Path(sys.executable).with_name("servekit")
-        argv = [str(program), "start", "--port", str(self.port), "--models", *models, *options]
+        argv = [
+            own_program("servekit"),
+            "start",
+            "--port",
+            str(self.port),
+            "--models",
+            *models,
+            *options,
+        ]
         argv += ["--keep-alive=3600", "--predict-timeout=3600", "--cache-dir", str(directory)]
         self._process = ServerProcess(argv, env=dict(os.environ), cwd=directory)
 
