@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import struct
 import termios
 from time import monotonic
@@ -83,7 +84,11 @@ class Screen:
         os.set_blocking(keyboard, False)
 
     def text(self):
-        return os.read(self.keyboard, 65536).decode().replace("\r\n", "\n")
+        """Return what was written; the kernel hands it over some time after the write."""
+        found = b""
+        while select.select([self.keyboard], [], [], 0.2)[0]:
+            found += os.read(self.keyboard, 65536)
+        return found.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture
