@@ -36,10 +36,10 @@ class Case:
     @property
     def title(self) -> str:
         if self.model == "sum":
-            return "four numbers as JSON -> their sum"
+            return "Four numbers as JSON → their sum"
         if self.model == "mlp":
-            return f"784 float32 as {self.form} -> the class, by an MLP 784-256-10"
-        return f"{self.size:,} bytes of float32 as {self.form} -> their sum"
+            return f"784 float32 as {self.form} → their class, by an MLP 784-256-10"
+        return f"{self.size:,} bytes of float32 as {self.form} → their sum"
 
     def values(self, seed: int = 0) -> Values:
         """Return an input; 0 is the one that is measured."""

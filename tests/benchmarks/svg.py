@@ -7,8 +7,8 @@ from html import escape
 from typing import Final
 
 COLUMNS: Final = 2
-PANEL_WIDTH: Final = 440
-LABEL_WIDTH: Final = 152
+PANEL_WIDTH: Final = 476
+LABEL_WIDTH: Final = 186
 VALUE_WIDTH: Final = 74
 ROW: Final = 22  #: of one bar with its gap
 BAR: Final = 14
