@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import DeadlineExceeded, NotReady, ServekitError
+from servekit.frontend.answering import fail_task
 from servekit.frontend.bodies import Bodies
 
 if TYPE_CHECKING:
@@ -118,14 +119,19 @@ class Batcher:
             replica.close()
         self.bodies.arena.close()
 
+    def fail_all(self, error: ServekitError) -> None:
+        """Answer *error* to all that waits and to all that a worker has."""
+        self.fail_waiting(error)
+        for replica in self.replicas.values():
+            for task in replica.batch or ():
+                fail_task(task, error)
+
     def fail_waiting(self, error: ServekitError) -> None:
         """Answer *error* to all that waits."""
         queue, self._queue, self._done_in_queue = self._queue, deque(), 0
         self._early.clear()
         for task in queue:
-            if not task.is_done:
-                self.metrics.count_status(error.status)
-                task.fail(error)
+            fail_task(task, error)
 
     def _take(self, now: float) -> list[Task]:
         """Return up to ``max_batch_size`` live tasks in arrival order; none if all had gone."""
@@ -173,8 +179,7 @@ class Batcher:
             self._forget_one("expired")
 
     def _answer_expired(self, task: Task) -> None:
-        self.metrics.count_status(DeadlineExceeded.status)
-        task.fail(DeadlineExceeded())
+        fail_task(task, DeadlineExceeded())
 
     def _forget_one(self, reason: str) -> None:
         """Account for a task that is done while it stands in the queue."""

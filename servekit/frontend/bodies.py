@@ -69,17 +69,19 @@ class Bodies:
 class Upload:
     """One body of a declared size on its way into a slab."""
 
-    __slots__ = ("_filled", "_head", "_pieces", "_view", "batcher", "on_room", "size", "slab")
+    __slots__ = ("_begun", "_filled", "_head", "_view", "batcher", "on_room", "size", "slab")
 
-    def __init__(self, batcher: Batcher, head: HttpRequest, pieces: list[bytes], size: int) -> None:
-        """Continue a body of *size* bytes whose first *pieces* have come already."""
+    def __init__(
+        self, batcher: Batcher, head: HttpRequest, begun: bytes | bytearray, size: int
+    ) -> None:
+        """Continue a body of *size* bytes of which *begun* has come already."""
         self.batcher = batcher
         self.size = size
         self.slab: Slab | None = None
         self.on_room: Callable[[], None] = _nothing  #: called when reading may go on
         self._head = head
-        self._pieces = pieces
-        self._filled = 0
+        self._begun = begun
+        self._filled = len(begun)
         slab = batcher.bodies.allocate(self)
         if slab is not None:
             self._place(slab)
@@ -92,10 +94,8 @@ class Upload:
     def _place(self, slab: Slab) -> None:
         self.slab = slab
         self._view = self.batcher.bodies.arena.view(slab)
-        for piece in self._pieces:
-            self._view[self._filled : self._filled + len(piece)] = piece
-            self._filled += len(piece)
-        self._pieces = []
+        self._view[: self._filled] = self._begun
+        self._begun = b""
 
     def receive(self, sock: socket.socket) -> bool:
         """Take what has come; return whether the body is whole.

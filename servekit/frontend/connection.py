@@ -138,8 +138,8 @@ class Connection:
         size = parser.declared_bytes
         if batcher is None or not batcher.bodies.fits(size):
             return
-        head, pieces = parser.take_head()
-        self._upload = Upload(batcher, head, pieces, size)
+        head, begun = parser.take_head()
+        self._upload = Upload(batcher, head, begun, size)
         if self._upload.slab is None:
             self._upload.on_room = self._resume
             self._pause()  # the client waits with us until there is room

@@ -51,7 +51,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         while self.alive:
             self.notify()
             gevent.sleep(NOTIFY_S)
-        front_end.drain(self.cfg.graceful_timeout)
+        front_end.drain(front_end.settings.grace)
 
 
 class Application(BaseApplication):  # type: ignore[misc]
@@ -71,7 +71,7 @@ class Application(BaseApplication):  # type: ignore[misc]
             "bind": f"fd://{self._listener}",
             "workers": self._settings.front_ends,
             "worker_class": FrontEndWorker,
-            "graceful_timeout": int(self._settings.grace) + 1,
+            "graceful_timeout": int(self._settings.grace) + 2,  # we keep to the grace ourselves
             "timeout": 60,
             "proc_name": "servekit",
             "loglevel": "warning",

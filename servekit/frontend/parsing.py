@@ -12,6 +12,7 @@ import httptools
 from servekit.errors import (
     BodyTooLarge,
     HeadersTooLarge,
+    MethodNotAllowed,
     RequestError,
     TargetTooLong,
     UnknownMediaType,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["HttpRequest", "RequestParser"]
 
 MAX_HEADERS = 100
+READ_BYTES = 65_536  #: fed at most at once
+FRAMING_PER_BYTE = 32  #: of a chunked body, even if every byte comes in a chunk of its own
 MAX_KNOWN_HOSTS = 64
 # RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
 HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
@@ -74,7 +77,7 @@ class RequestParser:
         """Be ready for the next request's first byte."""
         self._headers: dict[bytes, bytes] = {}
         self._target = b""
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._body_size = 0
         self.received = 0  #: bytes fed since the last whole request
         self.is_in_body = False  #: the header section is whole, the body is not
@@ -85,28 +88,51 @@ class RequestParser:
         """Parse *data*; return why nothing more of this connection can be read, if so."""
         self.received += len(data)
         try:
-            self._llhttp.feed_data(data)
+            while data:
+                data = self._feed_one(data)
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, RequestError):
                 raise
             return error.__context__
         except httptools.HttpParserError as error:
             return RequestError(f"not HTTP/1.1: {error}")
+        except RequestError as error:
+            return error
+        # What is not body: the header section, chunk sizes and extensions, trailers.
         limit = self._settings.max_header + self._settings.max_target
-        if not self.is_in_body and self.received > limit:
+        if self.received > limit and self._framing_bytes() > limit:
             return HeadersTooLarge(f"header section: limit {self._settings.max_header} bytes")
         return None
 
-    def take_head(self) -> tuple[HttpRequest, list[bytes]]:
-        """Return the request whose body is under way and the pieces of it that came.
+    def _feed_one(self, data: bytes) -> bytes:
+        """Parse *data* and return what is to be parsed anew: nothing, in all cases but one.
+
+        llhttp leaves the rest to another protocol when a request asks for one. We do not
+        take the offer (RFC 9110 7.8), so the same request is read as if it had not asked.
+        """
+        try:
+            self._llhttp.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._llhttp = httptools.HttpRequestParser(self)
+            return _without_upgrade(self.requests.pop()) + data[upgrade.args[0] :]
+        return b""
+
+    def _framing_bytes(self) -> int:
+        if not self.is_in_body:
+            return self.received
+        # the last piece may be all there is of a body, and small chunks are mostly framing
+        return self.received - READ_BYTES - FRAMING_PER_BYTE * self._body_size
+
+    def take_head(self) -> tuple[HttpRequest, bytes | bytearray]:
+        """Return the request whose body is under way and what came of it.
 
         The caller receives the rest of the declared bytes; we start anew after them.
         """
         request = self._request(b"")
-        pieces = self._body
+        begun = self._body
         self._llhttp = httptools.HttpRequestParser(self)
         self._reset()
-        return request, pieces
+        return request, begun
 
     @property
     def method_and_target(self) -> tuple[bytes, bytes]:
@@ -139,6 +165,8 @@ class RequestParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header field."""
+        if self.is_in_body:
+            return  # a trailer: nothing that comes after the body may change what it means
         name = name.lower()
         headers = self._headers
         if name in headers:
@@ -171,12 +199,17 @@ class RequestParser:
         """Take a piece of the body, chunked framing taken off."""
         self._body_size += len(data)
         self._check_body_size(self._body_size)
-        self._body.append(data)
+        if not self._body:
+            self._body = data
+        else:
+            if type(self._body) is bytes:
+                self._body = bytearray(self._body)
+            self._body += data
 
     def on_message_complete(self) -> None:
         """Keep the whole request."""
         body = self._body
-        self.requests.append(self._request(body[0] if len(body) == 1 else b"".join(body)))
+        self.requests.append(self._request(body if type(body) is bytes else bytes(body)))
         self._reset()
 
     def _check_header_size(self) -> None:
@@ -189,6 +222,23 @@ class RequestParser:
         limit = self._settings.max_body
         if size > limit:
             raise BodyTooLarge(f"body: {size} bytes or more, limit {limit}")
+
+
+def _without_upgrade(request: HttpRequest) -> bytes:
+    """Return the head of *request* again, without the wish for another protocol.
+
+    :raises MethodNotAllowed: it is a ``CONNECT``, which means nothing else.
+    """
+    if request.method == b"CONNECT":
+        raise MethodNotAllowed("CONNECT: this is no proxy")
+    headers = {name: value for name, value in request.headers.items() if name != b"upgrade"}
+    options = [option.strip() for option in headers.pop(b"connection", b"").split(b",")]
+    options = [option for option in options if option and option.lower() != b"upgrade"]
+    if options:
+        headers[b"connection"] = b", ".join(options)
+    lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.version.encode())]
+    lines += [b"%b: %b" % field for field in headers.items()]
+    return b"\r\n".join([*lines, b"", b""])
 
 
 def _check_host(host: bytes | None, version: str) -> None:

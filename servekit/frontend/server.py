@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from gevent.monkey import get_original
 
-from servekit.errors import ClientError
+from servekit.errors import ClientError, Draining, NotReady
 from servekit.frontend import metrics
 from servekit.frontend.admission import admit, refuse
-from servekit.frontend.answer import AnswerHeads
+from servekit.frontend.answer import AnswerHeads, problem_answer
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.connection import Connection
 from servekit.frontend.control import Control
@@ -40,6 +41,7 @@ __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
 ACCEPTS_PER_TURN = 64
+LAST_ANSWERS_S = 0.5  #: for the 503s of what was not finished within the grace
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
@@ -112,7 +114,14 @@ class FrontEnd:
             watcher.stop()
             watcher.close()
             listener.close()
-        deadline = monotonic() + grace_s
+        self._close_idle_for(grace_s)
+        for batcher in self._models.values():
+            batcher.fail_all(Draining())
+        self._close_idle_for(LAST_ANSWERS_S)
+
+    def _close_idle_for(self, limit_s: float) -> None:
+        """Close each connection when it is idle, until none is left or the time is over."""
+        deadline = monotonic() + limit_s
         while self.connections and monotonic() < deadline:
             for connection in list(self.connections):
                 connection.close_if_idle()
@@ -125,7 +134,7 @@ class FrontEnd:
             except OSError:  # nothing to accept (any more), or no descriptor left for it
                 return
             if len(self.connections) >= self.settings.max_connections:
-                accepted.close()
+                refuse_connection(accepted, self.heads.date)
                 continue
             # accept() makes one of gevent's sockets, whose every call goes through Python
             sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
@@ -232,6 +241,14 @@ class FrontEnd:
             replica.update(place)
         for index in batcher.replicas.keys() - {place.index for place in row.replicas}:
             batcher.replicas.pop(index).close()
+
+
+def refuse_connection(sock: socket.socket, date: bytes) -> None:
+    """Say 503 to a client for whom there is no connection left, and close."""
+    with contextlib.suppress(OSError):
+        sock.setblocking(False)
+        sock.send(problem_answer(NotReady(), "", date, closes=True))
+    sock.close()
 
 
 def _timeout_s(value: bytes) -> float:

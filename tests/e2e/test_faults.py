@@ -49,7 +49,7 @@ def _busy(pid):
 
 
 def test_kills_under_load_give_only_200_and_503(serve):
-    server = serve("--models", MODELS / "slow", "--replicas=2")
+    server = serve("--models", MODELS / "slow", "--replicas=2", "--predict-timeout=20")
     stop_at = monotonic() + 4.0
 
     def client(number):

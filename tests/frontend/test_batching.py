@@ -265,6 +265,21 @@ def test_sigterm_answers_what_is_in_flight_and_leaves_with_0(start):
     assert front_end.process.wait(WAIT_S) == 0
 
 
+def test_what_outlasts_the_grace_gets_503(start):
+    front_end = start(grace=0.5)
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        inside = hold_one(front_end, clients)
+        queued = clients.send(b"queued")
+        wait_for_queue(front_end, 1)
+        started = monotonic()
+        front_end.process.terminate()
+
+        assert [receive(sock)[0] for sock in (inside, queued)] == [503, 503]
+        assert 0.4 < monotonic() - started < 2.0
+    assert front_end.process.wait(WAIT_S) == 0
+
+
 def test_server_timing_names_every_part(clients):
     timing = receive(clients.send(b"1"))[1]["server-timing"]
 

@@ -37,6 +37,53 @@ ANSWERED = [
 ]  # fmt: skip
 
 
+WISHES = {
+    "upgrade": "Connection: Upgrade\r\nUpgrade: h2c",
+    "what Java sends": (
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAI"
+    ),
+}
+
+
+@pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
+@pytest.mark.parametrize("times", [1, 3])
+def test_wish_for_another_protocol_is_not_granted_and_the_request_answered(shared, wish, times):
+    with shared.connect() as sock:
+        for _ in range(times):
+            sock.sendall(post(b"hi", *wish.split("\r\n")))
+            assert receive(sock)[::2] == (200, b"hi")
+        sock.sendall(CHUNKED.replace(b"Host", wish.encode() + b"\r\nHost") + b"1\r\nh\r\n0\r\n\r\n")
+
+        assert receive(sock)[::2] == (200, b"h")
+
+
+def test_trailer_changes_nothing(shared):
+    trailer = b"X-Request-Id: trailer\r\nX-Request-Timeout-Ms: 0\r\nContent-Type: a/b\r\n"
+    with shared.connect() as sock:
+        sock.sendall(CHUNKED + b"2\r\nhi\r\n0\r\n" + trailer + b"\r\n")
+        status, headers, _ = receive(sock)
+
+        assert (status, headers["x-request-id"] != "trailer") == (200, True)
+
+
+def test_body_of_single_byte_chunks_is_taken_whole(shared):
+    body = bytes(range(256)) * 100
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    with shared.connect() as sock:
+        sock.sendall(CHUNKED + chunks + b"0\r\n\r\n")
+
+        assert receive(sock)[::2] == (200, body)
+
+
+def test_client_over_the_limit_of_connections_is_told(start):
+    front_end = start(max_connections=1)
+    with front_end.connect() as first, front_end.connect() as second:
+        first.sendall(post(b"1"))
+        assert receive(first)[0] == 200
+
+        assert receive(second)[0] == 503
+
+
 @pytest.mark.parametrize(("sent", "body"), ANSWERED)
 def test_well_formed_request_is_answered(shared, sent, body):
     with shared.connect() as sock:
@@ -46,6 +93,9 @@ def test_well_formed_request_is_answered(shared, sent, body):
 
 
 REFUSED = {
+    "CONNECT": (b"CONNECT a:1 HTTP/1.1\r\nHost: test\r\n\r\n", 405),
+    "endless trailer": (CHUNKED + b"1\r\nh\r\n0\r\nX: " + b"a" * 150_000, 431),
+    "endless chunk extension": (CHUNKED + b"1;" + b"a" * 150_000, 431),
     "no Host": (b"POST /echo/predict HTTP/1.1\r\n\r\n", 400),
     "empty Host": (b"POST /echo/predict HTTP/1.1\r\nHost: \r\n\r\n", 400),
     "Host with a space": (b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
