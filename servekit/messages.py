@@ -114,6 +114,7 @@ class Launch(Struct, array_like=True, tag=10):
     directory: str
     manifest: bytes  #: the archive's ``MANIFEST.json``
     replica: int
+    replicas: int  #: of the model
     generation: int
     threads: int
     max_batch_size: int

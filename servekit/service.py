@@ -25,7 +25,7 @@ class Context:
     threads: int  #: CPU threads this worker may use without crowding out the others, at least 1
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
-    replicas: int = 1  #: ``[worker] replicas`` of ``model.toml``
+    replicas: int = 1  #: how many workers serve this model
 
     def load_array(self, file: str) -> "np.ndarray[Any, Any]":
         """Return the array in a ``.npy`` file, read-only and mapped: replicas share its memory.

@@ -29,6 +29,7 @@ def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_repl
         directory=prepared.directory,
         manifest=prepared.manifest,
         replica=replica.index,
+        replicas=settings.replicas or prepared.replicas,
         generation=replica.generation,
         threads=threads,
         max_batch_size=prepared.max_batch_size,

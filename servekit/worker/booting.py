@@ -26,6 +26,7 @@ def boot(launch: Launch) -> Loaded:
             directory=Path(launch.directory),
             manifest=manifest,
             replica=launch.replica,
+            replicas=launch.replicas,
             threads=launch.threads,
             max_batch_size=launch.max_batch_size,
             max_answer_bytes=launch.max_answer_bytes,

@@ -34,6 +34,7 @@ class Loading:
     directory: Path
     manifest: Manifest
     replica: int = 0
+    replicas: int = 1
     threads: int = 1
     max_batch_size: int = 32
     max_answer_bytes: int = 1 << 30
@@ -77,7 +78,7 @@ def _context(loading: Loading) -> Context:
         threads=loading.threads,
         options=manifest.options,
         logger=logging.getLogger(manifest.name),
-        replicas=manifest.worker.replicas,
+        replicas=loading.replicas,
     )
 
 

@@ -115,7 +115,9 @@ class Worker:
         listener.close()
         manifest = Manifest.from_mapping({"name": "test", "service": service, **keys})
         self._reader = FrameReader(self.control, WorkerMessage)
-        launch = Launch(str(directory), manifest.to_json(), 0, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096)
+        launch = Launch(
+            str(directory), manifest.to_json(), 0, 1, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096
+        )
         self.control.sendall(encode_frame(launch))
 
     def receive(self):
