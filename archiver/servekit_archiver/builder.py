@@ -50,7 +50,8 @@ def build_archive(
 ) -> Built:
     """Pack *directory* into an archive. The same files give the same bytes.
 
-    :param output: default: ``NAME.mar`` here; an existing directory: ``NAME.mar`` in it.
+    :param output: default: ``NAME.mar`` here; an existing directory: ``NAME.mar`` in it. It
+        may lie within *directory* only if that is where we stand, and as a ``.mar`` file.
     :param force: replace an existing file.
     :param recognise: asked about a directory without service instead of the plugins.
     :param overrides: ``model.toml`` keys that go before those in the file.
@@ -63,6 +64,7 @@ def build_archive(
         table, name=default_name(directory), exists=frozenset(names).__contains__
     )
     path = _output_path(output, manifest.name)
+    _require_outside(path, directory)
     with _draft(path, force) as file:
         manifest = _write(file, directory, names, manifest, progress)
         size = file.tell()
@@ -116,12 +118,23 @@ def _output_path(output: str | Path | None, name: str) -> Path:
     return path / f"{name}.mar" if path.is_dir() else path
 
 
+def _require_outside(path: Path, directory: Path) -> None:
+    """Refuse what is hard to find again; ``build .`` leaves its ``.mar`` in plain sight."""
+    model = directory.resolve()
+    stands_in_it = Path.cwd().is_relative_to(model) and path.suffix == ".mar"
+    if path.parent.resolve().is_relative_to(model) and not stands_in_it:
+        raise ArchiveError(
+            f"{path}: is inside {directory}, the model directory that the archive is made of; "
+            "write it elsewhere (-o)"
+        )
+
+
 @contextmanager
 def _draft(path: Path, force: bool) -> Iterator[BinaryIO]:
     """Yield a file that becomes *path* if all goes well, and nothing if not."""
     _require_free(path, force)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with refuse_os_errors(path):
+    with refuse_os_errors(path, names_file=False):
         try:
             with draft.open("xb") as file:
                 yield file

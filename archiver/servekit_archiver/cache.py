@@ -107,7 +107,7 @@ def _install(archive: Archive, directory: Path, progress: Progress | None) -> No
     from servekit_archiver.scratch import remove_abandoned, scratch_directory
 
     models = directory.parent
-    with refuse_os_errors(models):
+    with refuse_os_errors(models, names_file=False):
         remove_abandoned(models)
         with scratch_directory(models) as scratch:
             content = scratch / archive.digest

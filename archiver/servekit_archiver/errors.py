@@ -5,7 +5,6 @@ ArchiveError          an archive or a model directory is refused; says which ent
 └── ManifestError     the manifest or ``model.toml`` is refused; lists every problem
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -29,11 +28,16 @@ class ManifestError(ArchiveError):
 
 
 @contextmanager
-def refuse_os_errors(subject: object) -> Iterator[None]:
-    """Turn an ``OSError`` into an ``ArchiveError`` that says what it happened to."""
+def refuse_os_errors(subject: object, *, names_file: bool = True) -> Iterator[None]:
+    """Turn an ``OSError`` into an ``ArchiveError`` that says what it happened to.
+
+    :param names_file: say which file it was, too, if that is another one than *subject*;
+        false where it can only be a scratch file, of which the user never heard.
+    """
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        where = f" ({os.fspath(error.filename)!s})" if error.filename not in (None, subject) else ""
+        file = "" if error.filename is None else str(error.filename)
+        where = f" ({file})" if names_file and file not in ("", str(subject)) else ""
         raise ArchiveError(f"{subject}: {reason}{where}") from error

@@ -83,7 +83,7 @@ class Archive:
         require_space(directory, self.unpacked_size)
         meter = Meter(self.unpacked_size, progress)
         for name in self.entries:
-            with refuse_os_errors(f"{self.path}: entry {name!r}"):
+            with refuse_os_errors(f"{self.path}: entry {name!r}", names_file=False):
                 write_new_file(directory / name, mode, self._filler(name, meter))
 
     def extract(
@@ -95,7 +95,7 @@ class Archive:
         :raises ArchiveError: *directory* has files, or the archive is not sound.
         """
         target = Path(directory)
-        with refuse_os_errors(target):
+        with refuse_os_errors(target, names_file=False):
             is_new = not target.exists()
             if not is_new and not force and (not target.is_dir() or any(target.iterdir())):
                 raise ArchiveError(f"{target}: is not an empty directory (--force writes into it)")

@@ -79,7 +79,7 @@ def test_what_does_not_belong_in_an_archive_is_left_out(model, tree, tmp_path):
     tree(model, dict.fromkeys(inside | ignored, "x"))
     (model / ".servekitignore").write_text("# not for serving\n*.md\nraw/\n\nsub/**/*.tmp\n")
 
-    names = entries(build_archive(model, model / "digits.mar"))
+    names = entries(build_archive(model, tmp_path / "digits.mar"))
 
     assert sorted(names) == [
         "data/empty",
@@ -201,7 +201,27 @@ def test_the_archive_is_named_after_the_model(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     assert build_archive(model).path == Path("digits.mar")
-    assert build_archive(model, model / "data").path == model / "data" / "digits.mar"
+    (tmp_path / "out").mkdir()
+    assert build_archive(model, tmp_path / "out").path == tmp_path / "out" / "digits.mar"
+
+
+@pytest.mark.parametrize("output", ["digits", "digits/data", "digits/a.mar", "link", "./digits/x"])
+def test_an_archive_does_not_lie_in_the_directory_it_is_made_of(
+    model, tmp_path, monkeypatch, output
+):
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("digits")
+
+    with pytest.raises(ArchiveError, match=r"is inside .*digits, the model directory"):
+        build_archive(model, output)
+
+
+def test_one_who_stands_in_the_directory_may_leave_the_archive_there(model, monkeypatch):
+    monkeypatch.chdir(model)
+
+    assert build_archive(".").path == Path("digits.mar")
+    with pytest.raises(ArchiveError, match="x: is inside"):
+        build_archive(".", "x")
 
 
 def test_overrides_go_before_model_toml(model, tmp_path):

@@ -94,7 +94,11 @@ def test_inspect_prints_json(run, archive):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("inspect", "no.mar"), "no.mar: No such file or directory"),
+        (("inspect", "no.mar"), "no.mar: No such file or directory\n"),
+        (("extract", "no.mar", "x"), "no.mar: No such file or directory\n"),
+        (("build", "digits", "-o", "no/a.mar"), "no/a.mar: No such file or directory\n"),
+        (("extract", "digits.mar", "bad.mar/x"), "bad.mar/x: Not a directory\n"),
+        (("build", "digits", "-o", "digits"), "digits/digits.mar: is inside digits, the model "),
         (("verify", "bad.mar"), "bad.mar: entry 'b': its SHA-256 is "),
         (("extract", "bad.mar", "x"), "bad.mar: entry 'b': its SHA-256 is "),
         (("extract", "digits.mar", "digits"), "digits: is not an empty directory (--force writes "),
@@ -111,7 +115,7 @@ def test_an_error_is_one_line(run, archive, forge, tmp_path, monkeypatch, argume
     status, out, err = run(*arguments)
 
     assert (status, out, len(err)) == (exits.REFUSED, "", 1)
-    assert err[0].startswith(f"servekit-archive: {why}")
+    assert f"{err[0]}\n".startswith(f"servekit-archive: {why}")
 
 
 def test_problems_of_a_manifest_are_a_line_each(run, tree, tmp_path):
@@ -126,12 +130,28 @@ def test_problems_of_a_manifest_are_a_line_each(run, tree, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("arguments", [(), ("biuld",), ("build",), ("build", "a", "--fast")])
-def test_a_wrong_command_line_is_a_usage_error(run, arguments):
+REQUIRED = "the following arguments are required:"
+UNKNOWN = "unrecognized arguments:"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program", "says"),
+    [
+        ((), "", f"{REQUIRED} COMMAND (see servekit-archive --help)"),
+        (("biuld",), "", "argument COMMAND: invalid choice: 'biuld'"),
+        (("build",), " build", f"{REQUIRED} DIR (see servekit-archive build --help)"),
+        (("build", "a", "b"), " build", f"{UNKNOWN} b (see servekit-archive build --help)"),
+        (("build", "a", "--fast"), " build", f"{UNKNOWN} --fast (see servekit-archive build --"),
+        (("build", "a", "--ouput=b"), " build", f"{UNKNOWN} --ouput=b, did you mean --output?"),
+        (("build", "a", "--forc"), " build", f"{UNKNOWN} --forc, did you mean --force?"),
+        (("--json", "verify", "a"), " verify", f"{UNKNOWN} --json (see servekit-archive verify"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_of_the_command(run, arguments, program, says):
     status, out, err = run(*arguments)
 
-    assert (status, out) == (exits.USAGE, "")
-    assert err[0].startswith("usage: servekit-archive")
+    assert (status, out, len(err)) == (exits.USAGE, "", 1)
+    assert err[0].startswith(f"servekit-archive{program}: {says}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,7 +2,7 @@
 import importlib.util
 
 import pytest
-from servekit_archiver import ArchiveError, build_archive
+from servekit_archiver import ArchiveError, build_archive, load_directory
 from servekit_archiver.scaffold import scaffold
 
 
@@ -37,7 +37,7 @@ def test_the_service_answers_its_own_example_and_refuses_what_is_none(tmp_path):
 def test_the_name_is_the_one_given(tmp_path):
     scaffold(tmp_path, "greeter")
 
-    assert build_archive(tmp_path, tmp_path / "a.mar").manifest.name == "greeter"
+    assert load_directory(tmp_path).name == "greeter"
     assert "/greeter/predict" in (tmp_path / "README.md").read_text()
 
 

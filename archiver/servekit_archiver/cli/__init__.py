@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from servekit_archiver.cli import build, exits, extract, init, inspect, verify
+from servekit_archiver.cli.parser import Parser
 from servekit_archiver.errors import ArchiveError, ManifestError
 from servekit_archiver.version import FORMAT, __version__
 
@@ -22,7 +23,7 @@ EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``servekit-archive`` and return its exit status (see ``exits``)."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse(argv)
     # a terminated build removes its draft, as an interrupted one does
     previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(exits.TERMINATED))
     try:
@@ -45,12 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exits.OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="servekit-archive",
         description="Build, inspect, verify and unpack model archives.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     version = f"%(prog)s {__version__} (archive format {FORMAT})"
     parser.add_argument("--version", action="version", version=version)

@@ -25,6 +25,7 @@ def add_command(
         description=f"{help[0].upper()}{help[1:]}.",
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.set_defaults(run=run)
     return parser

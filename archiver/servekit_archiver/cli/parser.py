@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parser of the command line: says in one line what is wrong, as ``servekit`` does."""
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import NoReturn
+
+from servekit_archiver.cli import exits
+
+__all__ = ["Parser"]
+
+UNKNOWN = "unrecognized arguments: "
+
+
+class Parser(argparse.ArgumentParser):
+    """Names what may have been meant; the command says what is wrong with its own arguments."""
+
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Return *arguments* parsed; what no parser knows is an error of the command."""
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            self._command(parsed.command).error(UNKNOWN + " ".join(unknown))
+        return parsed
+
+    def _command(self, name: str) -> argparse.ArgumentParser:
+        (commands,) = (each.choices for each in self._actions if each.dest == "command")
+        parser: argparse.ArgumentParser = commands[name]  # type: ignore[index] # a mapping
+        return parser
+
+    def error(self, message: str) -> NoReturn:
+        """End with the status of a usage error."""
+        self.exit(exits.USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
+
+    def _hint(self, message: str) -> str:
+        if message.startswith(UNKNOWN):
+            word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
+            known = [flag for action in self._actions for flag in action.option_strings]
+            if close := difflib.get_close_matches(word, known, n=1):
+                return f", did you mean {close[0]}?"
+        return f" (see {self.prog} --help)"
