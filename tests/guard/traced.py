@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 
@@ -33,10 +33,12 @@ def traced_server(directory: Path) -> Iterator[int]:
             env=os.environ | {"SERVEKIT_CACHE_DIR": str(directory / "cache")},
         )  # fmt: skip
     try:
-        wait_until(lambda: " serving " in log.read_text(), f"no server, see {log}")
+        wait_until(lambda: " serving " in log.read_text() or tracer.poll() is not None, "no server")
+        assert tracer.poll() is None, f"the server ended:\n{log.read_text()}"
         yield int(URL.search(log.read_text())[1])
     finally:
-        os.killpg(tracer.pid, signal.SIGTERM)  # strace passes it by; the server stops
+        with suppress(ProcessLookupError):
+            os.killpg(tracer.pid, signal.SIGTERM)  # strace passes it by; the server stops
         try:
             tracer.wait(WAIT_S)
         finally:
