@@ -140,7 +140,7 @@ class ClientTooSlow(RequestError):
 
 
 class BodyTooLarge(RequestError):
-    """The body is over ``max_body_bytes``."""
+    """The body is over ``max_body``."""
 
     status = 413
     title = "Body too large"

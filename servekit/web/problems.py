@@ -1,38 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the errors of a prediction are described."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from servekit.errors import (
-    BodyTooLarge,
-    DeadlineExceeded,
-    InputError,
-    MethodNotAllowed,
-    ModelNotFound,
-    NotAcceptable,
-    QueueFull,
-    RequestError,
-    ServekitError,
-    ServiceError,
-    Unavailable,
-    UnknownMediaType,
-)
+from servekit import errors
+from servekit.errors import MethodNotAllowed, ServekitError, StartupError
 
 __all__ = ["SCHEMA", "responses"]
 
-KINDS: Final[tuple[type[ServekitError], ...]] = (
-    RequestError,
-    ModelNotFound,
-    MethodNotAllowed,
-    NotAcceptable,
-    BodyTooLarge,
-    UnknownMediaType,
-    InputError,
-    QueueFull,
-    ServiceError,
-    Unavailable,
-    DeadlineExceeded,
-)
 TEXT: Final = {"type": "string"}
 #: problem details (RFC 9457), in words that Swagger 2.0 knows too
 SCHEMA: Final[dict[str, Any]] = {
@@ -65,12 +41,27 @@ def responses(schema: str) -> dict[str, Any]:
     """Return the OpenAPI responses of every error; *schema* is where ``SCHEMA`` lies."""
     content = {"application/problem+json": {"schema": {"$ref": schema}}}
     return {
-        str(kind.status): {"description": kind.title, "content": content, **_headers(kind)}
-        for kind in KINDS
+        str(status): {"description": _titles(kinds), "content": content, **_headers(kinds)}
+        for status, kinds in sorted(_kinds_by_status().items())
     }
 
 
-def _headers(kind: type[ServekitError]) -> dict[str, Any]:
-    if kind is MethodNotAllowed:
+def _kinds_by_status() -> dict[int, list[type[ServekitError]]]:
+    """Return every error that a client can meet, bases before what derives from them."""
+    found: dict[int, list[type[ServekitError]]] = {}
+    for kind in vars(errors).values():
+        is_error = isinstance(kind, type) and issubclass(kind, ServekitError)
+        if is_error and not issubclass(kind, StartupError):
+            found.setdefault(kind.status, []).append(kind)
+    return found
+
+
+def _titles(kinds: Sequence[type[ServekitError]]) -> str:
+    return ", ".join(dict.fromkeys(kind.title for kind in kinds))
+
+
+def _headers(kinds: Sequence[type[ServekitError]]) -> dict[str, Any]:
+    if MethodNotAllowed in kinds:
         return {"headers": {"Allow": ALLOW}}
-    return {} if kind.retry_after_s is None else {"headers": {"Retry-After": RETRY_AFTER}}
+    may_retry = any(kind.retry_after_s is not None for kind in kinds)
+    return {"headers": {"Retry-After": RETRY_AFTER}} if may_retry else {}

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 
+from servekit import errors
 from servekit.messages import Interface, Table
 
 from .fakes import FakeServer, model_row
@@ -22,6 +23,7 @@ SIGNATURE = {
 }
 IMAGE = {"inputs": [{"name": "image", "dtype": "uint8", "shape": [8, 8]}]}
 JSON = "application/json"
+STATUSES = (400, 404, 405, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503, 504, 507)
 
 
 class Colour(enum.Enum):
@@ -244,10 +246,23 @@ def test_every_error_of_a_prediction_is_described_as_a_problem():
     responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
     kinds = {status: [*each["content"]] for status, each in responses.items() if status != "200"}
 
-    assert kinds == {
-        str(status): ["application/problem+json"]
-        for status in (400, 404, 405, 406, 413, 415, 422, 429, 500, 503, 504)
-    }
+    assert kinds == {str(status): ["application/problem+json"] for status in STATUSES}
+
+
+def test_a_status_is_described_by_the_titles_of_its_errors():
+    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
+    kinds = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+
+    for kind in kinds:
+        if not issubclass(kind, errors.StartupError):
+            assert kind.title in responses[str(kind.status)]["description"].split(", ")
+
+
+@pytest.mark.parametrize(("status", "header"), [("405", "Allow"), ("429", "Retry-After")])
+def test_a_status_that_tells_more_has_its_header_described(status, header):
+    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
+
+    assert [*responses[status]["headers"]] == [header]
 
 
 def test_a_new_table_is_described_anew():

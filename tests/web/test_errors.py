@@ -55,6 +55,7 @@ def test_options_names_the_methods_of_a_route(client, path, allowed):
 
     assert answer.status_code in (200, 204)
     assert set(answer.headers["Allow"].split(", ")) == allowed
+    assert (answer.data, answer.headers.get("Content-Type")) == (b"", None)
 
 
 @pytest.mark.parametrize("path", ["/", "/ping", "/nowhere", "/digits/predict"])
