@@ -5,10 +5,10 @@ import argparse
 from typing import Any
 
 from servekit.settings import Option, options
+from servekit.settings.values import size_text
 
 __all__ = ["add_options", "default_of", "describe", "given_flags"]
 
-KIB, MIB = 2**10, 2**20
 METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
 
 
@@ -48,16 +48,9 @@ def default_of(option: Option) -> str:
     if option.is_switch:
         return str(default).lower()
     return (
-        _size(default)
+        size_text(default)
         if option.unit == "bytes"
         else f"{default:g}"
         if option.unit
         else str(default)
     )
-
-
-def _size(count: int) -> str:
-    """``10485760`` as ``10MiB``."""
-    if count % MIB == 0:
-        return f"{count // MIB}MiB"
-    return f"{count // KIB}KiB" if count % KIB == 0 else str(count)

@@ -19,15 +19,16 @@ SETTINGS = """\
 <!-- Written by `python -m servekit.cli.reference docs`; a test holds it to the code. -->
 
 Every option of `servekit start` is a flag, a key of `servekit.toml` and a variable. A flag wins
-over a variable, a variable over the file, the file over the default. An unknown flag or key is an
-error.
+over a variable, a variable over the file, the file over the default. An unknown flag, key or
+variable that begins with `SERVEKIT_` is an error.
 
 A size is a number of bytes, or takes a unit: `512KiB`, `10MiB`, `1GB`. A duration is in seconds and
 may have a fraction. A switch is `--strict` or `--no-strict`, and `true` or `false` elsewhere.
-Paths in the file are relative to the file. `SERVEKIT_MODELS` is a list parted by spaces.
+Paths in the file are relative to the file, all others to the working directory. `SERVEKIT_MODELS`
+is a list parted by spaces; one that holds spaces is quoted as in a shell.
 
-| flag | key | variable | default | unit | meaning |
-|---|---|---|---|---|---|
+| flag | key | variable | default | range | unit | meaning |
+|---|---|---|---|---|---|---|
 """
 
 EXAMPLE = """
@@ -78,7 +79,7 @@ def settings_page() -> str:
     """Return ``docs/settings.md``."""
     rows = (
         f"| `{option.flag}` | `{option.name}` | `{option.variable}` "
-        f"| {code(default_of(option))} | {option.unit} | {option.help} |\n"
+        f"| {code(default_of(option))} | {option.range} | {option.unit} | {option.help} |\n"
         for option in options()
     )
     return SETTINGS + "".join(rows) + EXAMPLE

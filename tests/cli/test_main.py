@@ -68,10 +68,12 @@ def test_usage_error_is_one_line(capsys, arguments, line):
 @pytest.mark.parametrize(
     ("arguments", "environment", "line"),
     [
-        pytest.param(["no.mar"], {}, "models: no.mar: no such file or directory", id="path"),
+        pytest.param(["no.mar"], {}, "/no.mar: no such file or directory", id="path"),
         pytest.param([], {}, "models: none given; name an archive or a model directory", id="none"),
         pytest.param(["x", "--port", "70000"], {}, "--port: 70000 is above 65535", id="flag"),
         pytest.param(["x"], {"SERVEKIT_QUEUE": "0"}, "SERVEKIT_QUEUE: 0 is below 1", id="variable"),
+        pytest.param(["=a.mar"], {}, "models: '=a.mar': the name is empty", id="empty name"),
+        pytest.param(["x", "--grace", "inf"], {}, "--grace: 'inf' is not a number", id="infinite"),
         pytest.param(
             ["--config", "{toml}"], {}, "unknown key 'prot', did you mean 'port'?", id="key"
         ),

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option of ``servekit start``, written once.
+
+A field is a flag (``--max-body``), a key of ``servekit.toml`` (``max_body``) and a
+variable (``SERVEKIT_MAX_BODY``); the flag wins over the variable, the variable over the
+file, the file over the default.
+
+    fields      what there is
+    values      what a text may be
+    sources     where it comes from
+"""
+
+from servekit.settings.fields import Option, Settings, options
+from servekit.settings.sources import SettingsError, load_settings
+
+__all__ = ["Option", "Settings", "SettingsError", "load_settings", "options"]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where settings come from: flags, variables, a file. Every mistake names its source."""
+
+import difflib
+import os
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from servekit.errors import StartupError
+from servekit.settings.fields import PREFIX, Option, Settings, options
+
+__all__ = ["SettingsError", "load_settings"]
+
+HERE = Path()  #: what the paths of flags and variables are relative to
+
+
+class SettingsError(StartupError):
+    """A setting is unknown or out of range; names where it came from."""
+
+
+def load_settings(
+    flags: Mapping[str, Any],
+    file: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Merge the sources into one ``Settings``, all of whose paths are absolute.
+
+    :param flags: option name to text, list of texts or bool; ``None`` means not given.
+    :raises SettingsError: an unknown key or variable, or a value out of range.
+    """
+    values = _from_file(file) if file else {}
+    return Settings(**values | _from_environment(environment) | _from_flags(flags))
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        option.name: _value(option, given, option.name if option.is_list else option.flag, HERE)
+        for option in options()
+        if (given := flags.get(option.name)) is not None
+    }
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    known = {option.variable: option for option in options()}
+    given = {name: text for name, text in environment.items() if name.startswith(PREFIX) and text}
+    _refuse_unknown(given, known, "unknown variable")
+    return {
+        known[name].name: _value(known[name], _words(known[name], text), name, HERE)
+        for name, text in given.items()
+    }
+
+
+def _words(option: Option, text: str) -> Any:
+    """Split the list in a variable as a shell would: a quoted path may hold spaces."""
+    if not option.is_list:
+        return text
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise SettingsError(f"{option.variable}: {text!r}: a quotation mark is open") from error
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    known = {option.name: option for option in options()}
+    table = _table(path)
+    _refuse_unknown(table, known, f"{path}: unknown key")
+    return {
+        key: _value(known[key], value, f"{path}: {key}", path.parent)
+        for key, value in table.items()
+    }
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: byte {error.start} is not UTF-8") from error
+    except ValueError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise SettingsError(f"{what} {name!r}{hint}")
+
+
+def _value(option: Option, given: Any, where: str, base: Path) -> Any:
+    """Turn what a source holds (text, or a TOML value) into the option's value."""
+    try:
+        if option.is_list:
+            return tuple(option.place(base, text) for text in _texts(option, given))
+        return option.place(base, option.parse(_text(option, given)))
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from error
+    except OSError as error:  # a relative path, and the working directory is gone
+        raise SettingsError(f"{where}: {error.strerror}") from error
+
+
+def _texts(option: Option, given: Any) -> list[str]:
+    if isinstance(given, list | tuple) and all(isinstance(entry, str) for entry in given):
+        return list(given)
+    raise ValueError(f"{_shown(given)} is not {option.kind}")
+
+
+def _text(option: Option, given: Any) -> str:
+    """Return *given* as text if it is of the option's type."""
+    if isinstance(given, str):
+        return given
+    wanted = (bool,) if option.is_switch else (int, float) if option.is_number else ()
+    if isinstance(given, wanted) and isinstance(given, bool) == option.is_switch:
+        return str(given)
+    raise ValueError(f"{_shown(given)} is not {option.kind}")
+
+
+def _shown(given: Any) -> str:
+    """Return a TOML value as one would type it; what is long, in a word."""
+    if isinstance(given, dict):
+        return "a table"
+    if isinstance(given, list):
+        return "this list"
+    return str(given).lower() if isinstance(given, bool) else f"{given!r}"

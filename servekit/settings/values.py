@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the text of a setting may be. Each parser raises ``ValueError`` with words for people."""
+
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = [
+    "DAY_S",
+    "GIB",
+    "KIB",
+    "MIB",
+    "TIB",
+    "Between",
+    "absolute",
+    "absolute_model",
+    "number",
+    "one_of",
+    "size",
+    "size_text",
+    "split_model",
+    "switch",
+    "whole_number",
+]
+
+KIB, MIB, GIB, TIB = (2 ** (10 * power) for power in range(1, 5))
+DAY_S = 86_400.0
+
+SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SIZES |= {"K": KIB, "KIB": KIB, "M": MIB, "MIB": MIB, "G": GIB, "GIB": GIB, "T": TIB, "TIB": TIB}
+WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+SIZE = re.compile(rf"({NUMBER.pattern})\s*([A-Za-z]*)", re.ASCII)
+SHOWN_CHARACTERS = 40  #: of a number that is refused
+EXACT_DIGITS = 18  #: beyond them a number is only to be refused
+
+
+def whole_number(text: str) -> float:
+    """Parse ``8080``; one too long for any limit becomes a float."""
+    if not WHOLE.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text) if len(text) <= EXACT_DIGITS else float(text)
+
+
+def number(text: str) -> float:
+    """Parse ``0.5``; infinity and NaN are no numbers here."""
+    if not NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
+def size(text: str) -> float:
+    """Parse ``10485760``, ``10MiB`` or ``10MB`` into bytes; one without end stays a float."""
+    found = SIZE.fullmatch(text.strip())
+    if not found or found[2].upper() not in SIZES:
+        raise ValueError(f"{text!r} is not a size such as 10MiB")
+    count = float(found[1]) * SIZES[found[2].upper()]
+    return int(count) if math.isfinite(count) else count
+
+
+def size_text(count: float) -> str:
+    """``10485760`` as ``10MiB``."""
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit:.0f}{name}"
+    return plain_text(count)
+
+
+def plain_text(value: float) -> str:
+    """``86400.0`` as ``86400``."""
+    return f"{value:.0f}" if value == int(value) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A parser of numbers that refuses one out of range."""
+
+    low: float
+    high: float
+    read: Callable[[str], float] = whole_number
+
+    def __call__(self, text: str) -> float:
+        """Parse *text*."""
+        value = self.read(text)
+        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+        if value < self.low:
+            raise ValueError(f"{shown} is below {self.show(self.low)}")
+        if value > self.high:
+            raise ValueError(f"{shown} is above {self.show(self.high)}")
+        return value
+
+    def show(self, value: float) -> str:
+        """Return *value* as one would type it."""
+        return size_text(value) if self.read is size else plain_text(value)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that takes only *choices*."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+def switch(text: str) -> bool:
+    """Parse ``true`` or ``false``, and nothing else."""
+    return one_of("true", "false")(text.lower()) == "true"
+
+
+# ---------------------------------------------------------------- paths
+
+
+def absolute(base: Path, text: str) -> str:
+    """Return the path *text*, which is relative to *base*; "" stays ""."""
+    return str((base / text).absolute()) if text else ""
+
+
+def absolute_model(base: Path, text: str) -> str:
+    """Do the same for the path in ``NAME=PATH``."""
+    name, path = split_model(text, base)
+    return f"{name}={absolute(base, path)}" if name else absolute(base, path)
+
+
+def split_model(text: str, base: Path = Path()) -> tuple[str, str]:
+    """Return name and path of ``NAME=PATH`` or ``PATH``; a path that is there may hold ``=``."""
+    name, separator, path = text.partition("=")
+    if not separator or "/" in name or os.path.exists(base / text):  # noqa: PTH110 - never raises
+        name, path = "", text
+    elif not name:
+        raise ValueError(f"{text!r}: the name is empty")
+    if not path:
+        raise ValueError(f"{text!r}: the path is empty")
+    return name, path
