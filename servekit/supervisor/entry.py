@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One entry of ``--models``, checked as far as it can be without opening it."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from servekit.errors import StartupError
+from servekit.settings.values import split_model
 
 __all__ = ["Entry", "clash", "parse_entries"]
 
@@ -38,11 +40,13 @@ def parse_entries(texts: Iterable[str]) -> list[Entry]:
 
 
 def _parse(text: str) -> Entry:
-    name, separator, path = text.partition("=")
-    if not separator or "/" in name or Path(text).exists():
-        name, path = "", text
-    if not Path(path).exists():
-        raise StartupError(f"models: {path}: no such file or directory")
+    try:
+        name, path = split_model(text)
+        os.stat(path)  # noqa: PTH116 - says why not, which exists() does not
+    except OSError as error:
+        raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error
+    except ValueError as error:
+        raise StartupError(f"models: {error}") from error
     return Entry(str(Path(path).resolve()), name)
 
 
@@ -50,6 +54,8 @@ def clash(names: Iterable[str]) -> tuple[str, str] | None:
     """Return two names that differ in case at most, if there are."""
     seen: dict[str, str] = {}
     for name in names:
-        if (other := seen.setdefault(name.casefold(), name)) is not name:
-            return other, name
+        key = name.casefold()
+        if key in seen:
+            return seen[key], name
+        seen[key] = name
     return None

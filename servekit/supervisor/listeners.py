@@ -25,7 +25,8 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
     except (OSError, UnicodeError) as error:
-        raise StartupError(f"host: {host!r} is not an address: {error}") from error
+        reason = getattr(error, "strerror", "") or "no name of a host is like that"
+        raise StartupError(f"host: {host!r} is not an address: {reason}") from error
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

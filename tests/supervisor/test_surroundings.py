@@ -49,6 +49,12 @@ def test_entry(here, text, name, path, called):
         pytest.param(["x.mar"], "models: x.mar: no such file or directory", id="no such file"),
         pytest.param(["x=y.mar"], "models: y.mar: no such file", id="no such named file"),
         pytest.param(["M=a.mar", "m=digits"], "models: M and m are the same name", id="clash"),
+        pytest.param(["m=a.mar", "m=digits"], "models: m and m are", id="clash of one letter"),
+        pytest.param(["=a.mar"], "models: '=a.mar': the name is empty", id="empty name"),
+        pytest.param(["two="], "models: 'two=': the path is empty", id="empty path"),
+        pytest.param(["x" * 5000], "x: file name too long", id="longer than any path"),
+        pytest.param(["a.mar/b"], "models: a.mar/b: not a directory", id="below a file"),
+        pytest.param(["a\0.mar"], "models: ", id="no path at all"),
     ],
 )
 def test_entries_are_refused(here, texts, complaint):
@@ -134,6 +140,7 @@ def test_taken_port_is_named():
     ("host", "complaint"),
     [
         pytest.param("no such host", "'no such host' is not an address", id="no name"),
+        pytest.param("x" * 70, "x' is not an address: no name", id="no name can be so long"),
         pytest.param("192.0.2.1", "'192.0.2.1' is not an address of this machine", id="not ours"),
     ],
 )
