@@ -7,6 +7,7 @@ in doubt is closed, never reused.
 """
 
 import array
+import mmap
 import os
 import socket
 import struct
@@ -72,7 +73,7 @@ class FrameReader(Generic[Message]):
         self._socket = sock
         self._receive = sock.recv_into
         self._decode = msgspec.msgpack.Decoder(messages).decode
-        self._view = memoryview(bytearray(READ_BYTES))
+        self._view = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
         self._filled = 0
 
     def read_first(self) -> tuple[list[Message], int]:

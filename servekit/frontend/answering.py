@@ -34,11 +34,7 @@ def answer_batch(
     counters = batch[0].batcher.metrics
     counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
-    answered = 0
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
-        duration = now - task.arrived
-        values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
-        values[metrics.REQUESTS_SUM] += duration
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
         if task.is_done:
             if release is not None:
@@ -48,7 +44,10 @@ def answer_batch(
             fail_task(task, _error_from(error, bytes(content)))
             continue
         task.is_done = True
-        answered += 1
+        duration = now - task.arrived
+        values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
+        values[metrics.REQUESTS_SUM] += duration
+        values[metrics.OK] += 1
         task.connection.answer(
             b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
             % (
@@ -61,7 +60,6 @@ def answer_batch(
             content,
             release,
         )
-    values[metrics.OK] += answered
 
 
 def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:

@@ -102,10 +102,14 @@ class Batcher:
         """Answer 504 to every task past its deadline, waiting or in flight."""
         while self._early and self._early[0][0] <= now:
             self._expire_waiting(heapq.heappop(self._early)[2])
-        for task in self._queue:  # in order of arrival, so of deadline but for the early ones
-            if task.deadline > now and not task.is_done:
-                break
-            self._expire_waiting(task)
+        queue = self._queue
+        while queue and (queue[0].is_done or queue[0].deadline <= now):  # in order of arrival
+            task = queue.popleft()
+            if task.is_done:
+                self._done_in_queue -= 1
+            else:
+                self.metrics.count_drop("expired")
+                fail_task(task, DeadlineExceeded())
         for replica in self.replicas.values():
             replica.expire(now)
         self.metrics.set_waiting(self.waiting)
@@ -143,7 +147,7 @@ class Batcher:
                 self._done_in_queue -= 1
             elif task.deadline <= now:
                 self.metrics.count_drop("expired")
-                self._answer_expired(task)
+                fail_task(task, DeadlineExceeded())
             else:
                 body = task.item[0]
                 size += len(body) if type(body) is bytes else 0  # others are not in the frame
@@ -175,11 +179,8 @@ class Batcher:
 
     def _expire_waiting(self, task: Task) -> None:
         if not task.is_done and not task.is_sent:
-            self._answer_expired(task)
+            fail_task(task, DeadlineExceeded())
             self._forget_one("expired")
-
-    def _answer_expired(self, task: Task) -> None:
-        fail_task(task, DeadlineExceeded())
 
     def _forget_one(self, reason: str) -> None:
         """Account for a task that is done while it stands in the queue."""

@@ -15,7 +15,7 @@ from servekit.errors import ClientTooSlow, QueueFull, RequestError, ServekitErro
 from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.bodies import Upload
 from servekit.frontend.parsing import RequestParser
-from servekit.frontend.sending import Sender
+from servekit.frontend.sending import JOIN_BYTES, Sender
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,7 +187,10 @@ class Connection:
             head += b"Connection: close\r\n"
         elif self._version == "1.0":
             head += b"Connection: keep-alive\r\n"
-        self._sender.send_with(head + b"\r\n", body, release)
+        if release is None and len(body) < JOIN_BYTES:
+            self._sender.send(b"%b\r\n%b" % (head, body))  # type: ignore[str-format]  # %b takes any buffer
+        else:
+            self._sender.send_with(head + b"\r\n", body, release)
         self._finish()
 
     def answer_problem(self, error: ServekitError, request_id: str) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-__all__ = ["Sender"]
+__all__ = ["JOIN_BYTES", "Sender"]
 
 WRITE = 2
 JOIN_BYTES = 16_384  #: below it, copying a body behind its head is cheaper than a second buffer
@@ -64,9 +64,6 @@ class Sender:
         self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None
     ) -> None:
         """Write *head* and a *body* that is not copied; call *release* when it is out, or lost."""
-        if release is None and len(body) < JOIN_BYTES:
-            self.send(head + body)
-            return
         self._release = release
         if self._rest:
             self._rest += [memoryview(head), memoryview(body)]
