@@ -1,88 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``servekit``. One file per command, imported only when it is used."""
+"""The command ``servekit``. It imports when it runs, so that Ctrl-C is heeded from the start."""
 
-import argparse
-import difflib
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import NoReturn
 
-from servekit import __version__
-from servekit.cli.exit_status import INTERRUPTED, STARTUP_FAILED, USAGE
+from servekit.cli.exit_status import INTERRUPTED, STARTUP_FAILED
 
-__all__ = ["create_parser", "main"]
-
-#: command to what it does; the module ``servekit.cli.COMMAND`` adds its arguments and runs it
-COMMANDS = {
-    "start": "serve models until told to stop",
-    "plugins": "list the installed plugins and what they offer",
-}
-
-EXAMPLES = """\
-examples:
-  servekit start digits.mar                  serve an archive on http://127.0.0.1:8080
-  servekit start --models a.mar two=b.mar --port 9000
-  servekit start --help                      every option, with its unit and default
-  servekit plugins                           what is installed
-
-To build an archive: servekit-archive build DIRECTORY
-"""
-
-
-class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong; twenty options of usage would bury it."""
-
-    def error(self, message: str) -> NoReturn:
-        """End with the status of a usage error."""
-        self.exit(USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
-
-    def _hint(self, message: str) -> str:
-        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
-        known = [flag for action in self._actions for flag in action.option_strings]
-        close = difflib.get_close_matches(unknown, known, n=1)
-        return f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)"
-
-
-def create_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser; only *command* gets its arguments, the others stay unimported."""
-    parser = Parser(
-        prog="servekit",
-        description="Serve model archives over HTTP.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"servekit {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, summary in COMMANDS.items():
-        added = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        if name == command:
-            module = import_module(f"servekit.cli.{name}")
-            module.add_arguments(added)
-            added.set_defaults(run=module.run)
-            parser.error = added.error  # type: ignore[method-assign] # knows the command's flags
-    return parser
+__all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``servekit`` and return its exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    command = next((word for word in arguments if not word.startswith("-")), None)
-    parsed = create_parser(command).parse_args(arguments)
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    from servekit.cli.parser import create_parser
     from servekit.errors import StartupError
 
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    parsed = create_parser(command).parse_args(arguments)
     try:
         return int(parsed.run(parsed))
     except StartupError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"servekit: {line}\n")
         return STARTUP_FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED

@@ -11,9 +11,9 @@ INTERRUPTED = 130
 
 #: status to what it says; printed in the reference
 STATUSES = {
-    OK: "Done. For `servekit start`: stopped by SIGTERM, SIGINT or SIGQUIT.",
+    OK: "Done. For `servekit start`: stopped by a signal, except 130.",
     PROBLEM_FOUND: "The command ran and found a problem, such as a broken plugin with `--strict`.",
     USAGE: "The command line makes no sense: an unknown command or flag.",
     STARTUP_FAILED: "The server cannot start as asked: a setting, a path, the port, or no model.",
-    INTERRUPTED: "Ctrl-C before the server was up.",
+    INTERRUPTED: "Ctrl-C (SIGINT) before the server was up.",
 }

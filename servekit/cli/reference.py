@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from servekit.cli import COMMANDS, create_parser
 from servekit.cli.exit_status import STATUSES
 from servekit.cli.options import default_of
+from servekit.cli.parser import COMMANDS, create_parser
 from servekit.settings import options
 
 __all__ = ["PAGES", "cli_page", "settings_page"]

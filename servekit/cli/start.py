@@ -10,7 +10,7 @@ from servekit.cli.options import add_options, given_flags
 from servekit.errors import StartupError
 from servekit.settings import load_settings
 from servekit.supervisor.journal import Notice
-from servekit.supervisor.supervisor import Supervisor
+from servekit.supervisor.supervisor import NothingLoaded, Supervisor
 
 __all__ = ["add_arguments", "run"]
 
@@ -26,6 +26,7 @@ examples:
 
 signals:
   SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
+                    (SIGINT before it serves: 130)
   a second one      be gone in two seconds (SIGQUIT: at once so)
 """
 
@@ -45,6 +46,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Serve until a signal ends it.
 
     :raises StartupError: nothing could be served. A log of JSON gets it as its last line.
+    :raises KeyboardInterrupt: Ctrl-C came before it was serving.
     """
     flags = given_flags(parsed)
     if parsed.paths:
@@ -54,10 +56,11 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         Supervisor(settings, display).run()
     except StartupError as error:
-        if settings.log_format != "json":
+        if settings.log_format == "json":
+            display.notice(Notice("failed", "servekit", str(error), "error"))
+        elif not isinstance(error, NothingLoaded) or len(settings.models) > 1:
             raise
-        display.notice(Notice("failed", "servekit", str(error), "error"))
-        return STARTUP_FAILED
+        return STARTUP_FAILED  # where there is only one model, it has said why
     finally:
         display.close()
     return OK

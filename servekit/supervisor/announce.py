@@ -49,9 +49,11 @@ def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait) -> Noti
 
 
 def model_failed(model: str, reason: str) -> Notice:
-    """``digits cannot be loaded: entry weights.npy: wrong SHA-256``."""
+    """``digits cannot be loaded: entry weights.npy: wrong SHA-256``; several go below it."""
+    lines = reason.splitlines()
+    shown = f" {reason}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
     fields = {"model": model, "reason": reason}
-    return Notice("model_failed", model, f"cannot be loaded: {reason}", "error", fields)
+    return Notice("model_failed", model, f"cannot be loaded:{shown}", "error", fields)
 
 
 def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:

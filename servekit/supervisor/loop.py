@@ -81,6 +81,10 @@ class Loop:
         self._wakeup = (receiver, sender)  # keeps both ends open as long as the loop
         self.watch(receiver.fileno(), receive)
 
+    def forget_signals(self) -> None:
+        """Do nothing about them any more: whoever ends is not to be disturbed."""
+        signal.set_wakeup_fd(-1)
+
     def run(self) -> None:
         """Run until ``stop``."""
         self._is_running = True

@@ -160,7 +160,7 @@ class Model:
         row = unprepared_row(self.name) if prepared is None else prepared_row(prepared, settings)
         row.replicas = [replica.row for replica in self.replicas]
         row.capacity = settings.queue
-        row.reason = self.failure or ("" if self.replicas else "loading")
+        row.reason = "; ".join(self.failure.splitlines()) or ("" if self.replicas else "loading")
         row.interface = self._interface
         return row
 

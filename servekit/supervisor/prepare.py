@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 
 import servekit_archiver
-from servekit_archiver import ArchiveError, Manifest
+from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
@@ -57,9 +57,11 @@ def read_request(control: socket.socket) -> Request:
 
 
 def answer(request: Request, tell: Tell) -> Outcome:
-    """Return the model, or the one line that says why there is none."""
+    """Return the model, or what says why there is none: one line for each problem."""
     try:
         return Outcome(model=prepare(request, tell))
+    except ManifestError as error:
+        return Outcome(error="\n".join(f"{error.source}: {text}" for text in error.problems))
     except (ArchiveError, StartupError) as error:
         return Outcome(error=str(error))
     except OSError as error:

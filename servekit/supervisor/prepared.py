@@ -38,4 +38,4 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     step: str = ""
     model: Prepared | None = None
-    error: str = ""
+    error: str = ""  #: one line for each problem

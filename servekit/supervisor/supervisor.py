@@ -27,34 +27,40 @@ from servekit.supervisor.process import adopt_orphans, kill_strangers
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
 
-__all__ = ["Supervisor"]
+__all__ = ["NothingLoaded", "Supervisor"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 STRANGERS_S = 1.0  #: a killed orphan is reaped after so long at most
+
+
+class NothingLoaded(StartupError):
+    """Every model has failed, and each has said why."""
 
 
 class Supervisor:
     """Serves the models of *settings*; everything it starts ends with it."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        """Bind the listeners and make the run directory; start nothing yet.
+        """Bind the listeners and make the run directory; start nothing yet. Main thread only.
 
         :raises StartupError: a path or the address cannot be used.
         """
         entries = parse_entries(settings.models)
         self.settings = settings
         self.journal = journal
+        self._loop = Loop(self._on_bug)
+        self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
         self._listener = bind_tcp(settings.host, settings.port)
         self._url = url_of(self._listener)
         self._run_directory = RunDirectory(settings.run_dir)
         self.run_dir = self._run_directory.path
         self.loads = Loads(usable_cores(), available_bytes)
-        self._loop = Loop(self._on_bug)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
         self._unprepared = deque(self._models)
         self._preparing = 0
         self._error: StartupError | None = None
         self._is_serving = False
+        self._is_interrupted = False
         self._control = ControlSocket(
             self._loop,
             self.run_dir / "control.sock",
@@ -80,13 +86,13 @@ class Supervisor:
         """Serve until a signal ends it. Blocks; main thread only.
 
         :raises StartupError: nothing could be served; everything has been stopped.
+        :raises KeyboardInterrupt: SIGINT came before it was serving; the same.
         """
         try:
             self._write_settings()
             self.journal.attach(self._loop.call_later)
             adopt_orphans()
             raise_descriptor_limit()
-            self._loop.watch_signals(SIGNALS, self._signalled)
             self._front_end.start()
             self._prepare_next()
             self._loop.run()
@@ -94,6 +100,8 @@ class Supervisor:
             self._clean_up()
         if self._error:
             raise self._error
+        if self._is_interrupted:
+            raise KeyboardInterrupt
 
     # ------------------------------------------------------------------ what models ask
 
@@ -128,7 +136,8 @@ class Supervisor:
     def _launch(self, model: Model) -> None:
         known = [other.name for other in self._models if other is model or other.replicas]
         if pair := clash(known):
-            self._fail(f"models: {pair[0]} and {pair[1]} are the same name; use NAME=PATH")
+            text = f"models: {pair[0]} and {pair[1]} are the same name; use NAME=PATH"
+            self._fail(StartupError(text))
         else:
             model.launch()
 
@@ -137,10 +146,10 @@ class Supervisor:
         failed = [model for model in self._models if model.has_settled and not model.is_loaded]
         is_over = all(model.has_settled for model in self._models)
         if is_over and len(failed) == len(self._models):
-            self._fail("no model could be loaded")  # each has said why
+            self._fail(NothingLoaded("no model could be loaded"))
         elif failed and self.settings.strict:
             names = ", ".join(model.name for model in failed)
-            self._fail(f"strict: {names} could not be loaded")
+            self._fail(StartupError(f"strict: {names} could not be loaded"))
         elif is_over and self._front_end.is_ready:
             self._is_serving = True
             self.journal.notice(self._serving())
@@ -150,9 +159,9 @@ class Supervisor:
         text = f"{__version__} serving {', '.join(labels)} at {self._url}  (docs at /docs)"
         return Notice("serving", "servekit", text, fields={"url": self._url, "models": labels})
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, error: StartupError) -> None:
         if self._error is None:
-            self._error = StartupError(reason)
+            self._error = error
             self._shutdown.hurry()
 
     # ------------------------------------------------------------------ events
@@ -166,7 +175,7 @@ class Supervisor:
         self._loop.defer(self._advance)
 
     def _front_end_unable(self, last_line: str) -> None:
-        self._fail(f"front-end: {last_line}")
+        self._fail(StartupError(f"front-end: {last_line}"))
 
     def _hung(self, hung: Hung) -> None:
         for model in self._models:
@@ -174,6 +183,7 @@ class Supervisor:
                 model.hung(hung)
 
     def _signalled(self, number: int) -> None:
+        self._is_interrupted |= number == signal.SIGINT and not self._is_serving
         if self._shutdown.has_begun or number == signal.SIGQUIT:
             self._shutdown.hurry()
         else:
@@ -211,3 +221,4 @@ class Supervisor:
             sleep(0.005)
         self._listener.close()
         self._run_directory.remove()
+        self._loop.forget_signals()

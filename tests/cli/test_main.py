@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from servekit import __version__
-from servekit.cli import COMMANDS, main
-from servekit.cli.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, STATUSES, USAGE
+from servekit.cli import main
+from servekit.cli.exit_status import INTERRUPTED, OK, PROBLEM_FOUND, STARTUP_FAILED, STATUSES, USAGE
+from servekit.cli.parser import COMMANDS
 
 
 def servekit(*arguments, **environment):
@@ -97,7 +98,7 @@ def test_impossible_start_is_one_line_and_status_3(tmp_path, arguments, environm
 
 def test_help_imports_almost_nothing():
     code = (
-        "import sys; from servekit.cli import create_parser; create_parser(); print(*sys.modules)"
+        "import sys; from servekit.cli.parser import create_parser as c; c(); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"msgspec", "gevent", "flask", "numpy", "pluggy", "servekit.settings", "asyncio"}
@@ -116,6 +117,54 @@ def test_supervisor_imports_only_the_standard_library_and_msgspec():
     }
 
     assert foreign == set()
+
+
+CTRL_C = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+from servekit.cli import main
+sys.exit(main(["start", "no.mar"]))
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["argparse", "servekit.cli.start", "msgspec", "servekit.supervisor.supervisor"]
+)
+def test_ctrl_c_while_it_imports_is_silent(module):
+    done = subprocess.run(
+        [sys.executable, "-c", CTRL_C, module], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (INTERRUPTED, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(
+            'name = "m"\nservice = "a:B"\nsize = 3\nversion = 5\n',
+            ["m cannot be loaded:", "  model.toml: size: ", "  model.toml: version: ", "  model"],
+            id="several problems",
+        ),
+        pytest.param(
+            'name = "m"\nservice = "a:B"\n', ["m cannot be loaded: model.toml: serv"], id="one"
+        ),
+    ],
+)
+def test_only_model_that_fails_says_so_once_with_a_line_for_each_problem(tmp_path, text, lines):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "model.toml").write_text(text)
+    done = servekit("start", str(tmp_path / "m"), "--port", "0")
+    shown = done.stderr.splitlines()
+
+    assert (done.returncode, len(shown)) == (STARTUP_FAILED, len(lines))
+    assert all(map(str.startswith, shown, lines))
 
 
 def test_statuses_are_told_apart():

@@ -258,6 +258,16 @@ def test_worker_that_loads_does_not_delay_the_end(start, model):
     assert server.wait_exit(within_s=2) == 0
 
 
+def test_ctrl_c_before_it_serves_is_told_by_the_status(start, model, run_dir):
+    server = start(model(act="hang"))
+    server.wait_for("progress", message="loading")
+    server.signal(signal.SIGINT)
+
+    assert server.wait_exit(within_s=2) == 130
+    assert server.messages()[-1] == "stopping"
+    assert list(run_dir.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("act", "front_end"),
     [
