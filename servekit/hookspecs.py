@@ -11,10 +11,23 @@ from collections.abc import Mapping
 import pluggy
 from servekit_archiver.hookspecs import recognise_model
 
-__all__ = ["hookimpl", "hookspec", "recognise_model", "register_codecs", "register_services"]
+__all__ = [
+    "ReadOnly",
+    "hookimpl",
+    "hookspec",
+    "recognise_model",
+    "register_codecs",
+    "register_services",
+]
 
 hookspec = pluggy.HookspecMarker("servekit")
 hookimpl = pluggy.HookimplMarker("servekit")
+
+
+class ReadOnly(str):
+    """The import string of a codec whose ``encode`` is ``None``, known without importing it."""
+
+    __slots__ = ()
 
 
 @hookspec
@@ -42,4 +55,6 @@ def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
         not made for, and the next media type of ``Accept`` is tried; with a true attribute
         ``is_enveloped`` it is given ``{"prediction": output}``. The codec of a plugin
         replaces the built-in one; two plugins offering one media type is a ``PluginError``.
+        A codec without ``encode`` is offered as ``ReadOnly("module:codec")``: the API
+        descriptions and ``Accept`` go by that, and do not import it.
     """

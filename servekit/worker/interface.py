@@ -12,6 +12,7 @@ from servekit.service import Service
 from servekit.worker.annotations import BatchTypes
 from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.produces import produces
 
 __all__ = ["describe"]
 
@@ -44,8 +45,7 @@ def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interfac
         output_schema=got,
         schema_definitions=definitions,
         consumes=_consumes(service, signature, types, table),
-        # a plugin's codec may only read; to ask it would import it into every worker
-        produces=[n for n in table.media_types if table.is_builtin(n) and not n.endswith("/*")],
+        produces=produces(service, signature, types.output, table),
     )
 
 

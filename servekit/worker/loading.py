@@ -89,15 +89,16 @@ def wrap(service: Service, table: CodecTable, *, max_answer_bytes: int = 1 << 30
     """
     types = batch_types(service)
     kind = _input_kind(service.signature, types)
+    interface = describe(service, types, table)
     predictor = Predictor(
         service,
         kind,
         BodyReaders(table),
-        Plans(table),
+        Plans(table, interface.produces),
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
     )
-    return Loaded(service, predictor, describe(service, types, table))
+    return Loaded(service, predictor, interface)
 
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:

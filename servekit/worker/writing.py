@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """From an output to the bytes of an answer, by the request's ``Accept``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
 from servekit.worker.codecs.plain import MAGIC, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.media import MediaRange, parse_accept
+from servekit.worker.produces import OCTET_STREAM
 from servekit.worker.reading import remember
 
 __all__ = ["Plan", "Plans", "Writer", "write"]
 
-OCTET_STREAM = "application/octet-stream"
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -67,24 +67,35 @@ def _kind(output: Any) -> str:
 class Plans(dict[bytes, Plan]):
     """``Accept`` as received to its plan. Looks once at each that it meets."""
 
-    def __init__(self, table: CodecTable) -> None:
-        """Write what *table* writes."""
+    def __init__(self, table: CodecTable, produces: Sequence[str] | None = None) -> None:
+        """Write with the codecs of *table*.
+
+        :param produces: what the outputs can be written as; all that *table* writes if ``None``.
+        """
         self._table = table
-        self._media_types = [name for name in table.media_types if not name.endswith("/*")]
+        self._media_types = list(table.written if produces is None else produces)
+        self._may_be_bytes = OCTET_STREAM in self._media_types
 
     def __missing__(self, header: bytes) -> Plan:
         ranges = parse_accept(header)
         asked = [found.name for found in ranges if found.is_concrete]
-        values = _ranked(ranges, [*self._media_types, *asked])
+        values = _ranked(ranges, [*self._media_types, *filter(self._is_in_a_range, asked)])
         for_bytes = _ranked(ranges, [OCTET_STREAM, *asked, *MAGIC, *self._media_types])
         plan = Plan(
             _until_any(self._writer(name) for name in values),
             _until_any(self._raw_writer(name, name in asked) for name in for_bytes),
         )
-        if not plan.values and not plan.raw:
+        if not plan.values and not (plan.raw and self._may_be_bytes):
             raise NotAcceptable(f"Accept: nothing fits; there is {', '.join(self._media_types)}")
         remember(self, header, plan)
         return plan
+
+    def _is_in_a_range(self, media_type: str) -> bool:
+        """Whether the codec of a range may write *media_type*, which has none of its own."""
+        own = self._table.media_types
+        range_ = media_type.partition("/")[0] + "/*"
+        takes_values = range_ in own and not self._table.is_builtin(range_)
+        return media_type not in own and (takes_values or self._may_be_bytes)
 
     def _writer(self, media_type: str) -> Writer | None:
         codec = self._table.writer(media_type)

@@ -2,15 +2,20 @@
 """From an ``Accept`` and an output to an answer."""
 
 import math
+import types
+from typing import Annotated, Any, Literal
 
 import msgpack
+import msgspec
 import numpy as np
 import pytest
 
+from servekit import InputError, hookimpl
+from servekit.hookspecs import ReadOnly
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.loading import wrap
-from tests.worker.batches import answer, service_of
+from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item
 
 JSON, MSGPACK, NPY = "application/json", "application/msgpack", "application/x-npy"
@@ -82,6 +87,83 @@ def test_what_can_never_be_had_is_known_before_predict():
     name, body = answer(service, 1, accept="text/html")
     assert (name, called) == ("NotAcceptable", [])
     assert b"nothing fits; there is application/json, application/msgpack" in body
+
+
+UNSAID_OUT = {"inputs": [{"name": "x", "dtype": "int64", "shape": []}], "outputs": []}
+ARRAY_OUT = UNSAID_OUT | {"outputs": [{"name": "y", "dtype": "int64", "shape": []}]}
+TEXT_OUT = UNSAID_OUT | {"outputs": [{"name": "y", "dtype": "str", "shape": []}]}
+TWO_OUT = UNSAID_OUT | {"outputs": ARRAY_OUT["outputs"] + TEXT_OUT["outputs"]}
+ALWAYS = [JSON, MSGPACK, "application/x-msgpack", "application/vnd.msgpack"]
+PLUGIN = types.SimpleNamespace(
+    register_codecs=hookimpl(specname="register_codecs")(
+        lambda: {"image/jpeg": ReadOnly("not.there:jpeg"), "image/png": "not.there:png"}
+    )
+)
+
+
+class Point(msgspec.Struct):
+    x: int
+
+
+def annotated(output_type):
+    """Return a service that says what it gives, and fails if it is asked."""
+
+    def predict(self, batch):
+        raise AssertionError("predict ran")
+
+    predict.__annotations__["return"] = list[output_type]
+    return service_of(predict)
+
+
+KINDS = [
+    (annotated(Any), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
+    (annotated(Literal["a"]), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
+    (annotated(bytes), [*ALWAYS, OCTET_STREAM]),
+    (annotated(Annotated[str, "a word"]), [*ALWAYS, "text/plain"]),
+    (annotated(str | int | None), [*ALWAYS, NPY, "text/plain"]),
+    (annotated(list[float]), [*ALWAYS, NPY]),
+    (annotated(np.ndarray), [*ALWAYS, NPY]),
+    (annotated(Point), ALWAYS),
+    (annotated(Point | InputError), ALWAYS),
+    (annotated(dict[str, int]), ALWAYS),
+    (service_of(echo, UNSAID_OUT), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
+    (service_of(echo, ARRAY_OUT), [*ALWAYS, NPY]),
+    (service_of(echo, TEXT_OUT), [*ALWAYS, "text/plain"]),
+    (service_of(echo, TWO_OUT), ALWAYS),
+    (
+        service_of(echo, ARRAY_OUT, postprocess=lambda self, output: b""),
+        [*ALWAYS, NPY, OCTET_STREAM, "text/plain"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("service", "expected"), KINDS)
+def test_a_service_produces_what_can_hold_its_outputs(service, expected):
+    assert loaded(service).interface.produces == expected
+
+
+def test_a_codec_of_a_plugin_is_produced_unless_it_only_reads():
+    produced = loaded(annotated(Point), PLUGIN).interface.produces
+
+    assert produced == [*ALWAYS, "image/png"]
+
+
+@pytest.mark.parametrize("accept", ["image/jpeg", "audio/wav", OCTET_STREAM, NPY, "text/*"])
+def test_a_406_before_predict_names_what_is_produced(accept):
+    turn = loaded(annotated(Point), PLUGIN).predictor.answer([item({"x": 1}, accept=accept)])
+    ((name, _, body),) = turn.answers
+
+    assert name == "NotAcceptable"
+    assert msgspec.json.decode(body)["detail"] == (
+        f"Accept: nothing fits; there is {', '.join([*ALWAYS, 'image/png'])}"
+    )
+
+
+def test_bytes_go_out_as_what_a_codec_only_reads():
+    jpeg = b"\xff\xd8\xff..."
+    turn = loaded(answering(jpeg), PLUGIN).predictor.answer([item(1, accept="image/jpeg")])
+
+    assert turn.answers == [("", "image/jpeg", jpeg)]
 
 
 @pytest.mark.parametrize("accept", ["", JSON, f"{JSON}, {NPY};q=0.1"])

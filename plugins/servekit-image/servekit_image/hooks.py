@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 
 from servekit import hookimpl
+from servekit.hookspecs import ReadOnly
 
 __all__ = ["register_codecs"]
 
@@ -13,6 +14,6 @@ def register_codecs() -> Mapping[str, str]:
     """Offer PNG both ways, JPEG and WebP inwards."""
     return {
         "image/png": "servekit_image.codecs:png",
-        "image/jpeg": "servekit_image.codecs:jpeg",
-        "image/webp": "servekit_image.codecs:webp",
+        "image/jpeg": ReadOnly("servekit_image.codecs:jpeg"),
+        "image/webp": ReadOnly("servekit_image.codecs:webp"),
     }

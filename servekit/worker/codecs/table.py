@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pluggy
 
 from servekit.errors import PluginError
+from servekit.hookspecs import ReadOnly
 from servekit.plugins import collect
 from servekit.worker.codecs import builtin
 
@@ -47,6 +48,15 @@ class CodecTable:
         """What is offered, built-in ones first."""
         return list(self._targets)
 
+    @property
+    def written(self) -> list[str]:
+        """Those of ``media_types`` that can be written, without ranges; imports no codec."""
+        return [
+            name
+            for name, target in self._targets.items()
+            if not name.endswith("/*") and not isinstance(target, ReadOnly)
+        ]
+
     def is_builtin(self, media_type: str) -> bool:
         """Whether no plugin replaced the codec of *media_type*."""
         return self._targets.get(media_type) == builtin.register_codecs().get(media_type)
@@ -60,7 +70,9 @@ class CodecTable:
 
     def writer(self, media_type: str) -> Codec | None:
         """Return the codec that encodes *media_type*."""
-        return self._first([media_type, _range_of(media_type)], "encode")
+        names = [media_type, _range_of(media_type)]
+        offered = [name for name in names if not isinstance(self._targets.get(name), ReadOnly)]
+        return self._first(offered, "encode")
 
     def _first(self, names: list[str], half: str) -> Codec | None:
         codecs = (self._codec(name) for name in names if name in self._targets)
