@@ -10,7 +10,7 @@ from servekit.cli.options import add_options, given_flags
 from servekit.errors import StartupError
 from servekit.settings import load_settings
 from servekit.supervisor.journal import Notice
-from servekit.supervisor.supervisor import NothingLoaded, Supervisor
+from servekit.supervisor.supervisor import AllRefused, Supervisor
 
 __all__ = ["add_arguments", "run"]
 
@@ -58,9 +58,9 @@ def run(parsed: argparse.Namespace) -> int:
     except StartupError as error:
         if settings.log_format == "json":
             display.notice(Notice("failed", "servekit", str(error), "error"))
-        elif not isinstance(error, NothingLoaded) or len(settings.models) > 1:
+        elif not isinstance(error, AllRefused) or len(settings.models) > 1:
             raise
-        return STARTUP_FAILED  # where there is only one model, it has said why
+        return STARTUP_FAILED  # the only model has said so itself
     finally:
         display.close()
     return OK

@@ -27,14 +27,14 @@ from servekit.supervisor.process import adopt_orphans, kill_strangers
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
 
-__all__ = ["NothingLoaded", "Supervisor"]
+__all__ = ["AllRefused", "Supervisor"]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 STRANGERS_S = 1.0  #: a killed orphan is reaped after so long at most
 
 
-class NothingLoaded(StartupError):
-    """Every model has failed, and each has said why."""
+class AllRefused(StartupError):
+    """No model could be prepared; each has said ``cannot be loaded`` and why."""
 
 
 class Supervisor:
@@ -146,7 +146,8 @@ class Supervisor:
         failed = [model for model in self._models if model.has_settled and not model.is_loaded]
         is_over = all(model.has_settled for model in self._models)
         if is_over and len(failed) == len(self._models):
-            self._fail(NothingLoaded("no model could be loaded"))
+            kind = AllRefused if all(model.failure for model in failed) else StartupError
+            self._fail(kind("no model could be loaded"))
         elif failed and self.settings.strict:
             names = ", ".join(model.name for model in failed)
             self._fail(StartupError(f"strict: {names} could not be loaded"))

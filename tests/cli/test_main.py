@@ -167,6 +167,16 @@ def test_only_model_that_fails_says_so_once_with_a_line_for_each_problem(tmp_pat
     assert all(map(str.startswith, shown, lines))
 
 
+def test_load_that_fails_after_the_start_ends_with_a_conclusion(tmp_path):
+    (tmp_path / "model.toml").write_text('name = "m"\nservice = "service:S"\n')
+    (tmp_path / "service.py").write_text("raise RuntimeError('no weights')\n")
+    done = servekit("start", str(tmp_path), "--port", "0")
+
+    assert done.returncode == STARTUP_FAILED
+    assert done.stderr.count("exited with 3") == 1
+    assert done.stderr.endswith("\nservekit: no model could be loaded\n")
+
+
 def test_statuses_are_told_apart():
     assert sorted(STATUSES) == sorted({OK, PROBLEM_FOUND, USAGE, STARTUP_FAILED, 130})
 
