@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["Context", "Request", "Service"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,25 @@ class Context:
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
     replicas: int = 1  #: how many workers serve this model
+
+    def read_options(self, kind: type[T]) -> T:
+        """Return ``options`` as *kind*, a msgspec ``Struct`` or a dataclass of every key.
+
+        :raises BootError: a key is unknown or missing, or its value is of another type.
+        """
+        from servekit.options import read_options
+
+        return read_options(self.options, kind)
+
+    def find_file(self, *suffixes: str, file: str = "") -> Path:
+        """Return the path of the one file whose name ends in one of *suffixes*, ``".onnx"``.
+
+        :param file: relative to ``directory``: this one instead, as ``[options] file`` says.
+        :raises BootError: it is not there, or there is not exactly one.
+        """
+        from servekit.options import find_file
+
+        return find_file(self.directory, suffixes, file)
 
     def load_array(self, file: str) -> "np.ndarray[Any, Any]":
         """Return the array in a ``.npy`` file, read-only and mapped: replicas share its memory.

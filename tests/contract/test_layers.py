@@ -16,7 +16,8 @@ PLUGINS = {"plugins", "hookspecs"}
 MAY_IMPORT = {
     "errors": set(),
     "weights": {"errors"},
-    "service": {"weights"},
+    "options": {"errors"},
+    "service": {"weights", "options"},
     "settings": {"errors"},
     "__init__": {"errors", "service", "hookspecs"},
     "messages": set(),

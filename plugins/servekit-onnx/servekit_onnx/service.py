@@ -10,7 +10,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from servekit import Context, InputError, Service
 from servekit_onnx.graph import Graph, merge_signature, read_graph
-from servekit_onnx.options import find_file, read_options
+from servekit_onnx.options import Options
 from servekit_onnx.session import open_session
 
 __all__ = ["OnnxService"]
@@ -24,8 +24,8 @@ class OnnxService(Service):
 
     def load(self, context: Context) -> None:
         """Open the graph and learn from it what it takes and gives."""
-        options = read_options(context.options)
-        path = find_file(context.directory, options.file)
+        options = context.read_options(Options)
+        path = context.find_file(".onnx", file=options.file)
         self._session = open_session(
             path, options, threads=context.threads, replicas=context.replicas
         )

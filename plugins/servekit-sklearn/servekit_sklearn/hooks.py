@@ -7,9 +7,9 @@ from typing import Any
 
 from servekit import hookimpl
 
-__all__ = ["model_files", "recognise_model", "register_services"]
+__all__ = ["SUFFIXES", "model_files", "recognise_model", "register_services"]
 
-SUFFIXES = {".joblib", ".skops"}
+SUFFIXES = (".joblib", ".skops")
 
 
 @hookimpl

@@ -8,8 +8,9 @@ import numpy as np
 
 from servekit import Context, InputError, Service
 from servekit_sklearn.columns import choose_join
+from servekit_sklearn.hooks import SUFFIXES
 from servekit_sklearn.methods import choose_methods, run_methods
-from servekit_sklearn.options import find_file, read_options
+from servekit_sklearn.options import Options
 from servekit_sklearn.reading import read_model
 from servekit_sklearn.signature import example_batch, inputs_of, outputs_of
 
@@ -21,8 +22,8 @@ class SklearnService(Service):
 
     def load(self, context: Context) -> None:
         """Read the estimator and learn from it what it takes and gives."""
-        options = read_options(context.options)
-        path = find_file(context.directory, options.file)
+        options = context.read_options(Options)
+        path = context.find_file(*SUFFIXES, file=options.file)
         model = read_model(path, options.trusted, context.logger)
         _limit_jobs(model, context.threads)
         self._logger = context.logger

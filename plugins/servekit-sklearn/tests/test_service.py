@@ -141,7 +141,9 @@ def test_a_signature_without_a_trained_column_is_refused_by_name(load):
     ("options", "message"),
     [
         pytest.param({"file": "b.joblib"}, "'b.joblib' is not in the archive", id="missing file"),
-        pytest.param({"fiel": "x"}, "unknown field `fiel`", id="unknown option"),
+        pytest.param(
+            {"fiel": "x"}, "fiel: unknown option, did you mean file?", id="unknown option"
+        ),
         pytest.param({"method": "guess"}, "Invalid enum value 'guess'", id="unknown method"),
         pytest.param({"method": "transform"}, "Pipeline has no transform()", id="lacking method"),
     ],

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the ``[options]`` of a model, and finds the file that they name. Runs in: worker."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from servekit.errors import BootError
+
+__all__ = ["find_file", "read_options"]
+
+T = TypeVar("T")
+
+
+def read_options(options: Mapping[str, Any], kind: type[T]) -> T:
+    """Return *options* as *kind*, a msgspec ``Struct`` or a dataclass of every key.
+
+    :raises BootError: a key is not one of *kind*, or is missing, or its value is of another type.
+    """
+    import msgspec  # the supervisor, too, imports what imports this
+    from msgspec.inspect import type_info
+
+    known = [field.encode_name for field in getattr(type_info(kind), "fields", ())]
+    for key in options:
+        if key not in known:
+            raise BootError(f"[options] {key}: unknown option{_hint(key, known)}")
+    try:
+        return msgspec.convert(dict(options), kind)
+    except msgspec.ValidationError as error:
+        raise BootError(f"[options]: {error}") from error
+
+
+def _hint(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f", did you mean {close[0]}?" if close else f"; known: {', '.join(known) or 'none'}"
+
+
+def find_file(directory: Path, suffixes: tuple[str, ...], file: str = "") -> Path:
+    """Return the path of *file*; if it is empty, of the one file that ends in a suffix.
+
+    :raises BootError: it is not in *directory*, or there is not exactly one.
+    """
+    if file:
+        path = directory / file
+        if Path(file).is_absolute() or ".." in Path(file).parts or not path.is_file():
+            raise BootError(f"[options] file: {file!r} is not in the archive")
+        return path
+    found = sorted(path for path in directory.iterdir() if path.suffix in suffixes)
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "there is none"
+        wanted = " or ".join(suffixes)
+        raise BootError(f"[options] file: needed unless there is exactly one {wanted}; {names}")
+    return found[0]
