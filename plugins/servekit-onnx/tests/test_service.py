@@ -118,7 +118,9 @@ def test_a_declared_signature_may_narrow_the_graph(write_graph, load):
     ("shapes", "options", "message"),
     [
         pytest.param("x f n", {"file": "b.onnx"}, "'b.onnx' is not in", id="missing file"),
-        pytest.param("x f n", {"fiel": "x"}, "fiel: unknown option, did you mean file?", id="unknown option"),
+        pytest.param(
+            "x f n", {"fiel": "x"}, "fiel: unknown option, did you mean file?", id="unknown option"
+        ),
         pytest.param("x f n", {"providers": ["Abacus"]}, "'Abacus' is not", id="provider"),
         pytest.param("x f n", {"outputs": ["z"]}, "'z' is not one of y", id="output"),
         pytest.param("x f n", {"session": {"speed": 9}}, "'speed' is not", id="session option"),
