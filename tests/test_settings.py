@@ -160,6 +160,17 @@ def test_every_number_has_an_end(option):
         option.parse("9" * 30)
 
 
+def test_what_kubernetes_sets_for_a_service_called_servekit_is_no_setting():
+    links = {
+        "SERVEKIT_SERVICE_HOST": "10.0.0.1",
+        "SERVEKIT_SERVICE_PORT_HTTP": "80",
+        "SERVEKIT_PORT": "tcp://10.0.0.1:80",
+        "SERVEKIT_PORT_80_TCP_ADDR": "10.0.0.1",
+    }
+
+    assert load_settings({}, None, links) == load_settings({}, None, {})
+
+
 def test_every_default_passes_its_own_parser():
     for option in options():
         if not option.is_list and option.default != "":

@@ -45,12 +45,22 @@ def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     known = {option.variable: option for option in options()}
-    given = {name: text for name, text in environment.items() if name.startswith(PREFIX) and text}
+    given = {
+        name: text
+        for name, text in environment.items()
+        if name.startswith(PREFIX) and text and not _is_service_link(name, text)
+    }
     _refuse_unknown(given, known, "unknown variable")
     return {
         known[name].name: _value(known[name], _words(known[name], text), name, HERE)
         for name, text in given.items()
     }
+
+
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether Kubernetes set it, for a Service that is called ``servekit`` too."""
+    links = (f"{PREFIX}SERVICE_", f"{PREFIX}PORT_")
+    return name.startswith(links) or (name == f"{PREFIX}PORT" and "://" in text)
 
 
 def _words(option: Option, text: str) -> Any:
