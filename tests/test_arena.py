@@ -121,12 +121,16 @@ def test_trimmed_arena_gives_its_memory_back(arena):
     assert resident(arena.descriptor) == 0
 
 
+def descriptors() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_closed_arenas_leave_no_descriptor():
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = descriptors()
     for _ in range(20):
         arena = Arena(PAGE)
         ArenaReader(os.dup(arena.descriptor))
         arena.close()
-    gc.collect()
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert descriptors() == before
