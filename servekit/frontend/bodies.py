@@ -119,7 +119,8 @@ class Upload:
         """Return the whole request; its slab belongs to the caller."""
         assert self.slab is not None
         self._view.release()
-        return self._head._replace(body=self.slab)
+        self._head.body = self.slab
+        return self._head
 
     def abandon(self) -> None:
         """Nobody will finish this body."""

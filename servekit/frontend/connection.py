@@ -209,7 +209,7 @@ class Connection:
         self.task = None
         if self._is_closed:
             return
-        if self._sender.is_waiting:
+        if self._sender.rest:
             self.expires = monotonic() + self.front_end.settings.send_timeout
             self._pause()  # the sender calls us again
         elif not self._keeps_alive or self._is_half_closed:
@@ -252,7 +252,7 @@ class Connection:
 
     def _discard(self, size: int) -> None:
         self._linger_bytes -= size
-        if self._linger_bytes <= 0 and not self._sender.is_waiting:
+        if self._linger_bytes <= 0 and not self._sender.rest:
             self.close()
 
     def _on_end(self) -> None:
@@ -264,12 +264,12 @@ class Connection:
             self.close()
         elif is_cut and not self._is_refused and not self.is_busy:
             self._refuse(RequestError("the request ended early"))
-        elif not self.is_busy and not self._sender.is_waiting:
+        elif not self.is_busy and not self._sender.rest:
             self.close()
 
     def expire(self) -> None:
         """The client let a timeout pass, or there was no room for its body in time."""
-        if self._is_refused or self._sender.is_waiting:
+        if self._is_refused or self._sender.rest:
             self.close()
         elif self._upload is not None and self._upload.slab is None:
             self._refuse(QueueFull())
@@ -296,7 +296,7 @@ class Connection:
 
     def close_if_idle(self) -> None:
         """Close unless a request is under way; one that is will be the last."""
-        is_idle = not self.is_busy and not self._sender.is_waiting and self._upload is None
+        is_idle = not self.is_busy and not self._sender.rest and self._upload is None
         if is_idle and not self._parser.received:
             self.close()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import httptools
+from msgspec import Struct
 
 from servekit.errors import (
     BodyTooLarge,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HttpRequest", "RequestParser"]
 
 MAX_HEADERS = 100
+MAX_WISHES = 16  #: requests for another protocol that may come in one piece
 READ_BYTES = 65_536  #: fed at most at once
 FRAMING_PER_BYTE = 32  #: of a chunked body, even if every byte comes in a chunk of its own
 MAX_KNOWN_HOSTS = 64
@@ -37,7 +39,7 @@ SINGLE = frozenset((b"host", b"content-type", b"transfer-encoding", b"content-le
 _known_hosts: set[bytes] = set()
 
 
-class HttpRequest(NamedTuple):
+class HttpRequest(Struct):
     """One request, received whole."""
 
     method: bytes
@@ -53,7 +55,7 @@ class RequestParser:
 
     __slots__ = (
         "_body",
-        "_body_size",
+        "_framing_limit",
         "_headers",
         "_llhttp",
         "_settings",
@@ -69,6 +71,7 @@ class RequestParser:
     def __init__(self, settings: Settings) -> None:
         """Take the limits of *settings*."""
         self._settings = settings
+        self._framing_limit = settings.max_header + settings.max_target
         self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
         self._llhttp: Any = httptools.HttpRequestParser(self)
         self._reset()
@@ -78,7 +81,6 @@ class RequestParser:
         self._headers: dict[bytes, bytes] = {}
         self._target = b""
         self._body: bytes | bytearray = b""
-        self._body_size = 0
         self.received = 0  #: bytes fed since the last whole request
         self.is_in_body = False  #: the header section is whole, the body is not
         self.declared_bytes = -1  #: ``Content-Length`` of that body
@@ -88,67 +90,56 @@ class RequestParser:
         """Parse *data*; return why nothing more of this connection can be read, if so."""
         self.received += len(data)
         try:
-            while data:
-                data = self._feed_one(data)
+            self._llhttp.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._feed_again(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, RequestError):
                 raise
             return error.__context__
         except httptools.HttpParserError as error:
             return RequestError(f"not HTTP/1.1: {error}")
-        except RequestError as error:
-            return error
-        # What is not body: the header section, chunk sizes and extensions, trailers.
-        limit = self._settings.max_header + self._settings.max_target
-        if self.received > limit and self._framing_bytes() > limit:
+        if self.received > self._framing_limit and self._framing_bytes() > self._framing_limit:
             return HeadersTooLarge(f"header section: limit {self._settings.max_header} bytes")
         return None
 
-    def _feed_one(self, data: bytes) -> bytes:
-        """Parse *data* and return what is to be parsed anew: nothing, in all cases but one.
+    def _feed_again(self, rest: bytes) -> RequestError | None:
+        """Read the last request anew as if it had not asked for another protocol.
 
-        llhttp leaves the rest to another protocol when a request asks for one. We do not
-        take the offer (RFC 9110 7.8), so the same request is read as if it had not asked.
+        llhttp leaves all that follows such a request, its body too, to that protocol. We do
+        not take the offer (RFC 9110 7.8).
         """
+        if len(self.requests) > MAX_WISHES:
+            return RequestError("Upgrade: wished for too often")
         try:
-            self._llhttp.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._llhttp = httptools.HttpRequestParser(self)
-            return _without_upgrade(self.requests.pop()) + data[upgrade.args[0] :]
-        return b""
+            head = _without_upgrade(self.requests.pop())
+        except RequestError as error:
+            return error
+        self._llhttp = httptools.HttpRequestParser(self)
+        return self.feed(head + rest)
 
     def _framing_bytes(self) -> int:
+        """Count what came and is no body: header section, chunk sizes and extensions, trailers."""
         if not self.is_in_body:
             return self.received
         # the last piece may be all there is of a body, and small chunks are mostly framing
-        return self.received - READ_BYTES - FRAMING_PER_BYTE * self._body_size
+        return self.received - READ_BYTES - FRAMING_PER_BYTE * len(self._body)
 
     def take_head(self) -> tuple[HttpRequest, bytes | bytearray]:
         """Return the request whose body is under way and what came of it.
 
         The caller receives the rest of the declared bytes; we start anew after them.
         """
-        request = self._request(b"")
-        begun = self._body
+        begun, self._body = self._body, b""
+        self.on_message_complete()
+        request = self.requests.pop()
         self._llhttp = httptools.HttpRequestParser(self)
-        self._reset()
         return request, begun
 
     @property
     def method_and_target(self) -> tuple[bytes, bytes]:
         """Of the request whose body is under way."""
         return self._llhttp.get_method(), self._target
-
-    def _request(self, body: bytes) -> HttpRequest:
-        llhttp = self._llhttp
-        return HttpRequest(
-            llhttp.get_method(),
-            self._target,
-            self._headers,
-            body,
-            llhttp.should_keep_alive(),
-            self._version,
-        )
 
     def close(self) -> None:
         """Break the circle of parser and callbacks."""
@@ -158,10 +149,9 @@ class RequestParser:
 
     def on_url(self, data: bytes) -> None:
         """Take a piece of the request target."""
-        self._target += data
-        limit = self._settings.max_target
-        if len(self._target) > limit:
-            raise TargetTooLong(f"request target: limit {limit} bytes")
+        self._target = target = self._target + data if self._target else data
+        if len(target) > self._settings.max_target:
+            raise TargetTooLong(f"request target: limit {self._settings.max_target} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header field."""
@@ -193,23 +183,33 @@ class RequestParser:
             self.declared_bytes = int(length)
             self._check_body_size(self.declared_bytes)
         self.is_in_body = True
-        self.wants_continue = headers.get(b"expect", b"").lower() == b"100-continue"
+        if b"expect" in headers:
+            self.wants_continue = headers[b"expect"].lower() == b"100-continue"
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body, chunked framing taken off."""
-        self._body_size += len(data)
-        self._check_body_size(self._body_size)
         if not self._body:
             self._body = data
-        else:
-            if type(self._body) is bytes:
-                self._body = bytearray(self._body)
+        elif type(self._body) is bytearray:
             self._body += data
+        else:
+            self._body = bytearray(self._body) + data
+        if self.declared_bytes < 0:  # else it has been checked, and llhttp sees that it is kept
+            self._check_body_size(len(self._body))
 
     def on_message_complete(self) -> None:
         """Keep the whole request."""
-        body = self._body
-        self.requests.append(self._request(body if type(body) is bytes else bytes(body)))
+        llhttp, body = self._llhttp, self._body
+        self.requests.append(
+            HttpRequest(
+                llhttp.get_method(),
+                self._target,
+                self._headers,
+                body if type(body) is bytes else bytes(body),
+                llhttp.should_keep_alive(),
+                self._version,
+            )
+        )
         self._reset()
 
     def _check_header_size(self) -> None:

@@ -18,7 +18,7 @@ JOIN_BYTES = 16_384  #: below it, copying a body behind its head is cheaper than
 class Sender:
     """Writes buffers in order; owns none of them, but says when one is no longer needed."""
 
-    __slots__ = ("_loop", "_on_flushed", "_on_lost", "_release", "_rest", "_socket", "_watcher")
+    __slots__ = ("_loop", "_on_flushed", "_on_lost", "_release", "_socket", "_watcher", "rest")
 
     def __init__(
         self,
@@ -36,19 +36,14 @@ class Sender:
         self._loop = loop
         self._on_flushed = on_flushed
         self._on_lost = on_lost
-        self._rest: list[memoryview] = []
+        self.rest: list[memoryview] = []  #: what the kernel has not taken yet
         self._release: Callable[[], None] | None = None
         self._watcher: Any = None
 
-    @property
-    def is_waiting(self) -> bool:
-        """Something is still to be written."""
-        return bool(self._rest)
-
     def send(self, data: bytes) -> None:
         """Write *data*, or keep what the kernel does not take."""
-        if self._rest:
-            self._rest.append(memoryview(data))
+        if self.rest:
+            self.rest.append(memoryview(data))
             return
         try:
             sent = self._socket.send(data)
@@ -65,8 +60,8 @@ class Sender:
     ) -> None:
         """Write *head* and a *body* that is not copied; call *release* when it is out, or lost."""
         self._release = release
-        if self._rest:
-            self._rest += [memoryview(head), memoryview(body)]
+        if self.rest:
+            self.rest += [memoryview(head), memoryview(body)]
         else:
             try:
                 sent = self._socket.sendmsg((head, body))
@@ -77,7 +72,7 @@ class Sender:
                 return
             if sent < len(head) + len(body):
                 self._keep([memoryview(head), memoryview(body)], sent)
-        if not self._rest:
+        if not self.rest:
             self._let_go()
 
     def close(self) -> None:
@@ -85,25 +80,25 @@ class Sender:
         if self._watcher is not None:
             self._watcher.stop()
             self._watcher.close()
-        self._rest.clear()
+        self.rest.clear()
         self._let_go()
 
     def _keep(self, buffers: list[memoryview], sent: int) -> None:
-        self._rest = _after(buffers, sent)
+        self.rest = _after(buffers, sent)
         if self._watcher is None:
             self._watcher = self._loop.io(self._socket.fileno(), WRITE)
         self._watcher.start(self._on_writable)
 
     def _on_writable(self) -> None:
         try:
-            sent = self._socket.sendmsg(self._rest)
+            sent = self._socket.sendmsg(self.rest)
         except BlockingIOError:
             return
         except OSError:
             self._on_lost()
             return
-        self._rest = _after(self._rest, sent)
-        if not self._rest:
+        self.rest = _after(self.rest, sent)
+        if not self.rest:
             self._watcher.stop()
             self._let_go()
             self._on_flushed()

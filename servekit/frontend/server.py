@@ -163,7 +163,11 @@ class FrontEnd:
         :param batcher: of its model, if it has been looked up.
         """
         headers = request.headers
-        request_id = self._request_id(headers.get(b"x-request-id"))
+        given = headers.get(b"x-request-id")
+        if given is not None and REQUEST_ID.fullmatch(given):
+            request_id = given.decode("latin-1")
+        else:
+            request_id = self.next_request_id()
         batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
             gevent.spawn(call_application, self.application, connection, request, request_id)
@@ -183,7 +187,8 @@ class FrontEnd:
             request_id,
             now + timeout_s,
         )
-        connection.task = task = Task(connection, batcher, item, now)
+        task = Task(connection, batcher, item, request_id, now, now + timeout_s)
+        connection.task = task
         if refusal is None:
             admit(task)
         else:
@@ -193,11 +198,6 @@ class FrontEnd:
         """Return an id that no other request of this server has."""
         self._requests += 1
         return f"{self._request_prefix}-{self._requests:x}"
-
-    def _request_id(self, given: bytes | None) -> str:
-        if given is not None and REQUEST_ID.fullmatch(given):
-            return given.decode("latin-1")
-        return self.next_request_id()
 
     def log_exception(self, doing: str) -> None:
         """Log the exception being handled; the client sees none of it."""

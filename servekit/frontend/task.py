@@ -3,45 +3,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from servekit.messages import Slab
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.batcher import Batcher
-    from servekit.frontend.connection import Connection
-    from servekit.messages import Item
 
 __all__ = ["Task"]
 
 
-class Task:
+class Task(Struct, eq=False):
     """Belongs to its connection; is answered exactly once, or dropped when the client has gone."""
 
-    __slots__ = (
-        "arrived",
-        "batcher",
-        "connection",
-        "deadline",
-        "is_done",
-        "is_sent",
-        "item",
-        "request_id",
-    )
-
-    def __init__(
-        self, connection: Connection, batcher: Batcher, item: Item, arrived: float
-    ) -> None:
-        """Hold *item* from *arrived* (``monotonic``) on; its deadline travels inside the item."""
-        self.batcher = batcher
-        self.connection = connection
-        self.item = item
-        self.request_id = item[3]
-        self.deadline = item[4]
-        self.arrived = arrived
-        self.is_sent = False  #: a worker has it
-        self.is_done = False  #: answered, or nobody waits for the answer any more
+    connection: Any  #: a ``Connection``
+    batcher: Any  #: the ``Batcher`` of its model
+    item: Any  #: the ``Item`` that a worker will get
+    request_id: str
+    arrived: float  #: ``monotonic``
+    deadline: float  #: ``monotonic``
+    is_sent: bool = False  #: a worker has it
+    is_done: bool = False  #: answered, or nobody waits for the answer any more
 
     def fail(self, error: ServekitError) -> None:
         """Answer with a problem, unless it is done already."""

@@ -57,6 +57,17 @@ def test_wish_for_another_protocol_is_not_granted_and_the_request_answered(share
         assert receive(sock)[::2] == (200, b"h")
 
 
+def test_pipeline_of_wishes_for_another_protocol_ends_in_a_refusal(shared):
+    wish = post(b"hi", "Connection: Upgrade", "Upgrade: h2c")
+    with shared.connect() as sock:
+        sock.sendall(wish * 500)
+        text = b""
+        while piece := sock.recv(65536):
+            text += piece
+
+        assert text.startswith(b"HTTP/1.1 200")
+
+
 def test_trailer_changes_nothing(shared):
     trailer = b"X-Request-Id: trailer\r\nX-Request-Timeout-Ms: 0\r\nContent-Type: a/b\r\n"
     with shared.connect() as sock:

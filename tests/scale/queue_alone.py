@@ -47,7 +47,9 @@ class QueueAlone:
         """Make the tasks, which is not measured."""
         now = monotonic()
         item = (BODY, b"application/json", b"", "0123456789ab-1", now + timeout_s)
-        self.tasks = [Task(self.straw, self.batcher, item, now) for _ in range(self.count)]
+        self.tasks = [
+            Task(self.straw, self.batcher, item, "", now, item[4]) for _ in range(self.count)
+        ]
 
     def put(self) -> None:
         for task in self.tasks:
