@@ -37,7 +37,7 @@ def read_machine() -> Machine:
         cpu=cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=memory_bytes / 2**30,
-        kernel=platform.release(),
+        kernel=platform.release().partition("-")[0],
         python=platform.python_version(),
         wrk=(said.stdout + said.stderr).split(" Copyright")[0].split(" ", 1)[1],
         load=os.getloadavg()[0],
