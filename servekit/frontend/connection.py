@@ -93,7 +93,11 @@ class Connection:
         elif self._is_refused:
             self._discard(len(data))
         else:
-            self._feed(data)
+            try:
+                self._feed(data)
+            except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
+                self.front_end.log_exception("while reading a request")
+                self.close()
 
     def _feed(self, data: bytes) -> None:
         parser = self._parser
