@@ -125,7 +125,9 @@ class FrontEndUnderTest:
         self.control.settimeout(WAIT_S)
         self.reader = FrameReader(self.control, ControlMessage)
         self.publish()
-        assert isinstance(self.hear(), FrontEndReady)
+        ready = self.hear()
+        assert isinstance(ready, FrontEndReady)
+        self.pid = ready.pid  #: of the process that serves
         assert self.worker.greeted.wait(WAIT_S), "the front-end did not open a channel"
 
     def make_row(self, **changes) -> ModelRow:

@@ -2,9 +2,11 @@
 """Admission, batches, deadlines and lost workers, seen from clients and from the worker."""
 
 import json
-import queue
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -47,11 +49,12 @@ def next_batch(worker):
 
 @pytest.fixture(autouse=True)
 def _forget_batches(shared):
-    while True:
-        try:
-            shared.worker.batches.get_nowait()
-        except queue.Empty:
-            return
+    forget_batches(shared.worker)
+
+
+def forget_batches(worker):
+    while not worker.batches.empty():
+        worker.batches.get_nowait()
 
 
 def hold_one(shared, clients):
@@ -88,6 +91,37 @@ def test_batch_is_what_queued_while_the_worker_was_busy(shared, clients):
 
     assert [receive(sock)[0] for sock in (first, *others)] == [200] * 11
     assert [len(next_batch(shared.worker)) for _ in range(2)] == [8, 2]
+
+
+def test_requests_that_come_together_are_shared_among_the_idle_workers(start):
+    front_end = start()
+    second = ScriptedWorker(front_end.run_dir / "second.sock")
+    rows = [*front_end.row.replicas, ReplicaRow(1, 1, str(second.address), "serving")]
+    with ExitStack() as stack, closing(second.listener):
+        clients = Clients(front_end, stack)
+        front_end.publish(replicas=rows)
+        assert second.greeted.wait(WAIT_S), "the front-end did not open a channel"
+        stack.callback(second.die)
+        socks = [clients.send(b"first") for _ in range(6)]
+        assert [receive(sock)[0] for sock in socks] == [200] * 6
+        send_together(front_end, socks)  # the last batch of these has company
+        for worker in (front_end.worker, second):
+            forget_batches(worker)
+        send_together(front_end, socks)
+
+        assert len(next_batch(front_end.worker)) == len(next_batch(second)) == 3
+
+
+def send_together(front_end, socks):
+    """Let the front-end find a request on each of *socks* in one turn of its loop."""
+    os.kill(front_end.pid, signal.SIGSTOP)
+    deadline = monotonic() + WAIT_S
+    while ") T " not in Path(f"/proc/{front_end.pid}/stat").read_text():
+        assert monotonic() < deadline, "the front-end did not stop"
+    for sock in socks:
+        sock.sendall(post(b"together"))
+    os.kill(front_end.pid, signal.SIGCONT)
+    assert [receive(sock)[0] for sock in socks] == [200] * len(socks)
 
 
 def test_every_answer_goes_to_its_own_client(shared):
