@@ -143,6 +143,9 @@ class Settings:
         5.0, "longest wait for a whole header section", **a_duration(0.1)
     )
     body_timeout: float = setting(5.0, "longest pause within a body", **a_duration(0.1))
+    body_rate: int = setting(
+        KIB, "slowest body per second, once it took body_timeout; 0 takes any", **a_size(0, GIB)
+    )
     send_timeout: float = setting(
         30.0, "longest wait for a client to take its answer", **a_duration(0.1)
     )
@@ -157,6 +160,37 @@ class Settings:
         0.0, "how long to serve on after SIGTERM while not ready", **a_duration()
     )
     grace: float = setting(30.0, "longest wait for what was taken before the stop", **a_duration())
+    memory: int = setting(
+        0,
+        "memory of a front-end: near it no connection is taken, above it no request; 0 sets none",
+        **a_size(0, TIB),
+    )
+    queue_memory: int = setting(
+        512 * MIB, "bodies that may wait in a front-end, shared among its models", **a_size(1, TIB)
+    )
+    predict_token_file: str = setting(
+        "", "file of bearer tokens, one a line; a prediction needs one of them", place=absolute
+    )
+    manage_token_file: str = setting(
+        "", "file of bearer tokens, one a line; management over TCP needs one", place=absolute
+    )
+    manage: str = setting(
+        "", "HOST:PORT for management, over TCP; default: only a socket in the run directory"
+    )
+    tls_certificate: str = setting(
+        "", "file of the certificate chain, PEM; turns TLS on", place=absolute
+    )
+    tls_key: str = setting("", "file of the certificate's key, PEM", place=absolute)
+    tls_client_ca: str = setting(
+        "", "file of the authorities that clients' certificates must come from, PEM", place=absolute
+    )
+    worker_user: str = setting("", "user that the workers run as; needs root")
+    worker_memory: int = setting(
+        0, "address space of a worker (RLIMIT_AS); 0 sets no limit", **a_size(0, TIB)
+    )
+    worker_files: int = setting(
+        0, "descriptors of a worker (RLIMIT_NOFILE); 0 sets no limit", Between(0, 1_000_000)
+    )
     strict: bool = setting(False, "exit with status 3 if any model fails to load", switch)
     install_requirements: bool = setting(
         False, "install an archive's requirements.txt into an environment of its own", switch
