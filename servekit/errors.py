@@ -5,6 +5,9 @@ ServekitError                      500
 ├── RequestError                   400   the client can fix it
 │   ├── ClientError                400   a service calls the request malformed
 │   ├── BodyMalformed              400   the body does not decode as its content type says
+│   ├── Unauthorized               401   ``WWW-Authenticate`` is set
+│   │   └── InvalidToken                 one was given, and it is none of ours
+│   ├── Forbidden                  403   known, but not allowed here
 │   ├── RouteNotFound              404
 │   ├── ModelNotFound              404
 │   ├── MethodNotAllowed           405   ``Allow`` is set
@@ -16,6 +19,7 @@ ServekitError                      500
 │   ├── InputError                 422   the signature or the service refused one input
 │   └── HeadersTooLarge            431
 ├── QueueFull                      429   overload, not outage; ``Retry-After`` is set
+├── TooManyRequests                429   of one client; ``Retry-After`` is set
 ├── Unavailable                    503   try again; ``Retry-After`` is set
 │   ├── NotReady                         the model has no ready replica
 │   ├── Draining
@@ -46,8 +50,10 @@ __all__ = [
     "ClientTooSlow",
     "DeadlineExceeded",
     "Draining",
+    "Forbidden",
     "HeadersTooLarge",
     "InputError",
+    "InvalidToken",
     "MethodNotAllowed",
     "ModelNotFound",
     "NotAcceptable",
@@ -63,6 +69,8 @@ __all__ = [
     "ServiceError",
     "StartupError",
     "TargetTooLong",
+    "TooManyRequests",
+    "Unauthorized",
     "Unavailable",
     "UnknownMediaType",
     "WorkerLost",
@@ -77,8 +85,9 @@ class ServekitError(Exception):
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
-    #: seconds a client should wait before it tries again; ``None`` sends no ``Retry-After``
-    retry_after_s: ClassVar[int | None] = None
+    #: seconds a client should wait before it tries again, ``None`` sends no ``Retry-After``;
+    #: an instance may know better than its class
+    retry_after_s: int | None = None
 
 
 class RequestError(ServekitError):
@@ -102,6 +111,28 @@ class BodyMalformed(RequestError):
     """The body does not decode as its content type says."""
 
     title = "Malformed body"
+
+
+class Unauthorized(RequestError):
+    """The request does not say who makes it, and has to."""
+
+    status = 401
+    title = "Unauthorized"
+    challenge: ClassVar[str] = 'Bearer realm="servekit"'  #: of ``WWW-Authenticate``
+
+
+class InvalidToken(Unauthorized):
+    """The request has a token that is none of ours."""
+
+    title = "Invalid token"
+    challenge = 'Bearer realm="servekit", error="invalid_token"'
+
+
+class Forbidden(RequestError):
+    """We know who makes the request; this is not for them."""
+
+    status = 403
+    title = "Forbidden"
 
 
 class RouteNotFound(RequestError):
@@ -184,6 +215,19 @@ class QueueFull(ServekitError):
     status = 429
     title = "Queue full"
     retry_after_s = 1
+
+
+class TooManyRequests(ServekitError):
+    """One client asks more often than it may; the others are answered."""
+
+    status = 429
+    title = "Too many requests"
+    retry_after_s = 1
+
+    def __init__(self, retry_after_s: int = 1) -> None:
+        """Say in how many seconds the next request will be taken."""
+        super().__init__()
+        self.retry_after_s = retry_after_s
 
 
 class Unavailable(ServekitError):

@@ -7,12 +7,19 @@ in the worker that needs it.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pluggy
 from servekit_archiver.hookspecs import recognise_model
 
+if TYPE_CHECKING:
+    from servekit.errors import Forbidden, TooManyRequests, Unauthorized
+
 __all__ = [
+    "PredictionRequest",
     "ReadOnly",
+    "authorize",
     "hookimpl",
     "hookspec",
     "recognise_model",
@@ -28,6 +35,33 @@ class ReadOnly(str):
     """The import string of a codec whose ``encode`` is ``None``, known without importing it."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionRequest:
+    """What is known of a prediction before its body is received."""
+
+    model: str  #: the ``<model>`` of ``/<model>/predict``; it exists
+    method: str  #: ``POST``
+    headers: Mapping[str, str]  #: names in lower case
+    peer: str  #: the client's address, or that of the proxy before it
+    subject: str = ""  #: of the client's TLS certificate, if it was asked for one
+
+
+@hookspec
+def authorize(
+    request: PredictionRequest,
+) -> "Unauthorized | Forbidden | TooManyRequests | None":
+    """Refuse a prediction, or have nothing against it.
+
+    Runs in: front-end, in its event loop, once for each prediction, when the header section
+    has arrived and before the body has. Must not block: no file, no socket, no sleep;
+    every other request waits meanwhile. Bearer tokens of the server's own are checked before.
+
+    :return: ``None``, or one of the errors of ``servekit.errors``, which is then the answer. Any
+        refusal wins; of several, the one of the lowest status. An exception, or anything
+        else that is returned, refuses the prediction with a 500 and is logged.
+    """
 
 
 @hookspec

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the installed plugins; one that fails to import is named, and the others go on."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 
@@ -49,14 +50,24 @@ def _check_hooks(name: str, module: object) -> tuple[str, ...]:
     return tuple(sorted(caller.name for caller in manager.get_hookcallers(module) or ()))
 
 
-def create_plugin_manager(*extra: object, discover: bool = True) -> pluggy.PluginManager:
+def create_plugin_manager(
+    *extra: object, discover: bool = True, required: Iterable[str] = ()
+) -> pluggy.PluginManager:
     """Return a manager holding the installed plugins that import, then *extra*.
 
     :param discover: ``False`` in tests, to keep the machine's plugins out.
-    :raises PluginError: one of *extra* implements an unknown hook.
+    :param required: names of installed plugins that have to be there.
+    :raises PluginError: one of *required* is missing or broken, or one of *extra* implements
+        an unknown hook.
     """
     manager = _empty_manager()
-    for plugin in installed_plugins() if discover else ():
+    installed = {plugin.name: plugin for plugin in installed_plugins()} if discover else {}
+    for name in required:
+        if name not in installed:
+            raise PluginError(f"plugin {name} is required and not installed")
+        if error := installed[name].error:
+            raise PluginError(f"plugin {name} is required and broken: {error}")
+    for plugin in installed.values():
         if plugin.module is not None:
             manager.register(plugin.module, plugin.name)
     try:

@@ -16,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add a flag for each option; ``None`` stands for one that is not given."""
     for option in options():
         if option.is_list:
-            _add(parser, option, nargs="+", action="extend", metavar="MODEL")
+            _add(parser, option, nargs="+", action="extend", metavar=_singular(option.name))
         elif option.is_switch:
             _add(parser, option, action=argparse.BooleanOptionalAction)
         else:
@@ -26,6 +26,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add(parser: argparse.ArgumentParser, option: Option, **how: Any) -> None:
     text = describe(option).replace("%", "%%")
     parser.add_argument(option.flag, dest=option.name, default=None, help=text, **how)
+
+
+def _singular(name: str) -> str:
+    """``cors_origins`` as ``ORIGIN``."""
+    return name.rpartition("_")[2].removesuffix("s").upper()
 
 
 def given_flags(parsed: argparse.Namespace) -> dict[str, Any]:

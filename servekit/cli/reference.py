@@ -24,8 +24,12 @@ variable that begins with `SERVEKIT_` is an error.
 
 A size is a number of bytes, or takes a unit: `512KiB`, `10MiB`, `1GB`. A duration is in seconds and
 may have a fraction. A switch is `--strict` or `--no-strict`, and `true` or `false` elsewhere.
-Paths in the file are relative to the file, all others to the working directory. `SERVEKIT_MODELS`
-is a list parted by spaces; one that holds spaces is quoted as in a shell.
+Paths in the file are relative to the file, all others to the working directory. A
+variable that is a list, `SERVEKIT_MODELS`, is parted by spaces; what holds spaces is quoted as in a
+shell.
+
+Two secrets are variables and nothing else: `SERVEKIT_PREDICT_TOKEN` and `SERVEKIT_MANAGE_TOKEN`, a
+bearer token each, beside those of the token files (see [securing](securing.md)).
 
 | flag | key | variable | default | range | unit | meaning |
 |---|---|---|---|---|---|---|

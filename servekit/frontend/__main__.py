@@ -3,8 +3,10 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
+from servekit.errors import StartupError
 from servekit.frontend.gunicorn import Application
 from servekit.settings import Settings
 from servekit.tether import die_with_parent
@@ -19,8 +21,11 @@ def main() -> None:
     args = parser.parse_args()
     die_with_parent(args.parent)
     values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
-    values["models"] = tuple(values["models"])
-    Application(Settings(**values), args.run_dir, args.listener).run()
+    values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    try:
+        Application(Settings(**values), args.run_dir, args.listener).run()
+    except StartupError as error:
+        sys.exit(f"{error}")
 
 
 if __name__ == "__main__":

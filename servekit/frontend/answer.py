@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from servekit.errors import MethodNotAllowed, ServekitError, problem
+from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, problem
 
 __all__ = ["CONTINUE", "AnswerHeads", "problem_answer"]
 
@@ -47,18 +47,23 @@ class AnswerHeads:
         return head
 
 
-def problem_answer(error: ServekitError, request_id: str, date: bytes, *, closes: bool) -> bytes:
-    """Return a whole answer with the problem details of *error* (RFC 9457)."""
+def problem_answer(error: ServekitError, request_id: str, lines: bytes, *, closes: bool) -> bytes:
+    """Return a whole answer with the problem details of *error* (RFC 9457).
+
+    :param lines: header lines, ``Date`` among them.
+    """
     kind = type(error)
     body = msgspec.json.encode(
         problem(kind, request_id, getattr(error, "detail", ""), getattr(error, "errors", ()))
     )
     extra = b"Connection: close\r\n" if closes else b""
-    if kind.retry_after_s is not None:
-        extra += b"Retry-After: %d\r\n" % kind.retry_after_s
+    if error.retry_after_s is not None:
+        extra += b"Retry-After: %d\r\n" % error.retry_after_s
     if kind is MethodNotAllowed:
         extra += b"Allow: POST\r\n"
+    if isinstance(error, Unauthorized):
+        extra += b"WWW-Authenticate: %b\r\n" % error.challenge.encode()
     return (
         b"%b%bContent-Type: application/problem+json\r\nX-Request-Id: %b\r\n%b"
         b"Content-Length: %d\r\n\r\n%b"
-    ) % (status_line(kind.status), date, request_id.encode("latin-1"), extra, len(body), body)
+    ) % (status_line(kind.status), lines, request_id.encode("latin-1"), extra, len(body), body)

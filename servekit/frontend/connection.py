@@ -38,6 +38,7 @@ class Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
+        "_extra_lines",
         "_is_closed",
         "_is_half_closed",
         "_is_reading",
@@ -62,12 +63,14 @@ class Connection:
         self._socket = sock
         self.front_end = front_end
         self.peer = peer
-        self._parser = RequestParser(front_end.settings)
+        access = front_end.access
+        self._parser = RequestParser(front_end.settings, access.guard(self) if access else None)
         self._sender = Sender(sock, front_end.loop, self._finish, self.close)
         self._upload: Upload | None = None
         self._is_closed = self._is_half_closed = self._is_refused = False
         self._linger_bytes = LINGER_BYTES
         self._keeps_alive = True
+        self._extra_lines = b""  #: header lines of the next answer, for a browser
         self.is_busy = False  #: a request is being answered
         self.task: Task | None = None  #: the prediction being answered
         self.expires = monotonic() + front_end.settings.header_timeout
@@ -119,6 +122,9 @@ class Connection:
             if is_first:
                 self.expires = monotonic() + settings.header_timeout
             return
+        if parser.refusal is not None:
+            self._refuse(parser.refusal)
+            return
         self.expires = monotonic() + settings.body_timeout
         if parser.wants_continue:
             parser.wants_continue = False
@@ -131,6 +137,8 @@ class Connection:
         self.expires = NEVER
         self._keeps_alive = request.keeps_alive
         self._version = request.version
+        if self.front_end.cors is not None:
+            self._extra_lines = self.front_end.cors.lines(request.headers)
         self.front_end.route(self, request, batcher)
 
     # ------------------------------------------------------------ a large body
@@ -191,6 +199,8 @@ class Connection:
             head += b"Connection: close\r\n"
         elif self._version == "1.0":
             head += b"Connection: keep-alive\r\n"
+        if self._extra_lines:
+            head += self._extra_lines
         if release is None and len(body) < JOIN_BYTES:
             self._sender.send(b"%b\r\n%b" % (head, body))  # type: ignore[str-format]  # %b takes any buffer
         else:
@@ -203,8 +213,8 @@ class Connection:
             return
         if self.front_end.is_draining:
             self._keeps_alive = False
-        date = self.front_end.heads.date
-        self._sender.send(problem_answer(error, request_id, date, closes=not self._keeps_alive))
+        lines = self.front_end.heads.date + self._extra_lines
+        self._sender.send(problem_answer(error, request_id, lines, closes=not self._keeps_alive))
         self._finish()
 
     def _finish(self) -> None:
@@ -239,6 +249,8 @@ class Connection:
             self._pause()
             self._parser.requests.clear()  # the answer under way goes out, then we close
         elif not self._is_closed:
+            if self.front_end.cors is not None:
+                self._extra_lines = self.front_end.cors.lines(self._parser.headers)
             self.answer_problem(error, self.front_end.next_request_id())
 
     def _end(self) -> None:

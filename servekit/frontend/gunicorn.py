@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -14,7 +15,11 @@ from gunicorn.workers.base import Worker
 from gunicorn.workers.ggevent import GeventWorker
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
+from servekit.errors import StartupError
+from servekit.frontend.access import Access
 from servekit.frontend.server import FrontEnd
+from servekit.plugins import create_plugin_manager
+from servekit.settings.tokens import Tokens, read_tokens
 from servekit.tether import die_with_parent
 from servekit.web import create_app
 
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Application", "FrontEndWorker"]
 
 NOTIFY_S = 0.1  #: how soon a stop is noticed
+
+log = logging.getLogger("servekit.frontend")
 
 
 class FrontEndWorker(GeventWorker):  # type: ignore[misc]
@@ -58,15 +65,21 @@ class Application(BaseApplication):  # type: ignore[misc]
     """What gunicorn loads in each worker: one ``FrontEnd`` and its Flask app."""
 
     def __init__(self, settings: Settings, run_dir: Path, listener: int) -> None:
-        """Serve on the inherited descriptor *listener*."""
+        """Serve on the inherited descriptor *listener*.
+
+        :raises StartupError: a required plugin or a token file is not as it should be.
+        """
         self._settings = settings
         self._run_dir = run_dir
         self._listener = listener
         self.front_end: Any = None
+        self._hooks = create_plugin_manager(required=settings.require_plugins).hook
+        self._tokens: Tokens | None = None
         super().__init__()
 
     def load_config(self) -> None:
-        """Tell gunicorn what it needs to know; all else is ours."""
+        """Tell gunicorn what it needs to know; all else is ours. Called again at SIGHUP."""
+        self._tokens = self._read_tokens()
         settings = {
             "bind": f"fd://{self._listener}",
             "workers": self._settings.front_ends,
@@ -91,5 +104,22 @@ class Application(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
         self.front_end = FrontEnd(self._settings, self._run_dir)
+        self.front_end.access = self._access()
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
+
+    def _access(self) -> Access | None:
+        """Return what guards predictions, or ``None`` where nothing is asked for."""
+        authorize = self._hooks.authorize if self._hooks.authorize.get_hookimpls() else None
+        tokens = self._tokens or Tokens()
+        return Access(self.front_end, tokens, authorize) if tokens.predict or authorize else None
+
+    def _read_tokens(self) -> Tokens:
+        """Return the tokens as they are now; a file that went bad changes nothing."""
+        try:
+            return read_tokens(self._settings)
+        except StartupError as error:
+            if self._tokens is None:
+                raise
+            log.error("%s; the tokens stay as they were", error)  # noqa: TRY400 - says it all
+            return self._tokens

@@ -20,7 +20,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-__all__ = ["ModelMetrics", "collect"]
+__all__ = ["ModelMetrics", "collect", "waiting"]
 
 #: upper bounds of the duration buckets, in seconds: 100 us to 60 s
 DURATIONS = (
@@ -28,7 +28,7 @@ DURATIONS = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-STATUSES = (200, 400, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
+STATUSES = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
 DROPS = ("expired", "cancelled")
 
 HISTOGRAMS = {
@@ -118,6 +118,11 @@ def collect(directory: Path) -> Iterator[Metric]:
     for model, values in totals.items():
         gauge.add_metric([model], values[PLACES["waiting"]])
     yield gauge
+
+
+def waiting(directory: Path) -> dict[str, int]:
+    """Return how many tasks wait for each model, in all front-ends that live."""
+    return {model: int(values[PLACES["waiting"]]) for model, values in _read_all(directory).items()}
 
 
 def _read_all(directory: Path) -> dict[str, list[float]]:

@@ -20,6 +20,8 @@ from servekit.errors import (
 )
 
 if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.frontend.access import Guard
     from servekit.messages import Slab
     from servekit.settings import Settings
 
@@ -33,7 +35,9 @@ MAX_KNOWN_HOSTS = 64
 # RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
 HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 #: fields that mean one thing only, so that a second one is not a longer list
-SINGLE = frozenset((b"host", b"content-type", b"transfer-encoding", b"content-length", b"expect"))
+SINGLE = frozenset(
+    (b"host", b"content-type", b"transfer-encoding", b"content-length", b"expect", b"authorization")
+)
 
 #: ``Host`` values found well-formed; bounded, shared by all connections
 _known_hosts: set[bytes] = set()
@@ -48,6 +52,7 @@ class HttpRequest(Struct):
     body: bytes | Slab
     keeps_alive: bool
     version: str  #: ``1.1`` or ``1.0``
+    refusal: ServekitError | None = None  #: why it will not be answered otherwise
 
 
 class RequestParser:
@@ -56,21 +61,24 @@ class RequestParser:
     __slots__ = (
         "_body",
         "_framing_limit",
-        "_headers",
+        "_guard",
         "_llhttp",
         "_settings",
         "_target",
         "_version",
         "declared_bytes",
+        "headers",
         "is_in_body",
         "received",
+        "refusal",
         "requests",
         "wants_continue",
     )
 
-    def __init__(self, settings: Settings) -> None:
-        """Take the limits of *settings*."""
+    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+        """Take the limits of *settings*; *guard* judges each whole header section once."""
         self._settings = settings
+        self._guard = guard
         self._framing_limit = settings.max_header + settings.max_target
         self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
         self._llhttp: Any = httptools.HttpRequestParser(self)
@@ -78,13 +86,14 @@ class RequestParser:
 
     def _reset(self) -> None:
         """Be ready for the next request's first byte."""
-        self._headers: dict[bytes, bytes] = {}
+        self.headers: dict[bytes, bytes] = {}  #: of the request under way, names in lower case
         self._target = b""
         self._body: bytes | bytearray = b""
         self.received = 0  #: bytes fed since the last whole request
         self.is_in_body = False  #: the header section is whole, the body is not
         self.declared_bytes = -1  #: ``Content-Length`` of that body
         self.wants_continue = False
+        self.refusal: ServekitError | None = None  #: the guard's, of that request
 
     def feed(self, data: bytes) -> RequestError | None:
         """Parse *data*; return why nothing more of this connection can be read, if so."""
@@ -112,11 +121,15 @@ class RequestParser:
         if len(self.requests) > MAX_WISHES:
             return RequestError("Upgrade: wished for too often")
         try:
-            head = _without_upgrade(self.requests.pop())
+            request = self.requests.pop()
+            head = _without_upgrade(request)
         except RequestError as error:
             return error
         self._llhttp = httptools.HttpRequestParser(self)
-        return self.feed(head + rest)
+        guard, self._guard = self._guard, lambda *_: request.refusal  # it has been judged
+        failure = self.feed(head)
+        self._guard = guard
+        return failure or self.feed(rest)
 
     def _framing_bytes(self) -> int:
         """Count what came and is no body: header section, chunk sizes and extensions, trailers."""
@@ -142,8 +155,8 @@ class RequestParser:
         return self._llhttp.get_method(), self._target
 
     def close(self) -> None:
-        """Break the circle of parser and callbacks."""
-        self._llhttp = None
+        """Break the circles of parser and callbacks."""
+        self._llhttp = self._guard = None
 
     # ------------------------------------------------------------ llhttp's callbacks
 
@@ -158,7 +171,7 @@ class RequestParser:
         if self.is_in_body:
             return  # a trailer: nothing that comes after the body may change what it means
         name = name.lower()
-        headers = self._headers
+        headers = self.headers
         if name in headers:
             value = _joined(name, headers[name], value)
         elif len(headers) >= MAX_HEADERS:
@@ -167,7 +180,7 @@ class RequestParser:
 
     def on_headers_complete(self) -> None:
         """Refuse now what can be refused before the body."""
-        headers = self._headers
+        headers = self.headers
         self._version = version = self._llhttp.get_http_version()
         host = headers.get(b"host")
         if version != "1.1" or host not in _known_hosts:
@@ -185,9 +198,16 @@ class RequestParser:
         self.is_in_body = True
         if b"expect" in headers:
             self.wants_continue = headers[b"expect"].lower() == b"100-continue"
+        if self._guard is not None:
+            method = self._llhttp.get_method()
+            self.refusal = self._guard(method, self._target, headers)
+            if self.refusal is not None and method == b"HEAD":
+                raise self.refusal  # and close: what answers a HEAD with a body must be the last
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body, chunked framing taken off."""
+        if self.refusal is not None:
+            return  # nobody will read it
         if not self._body:
             self._body = data
         elif type(self._body) is bytearray:
@@ -204,16 +224,17 @@ class RequestParser:
             HttpRequest(
                 llhttp.get_method(),
                 self._target,
-                self._headers,
+                self.headers,
                 body if type(body) is bytes else bytes(body),
                 llhttp.should_keep_alive(),
                 self._version,
+                self.refusal,
             )
         )
         self._reset()
 
     def _check_header_size(self) -> None:
-        size = sum(len(name) + len(value) + 4 for name, value in self._headers.items())
+        size = sum(len(name) + len(value) + 4 for name, value in self.headers.items())
         limit = self._settings.max_header
         if size > limit:
             raise HeadersTooLarge(f"header section: {size} bytes, limit {limit}")

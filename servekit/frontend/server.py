@@ -21,6 +21,7 @@ from servekit.frontend.answer import AnswerHeads, problem_answer
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.connection import Connection
 from servekit.frontend.control import Control
+from servekit.frontend.cors import Cors
 from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
 from servekit.frontend.task import Task
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from servekit.frontend.access import Access
     from servekit.frontend.parsing import HttpRequest
     from servekit.messages import ModelRow
     from servekit.settings import Settings
@@ -65,6 +67,8 @@ class FrontEnd:
         self.is_draining = False
         self.address = (settings.host, settings.port)
         self.application: Any = None
+        self.access: Access | None = None  #: nobody is refused without it
+        self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._metrics_dir = run_dir / "metrics"
         self.router = Router()
         self._models: dict[str, Batcher] = {}
@@ -168,8 +172,15 @@ class FrontEnd:
             request_id = given.decode("latin-1")
         else:
             request_id = self.next_request_id()
+        if request.refusal is not None:
+            connection.answer_problem(request.refusal, request_id)
+            return
         batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
+            permission = self.cors.preflight(request) if self.cors is not None else None
+            if permission is not None:
+                connection.answer(permission + self.heads.date, b"")
+                return
             gevent.spawn(call_application, self.application, connection, request, request_id)
             return
         now = monotonic()
@@ -209,6 +220,11 @@ class FrontEnd:
         """Return how many replicas of *model* answer."""
         batcher = self._models.get(model)
         return sum(replica.is_live for replica in batcher.replicas.values()) if batcher else 0
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether predictions need a bearer token."""
+        return self.access is not None and self.access.needs_token
 
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends."""

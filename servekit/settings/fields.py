@@ -16,8 +16,10 @@ from servekit.settings.values import (
     Between,
     absolute,
     absolute_model,
+    address,
     number,
     one_of,
+    origin,
     size,
     switch,
 )  # fmt: skip
@@ -174,8 +176,16 @@ class Settings:
     manage_token_file: str = setting(
         "", "file of bearer tokens, one a line; management over TCP needs one", place=absolute
     )
+    cors_origins: tuple[str, ...] = setting(
+        (), "origins whose pages may use this server, https://app.example; * for all", origin
+    )
+    require_plugins: tuple[str, ...] = setting(
+        (), "plugins that must be there and whole, else the server does not start"
+    )
     manage: str = setting(
-        "", "HOST:PORT for management, over TCP; default: only a socket in the run directory"
+        "",
+        "HOST:PORT for management, over TCP; default: only a socket in the run directory",
+        address,
     )
     tls_certificate: str = setting(
         "", "file of the certificate chain, PEM; turns TLS on", place=absolute

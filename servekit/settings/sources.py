@@ -11,9 +11,12 @@ from typing import Any
 
 from servekit.errors import StartupError
 from servekit.settings.fields import PREFIX, Option, Settings, options
+from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
 
 __all__ = ["SettingsError", "load_settings"]
 
+#: variables of ours that are no settings: they are secrets, and stay where they are
+SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
 HERE = Path()  #: what the paths of flags and variables are relative to
 
 
@@ -48,9 +51,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     given = {
         name: text
         for name, text in environment.items()
-        if name.startswith(PREFIX) and text and not _is_service_link(name, text)
+        if name.startswith(PREFIX)
+        and text
+        and name not in SECRETS
+        and not _is_service_link(name, text)
     }
-    _refuse_unknown(given, known, "unknown variable")
+    _refuse_unknown(given, [*known, *SECRETS], "unknown variable")
     return {
         known[name].name: _value(known[name], _words(known[name], text), name, HERE)
         for name, text in given.items()
@@ -106,7 +112,7 @@ def _value(option: Option, given: Any, where: str, base: Path) -> Any:
     """Turn what a source holds (text, or a TOML value) into the option's value."""
     try:
         if option.is_list:
-            return tuple(option.place(base, text) for text in _texts(option, given))
+            return tuple(option.place(base, option.parse(text)) for text in _texts(option, given))
         return option.place(base, option.parse(_text(option, given)))
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from error

@@ -17,10 +17,13 @@ __all__ = [
     "Between",
     "absolute",
     "absolute_model",
+    "address",
     "number",
     "one_of",
+    "origin",
     "size",
     "size_text",
+    "split_address",
     "split_model",
     "switch",
     "whole_number",
@@ -34,6 +37,8 @@ SIZES |= {"K": KIB, "KIB": KIB, "M": MIB, "MIB": MIB, "G": GIB, "GIB": GIB, "T":
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 SIZE = re.compile(rf"({NUMBER.pattern})\s*([A-Za-z]*)", re.ASCII)
+ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
+ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
 SHOWN_CHARACTERS = 40  #: of a number that is refused
 EXACT_DIGITS = 18  #: beyond them a number is only to be refused
 
@@ -106,6 +111,28 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def origin(text: str) -> str:
+    """Parse ``https://app.example:8443``, as a browser writes it, or ``*``."""
+    if not ORIGIN.fullmatch(text.lower()):
+        raise ValueError(f"{text!r} is not an origin such as https://app.example")
+    return text.lower()
+
+
+def address(text: str) -> str:
+    """Take ``127.0.0.1:8081``, ``[::1]:8081`` or ""."""
+    if text:
+        split_address(text)
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port."""
+    found = ADDRESS.fullmatch(text)
+    if not found or int(found[3]) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return found[1] or found[2], int(found[3])
 
 
 def switch(text: str) -> bool:

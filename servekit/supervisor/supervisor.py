@@ -12,6 +12,7 @@ from servekit import __version__
 from servekit.errors import StartupError
 from servekit.messages import Hung, Table
 from servekit.settings import Settings
+from servekit.supervisor.access import check_access
 from servekit.supervisor.control import ControlSocket
 from servekit.supervisor.entry import clash, parse_entries
 from servekit.supervisor.environment import usable_cores
@@ -46,6 +47,7 @@ class Supervisor:
         :raises StartupError: a path or the address cannot be used.
         """
         entries = parse_entries(settings.models)
+        check_access(settings, journal)
         self.settings = settings
         self.journal = journal
         self._loop = Loop(self._on_bug)

@@ -16,7 +16,7 @@ from servekit.web.metrics import add_metrics
 from servekit.web.predict import add_predict_errors
 from servekit.web.view import ServerView
 
-__all__ = ["create_app"]
+__all__ = ["bare_app", "create_app"]
 
 LINKS: Final = {
     "health": "/ping",
@@ -29,20 +29,26 @@ LINKS: Final = {
 
 def create_app(server: ServerView) -> Flask:
     """Return the WSGI application around *server*; it keeps nothing outside itself."""
-    app = Flask("servekit.web", static_folder=None, template_folder=None)
+    app = bare_app("servekit.web")
+    add_metrics(app, server)
+    add_root(app, server)
+    add_health(app, server)
+    add_descriptions(app, server)
+    add_docs(app)
+    add_predict_errors(app, server)
+    return app
+
+
+def bare_app(name: str) -> Flask:
+    """Return an app without routes, whose errors are problem details."""
+    app = Flask(name, static_folder=None, template_folder=None)
     app.url_map.merge_slashes = False
     assert isinstance(app.json, DefaultJSONProvider)
     app.json.sort_keys = False
     app.json.compact = True
     app.before_request(refuse_double_slash)
     app.after_request(harden)
-    add_metrics(app, server)
     add_error_pages(app)
-    add_root(app, server)
-    add_health(app, server)
-    add_descriptions(app, server)
-    add_docs(app)
-    add_predict_errors(app, server)
     return app
 
 

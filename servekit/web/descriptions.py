@@ -20,8 +20,8 @@ HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})(:[0-9]{1,5})?")
 
 def add_descriptions(app: Flask, server: ServerView) -> None:
     """Add the documents that tell programs how to use this server."""
-    swagger_of = OncePerTable(swagger)
-    openapi_of = OncePerTable(openapi)
+    swagger_of = OncePerTable(lambda table: swagger(table, needs_token=server.needs_token))
+    openapi_of = OncePerTable(lambda table: openapi(table, needs_token=server.needs_token))
 
     def api_description() -> Response:
         where = {"schemes": [request.scheme]}

@@ -13,6 +13,7 @@ from werkzeug.exceptions import MethodNotAllowed as WrongMethod
 from servekit.errors import (
     BodyTooLarge,
     ClientTooSlow,
+    Forbidden,
     InputError,
     MethodNotAllowed,
     NotAcceptable,
@@ -21,6 +22,7 @@ from servekit.errors import (
     RouteNotFound,
     ServekitError,
     TargetTooLong,
+    Unauthorized,
     Unavailable,
     UnknownMediaType,
     problem,
@@ -33,8 +35,9 @@ logger = logging.getLogger("servekit.web")
 #: what Flask, Werkzeug and views abort with, where a class of ours has the same status
 KINDS: Final[dict[int, type[ServekitError]]] = {
     kind.status: kind
-    for kind in (RequestError, RouteNotFound, NotAcceptable, ClientTooSlow, BodyTooLarge,
-                 TargetTooLong, UnknownMediaType, InputError, QueueFull, Unavailable)
+    for kind in (RequestError, Unauthorized, Forbidden, RouteNotFound, NotAcceptable,
+                 ClientTooSlow, BodyTooLarge, TargetTooLong, UnknownMediaType, InputError,
+                 QueueFull, Unavailable)
 }  # fmt: skip
 LONGEST_QUOTE: Final = 64
 
@@ -97,6 +100,8 @@ def _answer(
     answer = _finish(problem(kind, _request_id(), detail, errors))
     if kind.retry_after_s is not None:
         answer.headers["Retry-After"] = str(kind.retry_after_s)
+    if issubclass(kind, Unauthorized):
+        answer.headers["WWW-Authenticate"] = kind.challenge
     return answer
 
 

@@ -31,6 +31,8 @@ HEADERS: Final = {
         "schema": {"type": "string"},
     },
 }
+TOKEN: Final = {"type": "http", "scheme": "bearer"}
+SECURED: Final[dict[str, Any]] = {"security": [{"token": []}]}
 PARAMETERS: Final = {
     "RequestId": {
         "name": "X-Request-Id",
@@ -47,22 +49,32 @@ PARAMETERS: Final = {
 }
 
 
-def openapi(table: Table) -> dict[str, Any]:
-    """Return the description of every route, and of every model of *table*."""
+def openapi(table: Table, *, needs_token: bool = False) -> dict[str, Any]:
+    """Return the description of every route, and of every model of *table*.
+
+    :param needs_token: predictions need a bearer token.
+    """
     models = [describe(row) for row in table.models]
     schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
     paths = _server_paths()
     for model in models:
         schemas |= definitions(model, PLACE)
-        paths[f"/{model.name}/predict"] = {"post": _predict(model)}
+        paths[f"/{model.name}/predict"] = {
+            "post": _predict(model) | (SECURED if needs_token else {})
+        }
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
+    components: dict[str, Any] = {
+        "schemas": schemas, "headers": HEADERS, "parameters": PARAMETERS,
+    }  # fmt: skip
+    if needs_token:
+        components["securitySchemes"] = {"token": TOKEN}
     return {
         "openapi": "3.1.0",
         "info": {"title": "servekit", "version": servekit.__version__},
         "servers": [{"url": "/"}],
         "tags": [*_model_tags(models), {"name": "server"}],
         "paths": paths,
-        "components": {"schemas": schemas, "headers": HEADERS, "parameters": PARAMETERS},
+        "components": components,
     }
 
 

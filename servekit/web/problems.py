@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from servekit import errors
-from servekit.errors import MethodNotAllowed, ServekitError, StartupError
+from servekit.errors import MethodNotAllowed, ServekitError, StartupError, Unauthorized
 
 __all__ = ["SCHEMA", "responses"]
 
@@ -34,6 +34,7 @@ RETRY_AFTER: Final = {
     "description": "Seconds to wait before the next try.",
     "schema": {"type": "integer"},
 }
+CHALLENGE: Final = {"description": "What has to come in ``Authorization``.", "schema": TEXT}
 ALLOW: Final = {"description": "The methods of this route.", "schema": TEXT}
 
 
@@ -63,5 +64,7 @@ def _titles(kinds: Sequence[type[ServekitError]]) -> str:
 def _headers(kinds: Sequence[type[ServekitError]]) -> dict[str, Any]:
     if MethodNotAllowed in kinds:
         return {"headers": {"Allow": ALLOW}}
+    if Unauthorized in kinds:
+        return {"headers": {"WWW-Authenticate": CHALLENGE}}
     may_retry = any(kind.retry_after_s is not None for kind in kinds)
     return {"headers": {"Retry-After": RETRY_AFTER}} if may_retry else {}

@@ -18,24 +18,35 @@ __all__ = ["swagger"]
 
 PLACE: Final = "#/definitions/"
 TEXT: Final = {"type": "string"}
+#: Swagger 2.0 knows no bearer tokens
+TOKEN: Final = {
+    "type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer TOKEN",
+}  # fmt: skip
+SECURED: Final[dict[str, Any]] = {"security": [{"token": []}]}
 PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{PLACE}Problem"}}
 
 
-def swagger(table: Table) -> dict[str, Any]:
-    """Return the description of every model of *table*; where it is served is left out."""
+def swagger(table: Table, *, needs_token: bool = False) -> dict[str, Any]:
+    """Return the description of every model of *table*; where it is served is left out.
+
+    :param needs_token: predictions need a bearer token.
+    """
     models = [describe(row) for row in table.models]
     schemas: dict[str, Schema] = {"Problem": problems.SCHEMA}
     paths = _server_paths()
     for model in models:
         own = definitions(model, PLACE)
         schemas |= {name: reduce_schema(schema) for name, schema in own.items()}
-        paths[f"/{model.name}/predict"] = {"post": _predict(model)}
+        paths[f"/{model.name}/predict"] = {
+            "post": _predict(model) | (SECURED if needs_token else {})
+        }
     return {
         "swagger": "2.0",
         "info": {"version": "1.0.0", "title": "Model Serving Apis"},
         "basePath": "/",
         "paths": paths,
         "definitions": schemas,
+        **({"securityDefinitions": {"token": TOKEN}} if needs_token else {}),
     }
 
 

@@ -25,6 +25,11 @@ class ServerView(Protocol):
         """The current routing table; another object after every change."""
         ...
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether predictions need a bearer token."""
+        ...
+
     def live_replicas(self, model: str) -> int:
         """Return how many replicas have an open channel and answered recently."""
         ...

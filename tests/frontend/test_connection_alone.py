@@ -19,7 +19,13 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection():
     logged = []
     loop = gevent.get_hub().loop
     front_end = SimpleNamespace(
-        settings=Settings(), loop=loop, route=route, log_exception=logged.append, connections=set()
+        settings=Settings(),
+        loop=loop,
+        route=route,
+        log_exception=logged.append,
+        connections=set(),
+        access=None,
+        cors=None,
     )
     ours, client = socket.socketpair()
     with client:

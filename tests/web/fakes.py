@@ -16,6 +16,7 @@ class FakeServer:
 
     def __init__(self, *models: ModelRow) -> None:
         self.settings = Settings()
+        self.needs_token = False
         self.table = Table(list(models))
         self.live = {row.name: 1 for row in models}
         self.series: list[Metric] = []

@@ -23,7 +23,7 @@ SIGNATURE = {
 }
 IMAGE = {"inputs": [{"name": "image", "dtype": "uint8", "shape": [8, 8]}]}
 JSON = "application/json"
-STATUSES = (400, 404, 405, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503, 504, 507)
+STATUSES = (400, 401, 403, 404, 405, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503, 504, 507)
 
 
 class Colour(enum.Enum):
@@ -258,7 +258,9 @@ def test_a_status_is_described_by_the_titles_of_its_errors():
             assert kind.title in responses[str(kind.status)]["description"].split(", ")
 
 
-@pytest.mark.parametrize(("status", "header"), [("405", "Allow"), ("429", "Retry-After")])
+@pytest.mark.parametrize(
+    ("status", "header"), [("401", "WWW-Authenticate"), ("405", "Allow"), ("429", "Retry-After")]
+)
 def test_a_status_that_tells_more_has_its_header_described(status, header):
     responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
 
@@ -282,3 +284,21 @@ def _references(node):
         node = list(node.values())
     for inner in node if isinstance(node, list) else ():
         yield from _references(inner)
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
+@pytest.mark.parametrize("needs_token", [True, False])
+def test_a_token_is_described_where_one_is_needed(path, needs_token):
+    server = FakeServer(MODELS["builtins"])
+    server.needs_token = needs_token
+    found = json.loads(server.client().get(path).data)
+    document = found.get("description", found)
+    schemes = document.get("securityDefinitions") or document.get("components", {}).get(
+        "securitySchemes", {}
+    )
+    validator = OpenAPIV31SpecValidator if path == "/openapi.json" else OpenAPIV2SpecValidator
+
+    validator(document).validate()
+    post = document["paths"]["/plain/predict"]["post"]
+    assert post.get("security") == ([{"token": []}] if needs_token else None)
+    assert list(schemes) == ["token"] * needs_token

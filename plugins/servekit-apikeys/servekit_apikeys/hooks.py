@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this plugin decides. Where no file of keys is named there is no hook, and no cost."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from servekit import hookimpl
+
+if TYPE_CHECKING:
+    from servekit.errors import Forbidden, TooManyRequests, Unauthorized
+    from servekit.hookspecs import PredictionRequest
+    from servekit_apikeys.keyring import Keyring
+
+__all__ = ["VARIABLE"]
+
+VARIABLE = "APIKEYS_FILE"
+
+if os.environ.get(VARIABLE):
+
+    @hookimpl
+    def authorize(
+        request: PredictionRequest,
+    ) -> Unauthorized | Forbidden | TooManyRequests | None:
+        """Refuse whom the file does not know, or not for this model, or not so often."""
+        return _keyring().judge(request.headers.get("authorization"), request.model)
+
+
+@cache
+def _keyring() -> Keyring:
+    """Read the file, once in each front-end process: a SIGHUP starts new ones."""
+    from servekit_apikeys.keyring import Keyring, read_keys
+
+    return Keyring(read_keys(Path(os.environ[VARIABLE])))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit-apikeys new``: the key is shown once, the file gets its digest."""
+
+import stat
+
+import pytest
+from servekit_apikeys.cli import main
+from servekit_apikeys.keyring import Keyring, read_keys
+
+
+def new(path, *arguments):
+    return main(["new", *arguments, "--file", str(path)])
+
+
+def test_new_key_opens_what_it_was_made_for(tmp_path, capsys):
+    path = tmp_path / "keys.toml"
+    statuses = [
+        new(path, "ada", "--models", "digits", "faces*", "--rate", "0.5", "--burst", "2"),
+        new(path, "bob"),
+    ]
+    ada, bob = capsys.readouterr().out.split()
+    ring = Keyring(read_keys(path))
+
+    assert statuses == [0, 0]
+    assert ring.judge(f"Bearer {ada}", "faces-2") is None
+    assert ring.judge(f"Bearer {ada}", "other").status == 403
+    assert ring.judge(f"Bearer {bob}", "other") is None
+    assert ada not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["ada"], id="name that is there"),
+        pytest.param(["no name"], id="name with a space"),
+        pytest.param(["bob", "--models", "a/b"], id="model that cannot be"),
+        pytest.param(["bob", "--rate", "-1"], id="rate below nothing"),
+        pytest.param(["bob", "--rate", "nan"], id="rate that is no number"),
+    ],
+)
+def test_refusal_is_one_line_and_leaves_the_file_as_it_was(tmp_path, capsys, arguments):
+    path = tmp_path / "keys.toml"
+    new(path, "ada")
+    before = path.read_bytes()
+    capsys.readouterr()
+
+    assert new(path, *arguments) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert path.read_bytes() == before

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator asks of clients, checked before anything starts."""
+
+import socket
+from pathlib import Path
+
+from servekit.errors import StartupError
+from servekit.settings import Settings
+from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
+from servekit.settings.values import split_address
+from servekit.supervisor.journal import Journal, Notice
+from servekit.supervisor.listeners import bind_tcp, bind_unix, url_of
+
+__all__ = ["bind_manage", "check_access", "managing"]
+
+
+def check_access(settings: Settings, journal: Journal) -> None:
+    """Warn of token files that others may read.
+
+    :raises StartupError: a token file is not as it should be, or management is to be
+        reachable over TCP and no token protects it.
+    """
+    tokens = read_tokens(settings)
+    if settings.manage and not tokens.manage:
+        raise StartupError(f"manage: needs manage_token_file or {MANAGE_VARIABLE}")
+    for path in open_files(settings):
+        text = f"is open to every user of this machine: chmod 600 {path}"
+        journal.notice(Notice("open_file", path, text, "warning"))
+
+
+def bind_manage(settings: Settings, run_dir: Path) -> list[socket.socket]:
+    """Return the listeners of management: a socket for our own user, and the one asked for.
+
+    :raises StartupError: the address is not ours, or is taken.
+    """
+    path = run_dir / "manage.sock"
+    private = bind_unix(path)
+    path.chmod(0o600)  # and its directory lets nobody else in
+    if not settings.manage:
+        return [private]
+    try:
+        return [private, bind_tcp(*split_address(settings.manage))]
+    except StartupError as error:
+        private.close()
+        raise StartupError(f"manage: {error}") from error
+
+
+def managing(listeners: list[socket.socket]) -> Notice:
+    """Return the line that says where management is."""
+    addresses = [
+        listener.getsockname() if listener.family == socket.AF_UNIX else url_of(listener)
+        for listener in listeners
+    ]
+    text = f"managed at {' and '.join(addresses)}"
+    return Notice("managing", "servekit", text, fields={"addresses": addresses})
