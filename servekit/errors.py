@@ -32,6 +32,7 @@ ServekitError                      500
 ├── OutOfMemory                    507   the service ran out of memory
 └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
     ├── PluginError
+    ├── AssetError
     └── BootError
 
 A raiser only says what happened. The text of an error below ``RequestError`` is
@@ -43,6 +44,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 __all__ = [
+    "AssetError",
     "BodyMalformed",
     "BodyTooLarge",
     "BootError",
@@ -302,6 +304,10 @@ class StartupError(ServekitError):
 
 class PluginError(StartupError):
     """A plugin fails to import or breaks the plugin contract."""
+
+
+class AssetError(StartupError):
+    """An asset cannot be fetched, or is not what the manifest says."""
 
 
 class BootError(StartupError):

@@ -24,6 +24,7 @@ __all__ = [
     "hookspec",
     "recognise_model",
     "register_codecs",
+    "register_fetchers",
     "register_services",
 ]
 
@@ -91,4 +92,19 @@ def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
         replaces the built-in one; two plugins offering one media type is a ``PluginError``.
         A codec without ``encode`` is offered as ``ReadOnly("module:codec")``: the API
         descriptions and ``Accept`` go by that, and do not import it.
+    """
+
+
+@hookspec
+def register_fetchers() -> Mapping[str, str]:  # type: ignore[empty-body]
+    """Offer fetchers: one gets the ``[assets]`` whose URL has its scheme.
+
+    Runs in: ``servekit assets``; the prepare child of ``servekit start --fetch-assets``; and
+    ``servekit plugins``.
+
+    :return: scheme to import string, ``{"s3": "servekit_fsspec.fetching:fetch"}``, of a function.
+        It is called with the URL and a number of bytes, and yields the content from there on;
+        what it raises ends the attempt, and the next one goes on from what has come. What it
+        yields is compared with the SHA-256 of the manifest. The fetcher of a plugin replaces
+        the built-in one; two plugins offering one scheme is a ``PluginError``.
     """

@@ -121,6 +121,7 @@ class Launch(Struct, array_like=True, tag=10):
     max_answer_bytes: int
     arena_bytes: int  #: shared memory for large answers, per front-end
     large_body_bytes: int  #: answers from this size on go by shared memory
+    assets: dict[str, str] = {}  #: name to path
 
 
 class Interface(Struct):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the ``[options]`` of a model, and finds the file that they name. Runs in: worker."""
+"""Reads the ``[options]`` of a model, and finds its files. Runs in: worker."""
 
 import difflib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from servekit.errors import BootError
 
-__all__ = ["find_file", "read_options"]
+__all__ = ["find_asset", "find_file", "read_options"]
 
 T = TypeVar("T")
 
@@ -52,3 +52,13 @@ def find_file(directory: Path, suffixes: tuple[str, ...], file: str = "") -> Pat
         wanted = " or ".join(suffixes)
         raise BootError(f"[options] file: needed unless there is exactly one {wanted}; {names}")
     return found[0]
+
+
+def find_asset(assets: Mapping[str, Path], name: str) -> Path:
+    """Return the path of the asset *name*.
+
+    :raises BootError: there is none.
+    """
+    if name not in assets:
+        raise BootError(f"[assets.{name}]: not in model.toml{_hint(name, list(assets))}")
+    return assets[name]

@@ -28,6 +28,7 @@ class Context:
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
     replicas: int = 1  #: how many workers serve this model
+    assets: Mapping[str, Path] = field(default_factory=dict)  #: the ``[assets]``, fetched
 
     def read_options(self, kind: type[T]) -> T:
         """Return ``options`` as *kind*, a msgspec ``Struct`` or a dataclass of every key.
@@ -37,6 +38,15 @@ class Context:
         from servekit.options import read_options
 
         return read_options(self.options, kind)
+
+    def asset(self, name: str) -> Path:
+        """Return the file of ``[assets.NAME]``, read-only and shared by all who use it.
+
+        :raises BootError: ``model.toml`` has no asset of this name.
+        """
+        from servekit.options import find_asset
+
+        return find_asset(self.assets, name)
 
     def find_file(self, *suffixes: str, file: str = "") -> Path:
         """Return the path of the one file whose name ends in one of *suffixes*, ``".onnx"``.

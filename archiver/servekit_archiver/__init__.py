@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from servekit_archiver.version import __version__
 
 if TYPE_CHECKING:
+    from servekit_archiver.assets import Asset
     from servekit_archiver.builder import Built, build_archive
     from servekit_archiver.cache import Unpacked, default_cache_dir, unpack
     from servekit_archiver.directory import load_directory
@@ -23,13 +24,22 @@ if TYPE_CHECKING:
     from servekit_archiver.limits import Limits
     from servekit_archiver.manifest import DTYPES, RESERVED_NAMES, Manifest
     from servekit_archiver.reader import Archive, open_archive
-    from servekit_archiver.tables import Batching, Example, FileInfo, Signature, Tensor, Worker
+    from servekit_archiver.tables import (
+        Batching,
+        Example,
+        FileInfo,
+        Signature,
+        Tensor,
+        WarmUp,
+        Worker,
+    )
 
 __all__ = [
     "DTYPES",
     "RESERVED_NAMES",
     "Archive",
     "ArchiveError",
+    "Asset",
     "Batching",
     "Built",
     "Example",
@@ -40,6 +50,7 @@ __all__ = [
     "Signature",
     "Tensor",
     "Unpacked",
+    "WarmUp",
     "Worker",
     "__version__",
     "build_archive",
@@ -51,6 +62,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "assets": ("Asset",),
     "builder": ("Built", "build_archive"),
     "cache": ("Unpacked", "default_cache_dir", "unpack"),
     "directory": ("load_directory",),
@@ -59,7 +71,7 @@ _HOME = {
     "limits": ("Limits",),
     "manifest": ("DTYPES", "RESERVED_NAMES", "Manifest"),
     "reader": ("Archive", "open_archive"),
-    "tables": ("Batching", "Example", "FileInfo", "Signature", "Tensor", "Worker"),
+    "tables": ("Batching", "Example", "FileInfo", "Signature", "Tensor", "WarmUp", "Worker"),
 }
 
 

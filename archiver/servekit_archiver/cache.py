@@ -21,7 +21,7 @@ from servekit_archiver.progress import Progress
 from servekit_archiver.reader import Archive, open_archive
 from servekit_archiver.stamps import is_verified, remember_verified
 
-__all__ = ["Unpacked", "default_cache_dir", "unpack"]
+__all__ = ["Unpacked", "default_cache_dir", "own_folder", "unpack"]
 
 READ_ONLY: Final = 0o444
 ATTEMPTS: Final = 3  #: to replace a broken directory, while others may do the same
@@ -65,7 +65,7 @@ def unpack(
     :raises ArchiveError: the archive is refused, or cannot be unpacked; nothing is left behind.
     """
     cache = Path(cache_dir) if cache_dir is not None else default_cache_dir()
-    models, verified = _own_folder(cache / "models"), _own_folder(cache / "verified")
+    models, verified = own_folder(cache / "models"), own_folder(cache / "verified")
     with open_archive(path, limits=limits) as archive:
         directory = models / archive.digest
         unpacked = Unpacked(directory, archive.manifest, archive.digest)
@@ -81,8 +81,11 @@ def unpack(
         return unpacked
 
 
-def _own_folder(path: Path) -> Path:
-    """Make *path* for us alone; what others can write to must not be served."""
+def own_folder(path: Path) -> Path:
+    """Make *path* for us alone; what others can write to must not be served.
+
+    :raises ArchiveError: it cannot be made, or others may write to it.
+    """
     with refuse_os_errors(path):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = path.lstat()

@@ -2,11 +2,12 @@
 # ruff: noqa: RUF009 - key() declares a field, as dataclasses.field does
 """The manifest, key by key: this and ``tables`` are the one place that says what it may hold."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from servekit_archiver import strictjson
+from servekit_archiver.assets import ASSET_NAME, Asset
 from servekit_archiver.errors import ManifestError
 from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Text
 from servekit_archiver.names import MANIFEST, find_clashes
@@ -19,6 +20,7 @@ from servekit_archiver.tables import (
     FileInfo,
     Signature,
     Tensor,
+    WarmUp,
     Worker,
 )
 from servekit_archiver.texts import MODEL_NAME, PATH, RESERVED_NAMES, SERVICE_NAME, VERSION
@@ -27,12 +29,14 @@ from servekit_archiver.version import CREATED_BY, FORMAT
 __all__ = [
     "DTYPES",
     "RESERVED_NAMES",
+    "Asset",
     "Batching",
     "Example",
     "FileInfo",
     "Manifest",
     "Signature",
     "Tensor",
+    "WarmUp",
     "Worker",
 ]
 
@@ -68,6 +72,14 @@ class Manifest(Record):
         default=(),
         help="requests that the model must answer",
     )
+    warm_up: WarmUp | None = key(
+        Table(WarmUp), default=None, help="batches to run before a replica is ready"
+    )
+    assets: Mapping[str, Asset] = key(
+        MapOf(ASSET_NAME, Table(Asset), max_items=1000),
+        factory=dict,
+        help="files to fetch once, which the archive does not hold: context.asset(NAME)",
+    )
     options: Mapping[str, Any] = key(
         Json(table=True), factory=dict, help="free keys for the service: context.options"
     )
@@ -81,6 +93,8 @@ class Manifest(Record):
         names = [name for name in self.files if isinstance(name, str)]
         for one, other in find_clashes(sorted(names)):
             yield f"files: {strictjson.show(one)} and {strictjson.show(other)} clash"
+        if isinstance(self.warm_up, WarmUp) and isinstance(self.batching, Batching):
+            yield from _too_large(self.warm_up.batch_sizes, self.batching.max_batch_size)
 
     @classmethod
     def from_mapping(
@@ -118,6 +132,13 @@ class Manifest(Record):
     def to_json(self) -> bytes:
         """Return the canonical bytes; their SHA-256 is the digest of the archive."""
         return strictjson.dumps(self.to_mapping())
+
+
+def _too_large(sizes: Iterable[int], most: int) -> Iterator[str]:
+    """Yield a problem for each batch that ``predict`` would never get."""
+    for index, size in enumerate(sizes):
+        if size > most:
+            yield f"warm_up.batch_sizes[{index}]: {size} is above max_batch_size, {most}"
 
 
 def _foreign_problem(table: object) -> str | None:

@@ -19,6 +19,7 @@ __all__ = [
     "FileInfo",
     "Signature",
     "Tensor",
+    "WarmUp",
     "Worker",
 ]
 
@@ -108,6 +109,17 @@ class Worker(Record):
         ),
         factory=dict,
         help="environment variables of the worker processes",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp(Record):
+    """What a worker runs after the examples, before it is ready."""
+
+    batch_sizes: tuple[int, ...] = key(
+        ListOf(Number(low=1, high=65_536, whole=True), max_items=64),
+        default=(),
+        help="batches of the examples to predict once each, for what compiles per size",
     )
 
 

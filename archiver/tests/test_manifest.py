@@ -5,11 +5,12 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from servekit_archiver import Batching, FileInfo, Manifest, ManifestError, Tensor
+from servekit_archiver import Asset, Batching, FileInfo, Manifest, ManifestError, Tensor
 
 SHA = "0" * 64
 INFO = {"size": 1, "sha256": SHA}
 FILES = {"s.py": INFO}
+ASSET = {"url": "https://example.org/w.bin", "sha256": SHA}
 MINIMAL = {
     "format": 1,
     "created_by": "me",
@@ -49,6 +50,8 @@ def test_every_key_is_kept():
         "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
         "worker": {"replicas": 2, "predict_timeout_s": 1, "load_timeout_s": 2.5, "env": {"A": "b"}},
         "examples": [{"input": [1, None], "output": {"a": 1}, "tolerance": 0.1}],
+        "warm_up": {"batch_sizes": [1, 4]},
+        "assets": {"w": ASSET | {"size": 7, "file": "w"}},
         "options": {"a": {"b": [1.5, "c", True, None]}},
     }
 
@@ -109,6 +112,28 @@ def test_every_key_is_kept():
         ({"examples": [{}]}, "examples[0].input: give either input or input_file"),
         ({"examples": [{"input_file": "x"}]}, "examples[0].input_file: 'x' is not a file of the"),
         ({"examples": [{"input": 1, "tolerance": 1}]}, "examples[0].tolerance: goes with output"),
+        (
+            {"warm_up": {"batch_sizes": [1, 64]}},
+            "warm_up.batch_sizes[1]: 64 is above max_batch_size, 32",
+        ),
+        ({"warm_up": {"batch_sizes": [0]}}, "warm_up.batch_sizes[0]: 0 is below 1"),
+        ({"assets": {"w": {"url": "https://a/w"}}}, "assets.w.sha256: is missing"),
+        ({"assets": {"w": ASSET | {"sha256": "00"}}}, "assets.w.sha256: '00' is not 64 hex"),
+        ({"assets": {"w": ASSET | {"url": "w.bin"}}}, "assets.w.url: 'w.bin' is not a URL"),
+        (
+            {"assets": {"w": ASSET | {"url": "https://me:secret@a/w"}}},
+            "assets.w.url: 'https://me:secret@a/w' holds a password",
+        ),
+        (
+            {"assets": {"w": ASSET | {"url": "file://other/w"}}},
+            "assets.w.url: 'file://other/w' is not on this machine",
+        ),
+        (
+            {"assets": {"w": ASSET | {"file": "a/b"}}},
+            "assets.w.file: 'a/b' is not the name of a file alone",
+        ),
+        ({"assets": {"w": ASSET | {"file": ".."}}}, "assets.w.file: '..' contains the part"),
+        ({"assets": {"../w": ASSET}}, "assets: key: '../w' is not made of letters"),
         ({"options": []}, "options: [] is a list, not a table"),
         ({"files": FILES | {"../x": INFO}}, "files: key: '../x' contains the part '..'"),
         ({"files": {"s.py": {"size": -1, "sha256": SHA}}}, "files.s.py.size: -1 is below 0"),
@@ -282,3 +307,17 @@ def test_what_is_valid_survives_a_round_trip(name, shape, options, size):
     )
 
     assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+@pytest.mark.parametrize(
+    ("url", "file", "expected"),
+    [
+        ("https://example.org/a/w.safetensors?v=1", None, "w.safetensors"),
+        ("https://example.org/a/w.safetensors", "weights", "weights"),
+        ("https://example.org/", None, "asset"),
+        ("https://example.org/a%2f..%2fb", None, "asset"),
+        ("https://example.org/..", None, "asset"),
+    ],
+)
+def test_an_asset_is_called_as_it_says_or_as_its_url_ends(url, file, expected):
+    assert Asset(url=url, sha256=SHA, file=file).file_name == expected

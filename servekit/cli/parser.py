@@ -14,6 +14,8 @@ __all__ = ["COMMANDS", "create_parser"]
 #: command to what it does; the module ``servekit.cli.COMMAND`` adds its arguments and runs it
 COMMANDS = {
     "start": "serve models until told to stop",
+    "check": "load a model once, run its examples, and measure batches",
+    "assets": "fetch the files that a model needs and its archive does not hold",
     "plugins": "list the installed plugins and what they offer",
 }
 
@@ -22,6 +24,7 @@ examples:
   servekit start digits.mar                  serve an archive on http://127.0.0.1:8080
   servekit start --models a.mar two=b.mar --port 9000
   servekit start --help                      every option, with its unit and default
+  servekit check ./model_directory            try a model without serving it
   servekit plugins                           what is installed
 
 To build an archive: servekit-archive build DIRECTORY

@@ -16,7 +16,11 @@ examples:
   servekit plugins --json
   servekit plugins --strict       exit with 1 if any is broken
 """
-CONTRIBUTIONS = {"register_services": "services", "register_codecs": "codecs"}
+CONTRIBUTIONS = {
+    "register_services": "services",
+    "register_codecs": "codecs",
+    "register_fetchers": "fetchers",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +46,7 @@ def describe(plugin: InstalledPlugin) -> dict[str, Any]:
         "hooks": list(plugin.hooks),
         "services": {},
         "codecs": {},
+        "fetchers": {},
         "error": plugin.error,
     }
     for hook, kind in CONTRIBUTIONS.items():
@@ -64,7 +69,7 @@ def _lines(plugin: dict[str, Any]) -> str:
     lines = [f"{plugin['name']}  ({plugin['distribution']})"]
     if plugin["error"]:
         lines.append(f"  broken    {plugin['error']}")
-    for kind in ("services", "codecs"):
+    for kind in CONTRIBUTIONS.values():
         lines += [f"  {kind[:-1]:<9} {key}  ->  {target}" for key, target in plugin[kind].items()]
     if plugin["hooks"]:
         lines.append(f"  hooks     {', '.join(plugin['hooks'])}")

@@ -205,6 +205,9 @@ class Settings:
     install_requirements: bool = setting(
         False, "install an archive's requirements.txt into an environment of its own", switch
     )
+    fetch_assets: bool = setting(
+        False, "fetch a model's [assets] that are not in the cache, before it is loaded", switch
+    )
     cache_dir: str = setting(
         "", "where archives are unpacked; default: the user's cache directory", place=absolute
     )

@@ -14,7 +14,7 @@ from servekit.supervisor.prepared import Prepared
 from servekit.supervisor.replica import Boot, Replica
 from servekit.supervisor.worker import worker_command
 
-__all__ = ["boot_of", "prepared_row", "unprepared_row"]
+__all__ = ["boot_of", "launch_of", "prepared_row", "unprepared_row"]
 
 HIDDEN_KEYS = ("files", "created_by", "format")  #: of the manifest: nobody routes by them
 
@@ -25,17 +25,8 @@ def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_repl
     :param total_replicas: of all models; they share the cores.
     """
     threads = max(1, usable_cores() // max(1, total_replicas))
-    launch = Launch(
-        directory=prepared.directory,
-        manifest=prepared.manifest,
-        replica=replica.index,
-        replicas=settings.replicas or prepared.replicas,
-        generation=replica.generation,
-        threads=threads,
-        max_batch_size=prepared.max_batch_size,
-        max_answer_bytes=settings.max_answer,
-        arena_bytes=settings.arena,
-        large_body_bytes=settings.large_body,
+    launch = launch_of(
+        prepared, settings, threads, replica=replica.index, generation=replica.generation
     )
     command = worker_command(
         prepared.python,
@@ -44,6 +35,25 @@ def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_repl
         prepared.directory,
     )
     return Boot(launch, command, settings.load_timeout or prepared.load_timeout_s)
+
+
+def launch_of(
+    prepared: Prepared, settings: Settings, threads: int, *, replica: int = 0, generation: int = 0
+) -> Launch:
+    """Return what a worker of *prepared* is told."""
+    return Launch(
+        directory=prepared.directory,
+        manifest=prepared.manifest,
+        replica=replica,
+        replicas=settings.replicas or prepared.replicas,
+        generation=generation,
+        threads=threads,
+        max_batch_size=prepared.max_batch_size,
+        max_answer_bytes=settings.max_answer,
+        arena_bytes=settings.arena,
+        large_body_bytes=settings.large_body,
+        assets=prepared.assets,
+    )
 
 
 def unprepared_row(name: str) -> ModelRow:

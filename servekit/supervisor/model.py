@@ -105,7 +105,11 @@ class Model:
         """Start the prepare child."""
         settings = self._server.settings
         request = Request(
-            self._entry.path, self._entry.name, settings.cache_dir, settings.install_requirements
+            self._entry.path,
+            self._entry.name,
+            settings.cache_dir,
+            settings.install_requirements,
+            settings.fetch_assets,
         )
         self._server.journal.progress(self.name, "preparing")
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from servekit.supervisor.environment import prepare_environment
 from servekit.supervisor.link import Link
-from servekit.supervisor.loop import Loop
+from servekit.supervisor.loop import Loop, Timer
 from servekit.supervisor.prepared import Outcome, Request
 from servekit.supervisor.process import Command, Process, python_module
 
@@ -31,6 +31,8 @@ class Preparation:
     ) -> None:
         """Start it; *on_outcome* gets each step, then the model or the error, once.
 
+        :param timeout_s: the longest wait for the next step.
+
         :raises OSError: the child cannot be started.
         """
         self._on_outcome = on_outcome
@@ -47,21 +49,27 @@ class Preparation:
             self.process = Process(loop, command, on_line, self._exited)
         self._link: Link[Outcome] = Link(loop, ours, Outcome, self._received, lambda: None)
         self._link.send(request)
-        self._timer = loop.call_later(timeout_s, lambda: self._time_out(timeout_s))
+        self._loop, self._timeout_s = loop, timeout_s
+        self._timer = self._start_timer()
 
     def kill(self) -> None:
         """End it at once."""
         self._last = Outcome(error="stopped")
         self.process.kill()
 
+    def _start_timer(self) -> Timer:
+        return self._loop.call_later(self._timeout_s, self._time_out)
+
     def _received(self, outcome: Outcome) -> None:
         if outcome.step:
+            self._timer.cancel()  # a large asset takes its time; standing still is what is wrong
+            self._timer = self._start_timer()
             self._on_outcome(outcome)
         else:
             self._last = outcome
 
-    def _time_out(self, timeout_s: float) -> None:
-        self._last = Outcome(error=f"not prepared after {timeout_s:g} s")
+    def _time_out(self) -> None:
+        self._last = Outcome(error=f"not prepared after {self._timeout_s:g} s")
         self.process.kill()
 
     def _exited(self, exit_code: int) -> None:

@@ -72,7 +72,7 @@ def prepare(request: Request, tell: Tell) -> Prepared:
     """Return a model that can be launched.
 
     :raises ArchiveError: the archive or directory is refused.
-    :raises StartupError: its requirements are not there.
+    :raises StartupError: its requirements or its assets are not there.
     """
     cache = Path(request.cache_dir) if request.cache_dir else None
     directory, manifest = _open(Path(request.path), cache, tell)
@@ -87,7 +87,7 @@ def prepare(request: Request, tell: Tell) -> Prepared:
             python = requirements.environment_for(wanted, cache, tell)
         else:
             requirements.check(wanted)
-    return _prepared(directory, manifest, python)
+    return _prepared(directory, manifest, python, _assets(manifest, request, cache, tell))
 
 
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest]:
@@ -110,7 +110,19 @@ def _progress(tell: Tell) -> Callable[[int, int], None]:
     return report
 
 
-def _prepared(directory: Path, manifest: Manifest, python: str) -> Prepared:
+def _assets(manifest: Manifest, request: Request, cache: Path | None, tell: Tell) -> dict[str, str]:
+    if not manifest.assets:
+        return {}
+    from servekit.assets.requiring import fetch_missing, hint_of, require_assets
+
+    place = cache or servekit_archiver.default_cache_dir()
+    if request.fetch_assets:
+        fetch_missing(manifest, place, tell)
+    paths = require_assets(manifest, place, hint_of(request.path, request.cache_dir))
+    return {name: str(path) for name, path in paths.items()}
+
+
+def _prepared(directory: Path, manifest: Manifest, python: str, assets: dict[str, str]) -> Prepared:
     return Prepared(
         name=manifest.name,
         version=manifest.version,
@@ -125,6 +137,7 @@ def _prepared(directory: Path, manifest: Manifest, python: str) -> Prepared:
         load_timeout_s=manifest.worker.load_timeout_s,
         environment=dict(manifest.worker.env),
         size_bytes=_size(directory, manifest),
+        assets=assets,
     )
 
 

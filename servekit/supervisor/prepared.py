@@ -13,6 +13,7 @@ class Request(msgspec.Struct, array_like=True):
     name: str = ""  #: serve it under this name; "" keeps the manifest's
     cache_dir: str = ""  #: "" takes the user's
     install_requirements: bool = False
+    fetch_assets: bool = False
 
 
 class Prepared(msgspec.Struct, kw_only=True):
@@ -31,6 +32,7 @@ class Prepared(msgspec.Struct, kw_only=True):
     load_timeout_s: float
     environment: dict[str, str]
     size_bytes: int  #: of all its files
+    assets: dict[str, str] = {}  #: name to path, all of them there
 
 
 class Outcome(msgspec.Struct, kw_only=True):

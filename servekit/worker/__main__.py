@@ -8,9 +8,7 @@ the end of *control* ends it. LABEL is for ``ps`` only.
 
 import argparse
 import gc
-import os
 import socket
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from servekit.errors import StartupError
 from servekit.messages import BootFailed, Launch, Ready, Stop
 from servekit.tether import die_with_parent
 from servekit.worker.log import say, traceback_text
-from servekit.worker.process import become_worker, on_fork
+from servekit.worker.process import become_worker, leave, on_fork
 
 if TYPE_CHECKING:
     from servekit.worker.loading import Loaded
@@ -94,10 +92,4 @@ def close(loaded: "Loaded") -> None:
 
 
 if __name__ == "__main__":
-    exit_status = main()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue  # the service closed it
-    os._exit(exit_status)  # threads that the service left behind do not keep us
+    leave(main())

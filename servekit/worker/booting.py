@@ -11,26 +11,32 @@ from servekit_archiver import Manifest
 
 from servekit.errors import StartupError
 from servekit.messages import Launch
-from servekit.worker.loading import Loaded, Loading, load_service
+from servekit.worker.loading import Loaded, Loading, load_service, prove
 
-__all__ = ["boot", "reason_of"]
+__all__ = ["boot", "loading_of", "reason_of"]
 
 SHOWN = 500
 
 
 def boot(launch: Launch) -> Loaded:
-    """Load what *launch* says. Raises whatever the author's code raises."""
-    manifest = Manifest.from_mapping(msgspec.json.decode(launch.manifest))
-    return load_service(
-        Loading(
-            directory=Path(launch.directory),
-            manifest=manifest,
-            replica=launch.replica,
-            replicas=launch.replicas,
-            threads=launch.threads,
-            max_batch_size=launch.max_batch_size,
-            max_answer_bytes=launch.max_answer_bytes,
-        )
+    """Load what *launch* says, and prove it. Raises whatever the author's code raises."""
+    loading = loading_of(launch)
+    loaded = load_service(loading)
+    prove(loaded, loading)
+    return loaded
+
+
+def loading_of(launch: Launch) -> Loading:
+    """Return what *launch* says is to be loaded."""
+    return Loading(
+        directory=Path(launch.directory),
+        manifest=Manifest.from_mapping(msgspec.json.decode(launch.manifest)),
+        assets={name: Path(path) for name, path in launch.assets.items()},
+        replica=launch.replica,
+        replicas=launch.replicas,
+        threads=launch.threads,
+        max_batch_size=launch.max_batch_size,
+        max_answer_bytes=launch.max_answer_bytes,
     )
 
 

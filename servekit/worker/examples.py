@@ -11,9 +11,9 @@ import msgspec
 from servekit_archiver.manifest import Example
 
 from servekit.errors import BootError
-from servekit.worker.predictor import Predictor
+from servekit.worker.predictor import Answered, OpenItem, Predictor
 
-__all__ = ["difference", "run_examples"]
+__all__ = ["difference", "example_item", "example_problem", "problem_of", "run_examples"]
 
 JSON = "application/json"
 TYPES = {".json": JSON, ".npy": "application/x-npy", ".msgpack": "application/msgpack"}
@@ -26,18 +26,34 @@ def run_examples(examples: Iterable[Example], directory: Path, predictor: Predic
     :raises BootError: one is refused, or its output differs.
     """
     for number, example in enumerate(examples, 1):
-        body, content_type = _request(example, directory)
-        accept = JSON.encode() if example.output is not None else b""
-        item = (body, content_type.encode(), accept, f"example-{number}", math.inf)
-        error, _, answer = predictor.answer([item]).answers[0]
-        if error:
-            detail = msgspec.json.decode(answer)["detail"] or "see the log above"
-            raise BootError(f"example {number}: {error}: {detail}")
-        if example.output is not None:
-            found = msgspec.json.decode(answer)["prediction"]
-            tolerance = TOLERANCE if example.tolerance is None else example.tolerance
-            if wrong := difference(found, example.output, tolerance):
-                raise BootError(f"example {number}: output{wrong}")
+        answer = predictor.answer([example_item(example, directory, number)]).answers[0]
+        if problem := example_problem(example, answer):
+            raise BootError(f"example {number}: {problem}")
+
+
+def example_item(example: Example, directory: Path, number: int) -> OpenItem:
+    """Return the request that *example* is, as the worker gets it."""
+    body, content_type = _request(example, directory)
+    accept = JSON.encode() if example.output is not None else b""
+    return body, content_type.encode(), accept, f"example-{number}", math.inf
+
+
+def example_problem(example: Example, answer: Answered) -> str:
+    """Return why *answer* is not what *example* asks for; "" if it is."""
+    if problem := problem_of(answer):
+        return problem
+    if example.output is None:
+        return ""
+    found = msgspec.json.decode(answer[2])["prediction"]
+    tolerance = TOLERANCE if example.tolerance is None else example.tolerance
+    wrong = difference(found, example.output, tolerance)
+    return f"output{wrong}" if wrong else ""
+
+
+def problem_of(answer: Answered) -> str:
+    """Return the error that *answer* is; "" if it is none."""
+    error, _, body = answer
+    return f"{error}: {msgspec.json.decode(body)['detail'] or 'see the log above'}" if error else ""
 
 
 def _request(example: Example, directory: Path) -> tuple[bytes, str]:

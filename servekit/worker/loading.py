@@ -4,10 +4,11 @@
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pluggy
 from servekit_archiver import Manifest
 
 from servekit.errors import BootError
@@ -22,9 +23,10 @@ from servekit.worker.inputs import AnyInput, InputKind
 from servekit.worker.interface import describe
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
+from servekit.worker.warming import run_batches, samples_of
 from servekit.worker.writing import Plans
 
-__all__ = ["Loaded", "Loading", "load_service", "wrap"]
+__all__ = ["Loaded", "Loading", "load_class", "load_service", "prove", "wrap"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Loading:
 
     directory: Path
     manifest: Manifest
+    assets: Mapping[str, Path] = field(default_factory=dict)
     replica: int = 0
     replicas: int = 1
     threads: int = 1
@@ -50,21 +53,37 @@ class Loaded:
 
 
 def load_service(loading: Loading) -> Loaded:
-    """Import, load and warm up the service, and run the manifest's examples.
+    """Import, load and warm up the service.
 
     :raises StartupError: servekit cannot serve it; whatever else is raised is the author's.
     """
     sys.path.insert(0, str(loading.directory))
     manager = create_plugin_manager()
-    manifest = loading.manifest
-    service = find_service(manifest.service, loading.directory, manager)()
+    kind = find_service(loading.manifest.service, loading.directory, manager)
+    return load_class(kind, loading, manager)
+
+
+def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginManager) -> Loaded:
+    """Make a *kind* that is ready to predict, whatever class the manifest names."""
+    service, manifest = kind(), loading.manifest
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
     service.load(_context(loading))
     loaded = wrap(service, CodecTable(manager), max_answer_bytes=loading.max_answer_bytes)
     service.warm_up()
-    run_examples(manifest.examples, loading.directory, loaded.predictor)
     return loaded
+
+
+def prove(loaded: Loaded, loading: Loading) -> None:
+    """Run the examples, and batches of the sizes that the manifest asks for.
+
+    :raises BootError: one fails.
+    """
+    manifest, predictor = loading.manifest, loaded.predictor
+    run_examples(manifest.examples, loading.directory, predictor)
+    if manifest.warm_up is not None:
+        samples = samples_of(manifest, loading.directory, loaded.service)
+        run_batches(manifest.warm_up.batch_sizes, samples, predictor)
 
 
 def _context(loading: Loading) -> Context:
@@ -79,6 +98,7 @@ def _context(loading: Loading) -> Context:
         options=manifest.options,
         logger=logging.getLogger(manifest.name),
         replicas=loading.replicas,
+        assets=loading.assets,
     )
 
 

@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
-__all__ = ["become_worker", "on_fork"]
+__all__ = ["become_worker", "leave", "on_fork"]
 
 IGNORED = signal.SIGINT, signal.SIGTERM
 
@@ -49,3 +50,13 @@ def restore_signals_in_children() -> None:
         after_in_parent=unblock,
         after_in_child=reset,
     )
+
+
+def leave(status: int) -> NoReturn:
+    """End the process; threads that the service left behind do not keep it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue  # the service closed it
+    os._exit(status)

@@ -18,6 +18,9 @@ MAY_IMPORT = {
     "weights": {"errors"},
     "options": {"errors"},
     "service": {"weights", "options"},
+    "checkup": {"messages"},
+    "assets": {"errors", "plugins"},
+    "testing": BASE | PLUGINS | {"worker"},
     "settings": {"errors"},
     "__init__": {"errors", "service", "hookspecs"},
     "messages": set(),
@@ -26,11 +29,11 @@ MAY_IMPORT = {
     "tether": set(),
     "hookspecs": {"errors"},
     "plugins": {"errors", "hookspecs", "__init__"},
-    "supervisor": BASE | CROSSING,
+    "supervisor": BASE | CROSSING | {"assets"},
     "frontend": BASE | CROSSING | PLUGINS | {"web"},
     "web": BASE | {"messages"} | PLUGINS,
-    "worker": BASE | CROSSING | PLUGINS,
-    "cli": BASE | CROSSING | PLUGINS | {"supervisor"},
+    "worker": BASE | CROSSING | PLUGINS | {"checkup"},
+    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "assets", "checkup"},
 }
 
 
@@ -85,3 +88,37 @@ def test_import_brings_nothing_heavy(module, absent):
     )
 
     assert loaded.stdout.strip() == ""
+
+
+#: what can open a connection to somewhere else
+CLIENTS = {"urllib.request", "http.client", "ftplib", "requests", "httpx", "aiohttp", "urllib3"}
+
+
+def test_nothing_that_serves_can_fetch():
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        imported = modules_of(path)
+        if imported & CLIENTS:
+            found[path.relative_to(PACKAGE).as_posix()] = imported & CLIENTS
+
+    assert found == {
+        "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
+        "testing/server.py": {"http.client"},  # asks the server that a test has started
+    }
+
+
+def test_only_the_prepare_child_looks_for_assets():
+    users = {path.name for path in rooms()["supervisor"] if "assets" in imports_of(path)}
+
+    assert users == {"prepare.py"}
+
+
+def modules_of(path: Path) -> set[str]:
+    """Return the full names of the modules that a file imports, at the top or later."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fetches one asset into the cache: locked, resumed, verified, then renamed.
+
+CACHE/assets/SHA256.lock        held while somebody fetches it
+CACHE/assets/SHA256.part        what has come so far; the next attempt goes on from there
+CACHE/assets/SHA256/FILE        the whole content, read-only
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from servekit_archiver import Asset
+from servekit_archiver.cache import own_folder
+
+from servekit.assets.cache import asset_path, is_cached
+from servekit.assets.fetchers import Fetcher
+from servekit.errors import AssetError, StartupError
+
+__all__ = ["fetch_asset"]
+
+READ_ONLY = 0o444
+
+#: called with the bytes that are there, and the bytes in all (0 if nobody knows)
+Progress = Callable[[int, int], object]
+
+
+def fetch_asset(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress) -> Path:
+    """Return the path of *asset* in *cache*, fetched unless it is there. Blocks until then.
+
+    Safe in several processes at once: one fetches, the others wait for it.
+
+    :raises AssetError: it cannot be fetched, or is not what the manifest says.
+    """
+    path = asset_path(cache, asset)
+    folder = own_folder(path.parent.parent)
+    with _lock(folder / f"{asset.sha256}.lock"):
+        if is_cached(path, asset) or _link_other_name(path, asset):
+            return path
+        part = folder / f"{asset.sha256}.part"
+        _complete(part, asset, fetcher, progress)
+        part.chmod(READ_ONLY)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        part.replace(path)
+    return path
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released with the file, however we end
+        yield
+
+
+def _link_other_name(path: Path, asset: Asset) -> bool:
+    """Give *path* to the same content that another model calls by another name, if it is there."""
+    others = sorted(path.parent.glob("*")) if path.parent.is_dir() else []
+    other = next((other for other in others if is_cached(other, asset)), None)
+    if other is not None:
+        path.hardlink_to(other)
+    return other is not None
+
+
+def _complete(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) -> None:
+    """Make *part* whole. What an earlier attempt left may be of another version: then anew."""
+    while True:
+        resumed_at = part.stat().st_size if part.exists() else 0
+        digest = _download(part, asset, fetcher, progress)
+        if digest == asset.sha256:
+            return
+        part.unlink()
+        if not resumed_at:
+            raise AssetError(f"{asset.url}: its SHA-256 is {digest}, expected {asset.sha256}")
+
+
+def _download(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) -> str:
+    """Append what is missing to *part* and return the SHA-256 of the whole."""
+    with part.open("ab+") as file:
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256")
+        done = file.tell()
+        _check_room(part, asset, done)
+        for chunk in _chunks(asset, fetcher, done):
+            if asset.size is not None and done + len(chunk) > asset.size:
+                file.truncate(0)
+                raise AssetError(f"{asset.url}: is larger than its size, {asset.size} bytes")
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            progress(done, asset.size or 0)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _chunks(asset: Asset, fetcher: Fetcher, start: int) -> Iterator[bytes]:
+    """Yield what is missing.
+
+    :raises AssetError: the fetcher failed, or the content ends too early.
+    """
+    size, done = asset.size, start
+    if size is not None and done >= size:
+        return
+    try:
+        for chunk in fetcher(asset.url, start):
+            done += len(chunk)
+            yield chunk
+    except StartupError:
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise AssetError(f"{asset.url}: {reason} (after {done} bytes, which are kept)") from error
+    if size is not None and done < size:
+        raise AssetError(f"{asset.url}: ended after {done} of {size} bytes")
+
+
+def _check_room(part: Path, asset: Asset, done: int) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if asset.size is not None and asset.size - done > free:
+        raise AssetError(f"{part.parent}: {asset.size - done} bytes are needed, {free} are free")

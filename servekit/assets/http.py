@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``https://`` and ``http://``: continued where an earlier attempt stopped.
+
+What comes is compared with a SHA-256 of the manifest, so that plain http, a proxy and a
+redirection can delay it but not change it.
+"""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from servekit import __version__
+
+__all__ = ["fetch"]
+
+CHUNK_BYTES = 1 << 18
+SILENCE_S = 30.0  #: a server that sends nothing for so long is given up
+
+
+def fetch(url: str, start: int) -> Iterator[bytes]:
+    """Yield the bytes of *url* from *start* on; skips them where the server cannot.
+
+    :raises OSError: it cannot be reached, refuses, or stops before its end.
+    """
+    headers = {"User-Agent": f"servekit/{__version__}", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    try:
+        # the scheme is http or https, and so is that of a redirection
+        answer = urlopen(Request(url, headers=headers), timeout=SILENCE_S)  # noqa: S310
+    except HTTPError as error:
+        if start and error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return  # there is no more than what we have
+        raise OSError(f"{error.code} {error.reason}") from None
+    except URLError as error:
+        raise OSError(str(error.reason)) from None
+    with answer:
+        skipped = 0 if answer.status == HTTPStatus.PARTIAL_CONTENT else start
+        while chunk := answer.read(CHUNK_BYTES):
+            rest = chunk[skipped:]
+            skipped -= len(chunk) - len(rest)
+            if rest:
+                yield rest
+        if answer.length:  # urllib takes the end of a connection for the end of the body
+            raise OSError(f"the connection ended {answer.length} bytes too early")

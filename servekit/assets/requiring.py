@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sees to the assets of a model that is about to be served. Runs in: prepare child."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from servekit_archiver import Manifest
+
+from servekit.assets.cache import split_cached
+from servekit.assets.fetchers import find_fetcher
+from servekit.assets.fetching import fetch_asset
+from servekit.errors import AssetError
+from servekit.plugins import create_plugin_manager
+
+__all__ = ["fetch_missing", "hint_of", "require_assets"]
+
+Tell = Callable[[str], None]
+
+
+def require_assets(manifest: Manifest, cache: Path, hint: str) -> Mapping[str, Path]:
+    """Return where the assets of *manifest* are, by name.
+
+    :param hint: what to say after the command that fetches them.
+    :raises AssetError: one is not in *cache*; nothing is fetched.
+    """
+    paths, missing = split_cached(cache, manifest)
+    if missing:
+        names = ", ".join(missing)
+        verb = "is" if len(missing) == 1 else "are"
+        raise AssetError(f"assets: {names} {verb} not in the cache; run: servekit assets {hint}")
+    return paths
+
+
+def fetch_missing(manifest: Manifest, cache: Path, tell: Tell) -> None:
+    """Fetch what is not in *cache*, and tell how far it is.
+
+    :raises AssetError: one cannot be fetched.
+    :raises PluginError: nothing fetches its URL.
+    """
+    _, missing = split_cached(cache, manifest)
+    if not missing:
+        return
+    manager = create_plugin_manager()
+    for name in missing:
+        asset = manifest.assets[name]
+        fetch_asset(asset, cache, find_fetcher(asset.url, manager), _teller(name, tell))
+
+
+def _teller(name: str, tell: Tell) -> Callable[[int, int], None]:
+    """Return what turns bytes into a step, each time that they are a whole MB more."""
+    told = -1
+
+    def progress(done: int, total: int) -> None:
+        nonlocal told
+        if (megabytes := done // 1_000_000) != told:
+            told = megabytes
+            of = f" of {total // 1_000_000}" if total else ""
+            tell(f"fetching {name}: {megabytes}{of} MB")
+
+    return progress
+
+
+def hint_of(path: str, cache_dir: str) -> str:
+    """Return the arguments of the command that fetches what the model at *path* needs."""
+    where = ["--cache-dir", cache_dir] if cache_dir else []
+    return shlex.join([path, *where])

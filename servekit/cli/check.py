@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit check``: loads a model once and tries it, without serving it."""
+
+import argparse
+import json
+
+from servekit.cli.check_report import as_json, as_text
+from servekit.cli.checking import examine, prepare
+from servekit.cli.display import create_display
+from servekit.cli.exit_status import OK, PROBLEM_FOUND
+from servekit.errors import StartupError
+from servekit.settings import load_settings
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+The service is loaded in a worker, as servekit start would; then its examples are run, and
+batches of several sizes made of them (or of zeros, as the signature says). Exit status 0:
+all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
+
+examples:
+  servekit check ./model_directory
+  servekit check digits.mar --batch-sizes 1,8,64
+  servekit check digits.mar --json > check.json
+"""
+SIZES = (1, 8, 32)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    parser.add_argument("model", metavar="MODEL", help="archive or model directory")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--batch-sizes",
+        type=sizes_of,
+        metavar="N,N,...",
+        help="sizes to measure (default 1,8,32, up to the model's max_batch_size)",
+    )
+    parser.add_argument(
+        "--install-requirements",
+        action="store_true",
+        default=None,
+        help="install requirements.txt into an environment of the model's own",
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+
+
+def sizes_of(text: str) -> list[int]:
+    """Parse ``1,8,32``."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 1,8,32")
+    return [int(word) for word in words]
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Check the model and print what was found.
+
+    :raises StartupError: it cannot be loaded.
+    """
+    flags = ("cache_dir", "install_requirements")
+    settings = load_settings({name: getattr(parsed, name) for name in flags})
+    display = create_display(settings)
+    try:
+        prepared = prepare(parsed.model, settings, display)
+        sizes = chosen(parsed.batch_sizes, prepared.max_batch_size)
+        report = examine(prepared, sizes, settings, display)
+    finally:
+        display.close()
+    print(json.dumps(as_json(report), indent=2) if parsed.json else as_text(report))
+    return PROBLEM_FOUND if report.problems else OK
+
+
+def chosen(asked: list[int] | None, most: int) -> list[int]:
+    """Return the sizes to measure.
+
+    :raises StartupError: one is larger than the model takes.
+    """
+    if asked is None:
+        return sorted({min(size, most) for size in SIZES})
+    if max(asked) > most:
+        raise StartupError(f"--batch-sizes: {max(asked)} is above the model's limit, {most}")
+    return asked

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service loaded in this process, asked through the codecs and checks of a worker."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from servekit_archiver import Manifest, load_directory
+from servekit_archiver.model_toml import MODEL_TOML
+
+from servekit.errors import RequestError, ServekitError, error_class, problem
+from servekit.plugins import create_plugin_manager
+from servekit.service import Service
+from servekit.testing.response import OK, Response
+from servekit.worker.codecs import msgpack
+from servekit.worker.loading import Loading, load_class, prove
+
+__all__ = ["ServiceClient"]
+
+JSON = "application/json"
+REQUEST_ID = "test"
+
+
+class ServiceClient:
+    """Loads a service, and answers as a worker would that holds it."""
+
+    def __init__(
+        self,
+        service: type[Service],
+        directory: str | Path = ".",
+        *,
+        options: Mapping[str, Any] | None = None,
+        assets: Mapping[str, str | Path] | None = None,
+    ) -> None:
+        """Load *service*. Raises what its ``load`` raises.
+
+        :param directory: the model's; its ``model.toml`` counts, if it has one.
+        :param options: in place of the ``[options]`` there.
+        :param assets: name to path: what ``context.asset`` finds; nothing is fetched.
+        """
+        directory = Path(directory).resolve()
+        manifest = _manifest(service, directory)
+        if options is not None:
+            manifest = replace(manifest, options=options)
+        self._loading = Loading(
+            directory=directory,
+            manifest=manifest,
+            assets={name: Path(path) for name, path in (assets or {}).items()},
+            max_batch_size=manifest.batching.max_batch_size,
+        )
+        self._loaded = load_class(service, self._loading, create_plugin_manager())
+        self.service = self._loaded.service
+
+    def predict(self, batch: Sequence[Any]) -> list[Any]:
+        """Send *batch* as requests that arrive together, and return an output for each.
+
+        In the place of one that is refused or fails is the error, an instance of a class of
+        ``servekit.errors``. An input is sent as JSON, bytes as they are, and what holds
+        arrays as msgpack; an output is what JSON makes of it, or bytes.
+        """
+        items = [_item(*_encoded(value)) for value in batch]
+        return [_output(*answer) for answer in self._loaded.predictor.answer(items).answers]
+
+    def post(self, body: bytes, content_type: str = JSON, accept: str = "") -> Response:
+        """Send one request and return its answer."""
+        item = _item(body, content_type, accept)
+        error, media_type, answer = self._loaded.predictor.answer([item]).answers[0]
+        if not error:
+            return Response(OK, media_type, answer)
+        kind = error_class(error)
+        told = problem(kind, REQUEST_ID, **msgspec.json.decode(answer))
+        return Response(kind.status, "application/problem+json", msgspec.json.encode(told))
+
+    def run_examples(self) -> None:
+        """Run the ``[[examples]]`` and ``[warm_up]`` of ``model.toml``.
+
+        :raises BootError: one fails, as it would before a replica is ready.
+        """
+        prove(self._loaded, self._loading)
+
+    def close(self) -> None:
+        """Let the service release what it took."""
+        self.service.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _manifest(service: type[Service], directory: Path) -> Manifest:
+    if (directory / MODEL_TOML).exists():
+        return load_directory(directory)
+    return Manifest(name="test", service=f"service:{service.__name__}")
+
+
+def _encoded(value: Any) -> tuple[bytes, str]:
+    if isinstance(value, bytes):
+        return value, "application/octet-stream"
+    try:
+        return msgspec.json.encode(value), JSON
+    except TypeError:
+        return msgpack.codec.encode(value), "application/msgpack"
+
+
+def _item(body: bytes, content_type: str, accept: str = "") -> Any:
+    return body, content_type.encode(), accept.encode(), REQUEST_ID, math.inf
+
+
+def _output(error: str, media_type: str, body: bytes) -> Any:
+    if not error:
+        return msgspec.json.decode(body)["prediction"] if media_type == JSON else body
+    kind, told = error_class(error), msgspec.json.decode(body)
+    return kind(**told) if issubclass(kind, RequestError) else _failure(kind, told["detail"])
+
+
+def _failure(kind: type[ServekitError], detail: str) -> ServekitError:
+    return kind(detail or f"{kind.title}; the traceback is on stderr")

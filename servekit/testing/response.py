@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An answer as a client sees it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Response"]
+
+OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Status, media type and body of one answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+    def json(self) -> Any:
+        """Return what the body says in JSON."""
+        return json.loads(self.body)
+
+    @property
+    def prediction(self) -> Any:
+        """The output in a JSON answer; an ``AssertionError`` shows any other answer."""
+        if self.status != OK:
+            raise AssertionError(f"{self.status}: {self.body.decode(errors='replace')}")
+        return self.json()["prediction"]

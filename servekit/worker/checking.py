@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.worker.checking PARENT CONTROL``: tries a model instead of serving it.
+
+What ``servekit check`` starts. The service is loaded as in any worker; then its examples
+and batches of several sizes are run through it. What is found goes out at once, so that a
+service that dies on the way has told what it could.
+"""
+
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import monotonic
+
+import msgspec
+
+from servekit.channel import FrameReader, encode_frame
+from servekit.checkup import BatchRun, Checked, Checkup, ExampleRun, ServiceLoaded, Step
+from servekit.errors import StartupError
+from servekit.messages import BootFailed
+from servekit.tether import die_with_parent
+from servekit.worker.__main__ import BOOT_FAILED, LEFT, close, own_socket
+from servekit.worker.booting import loading_of, reason_of
+from servekit.worker.examples import example_item, example_problem
+from servekit.worker.loading import Loaded, Loading, load_service
+from servekit.worker.log import say, traceback_text
+from servekit.worker.predictor import OpenItem, Predictor
+from servekit.worker.process import become_worker, leave, on_fork
+from servekit.worker.warming import batch_of, batch_problem, samples_of
+
+__all__ = ["check", "main"]
+
+Tell = Callable[[msgspec.Struct], None]
+TIMED_S = 0.3  #: a size of batch is run again until this has passed
+MOST_RUNS = 100
+
+
+def main() -> int:
+    """Answer the one request that comes over the control descriptor."""
+    parent, descriptor = (int(number) for number in sys.argv[1:])
+    die_with_parent(parent)
+    become_worker()
+    control = own_socket(descriptor)
+    on_fork(control.close)
+    try:
+        request = read_request(control)
+    except OSError:
+        return LEFT
+
+    def tell(message: msgspec.Struct) -> None:
+        control.sendall(encode_frame(message))
+
+    try:
+        check(request, tell)
+    except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
+        if not isinstance(error, StartupError) or error.__cause__:
+            say(traceback_text(error))
+        tell(BootFailed(reason_of(error, request.launch.directory)))
+        return BOOT_FAILED
+    return LEFT
+
+
+def read_request(control: socket.socket) -> Checkup:
+    """Wait for the request."""
+    reader: FrameReader[Checkup] = FrameReader(control, Checkup)
+    while not (requests := reader.read()):
+        pass
+    return requests[0]
+
+
+def check(request: Checkup, tell: Tell) -> None:
+    """Load the service and run everything. Raises whatever the author's ``load`` raises."""
+    tell(Step("loading"))
+    loading, started = loading_of(request.launch), monotonic()
+    loaded = load_service(loading)
+    tell(_loaded(loaded, monotonic() - started))
+    _run_examples(loaded.predictor, loading, tell)
+    samples = samples_of(loading.manifest, loading.directory, loaded.service)
+    if samples:
+        for size in request.batch_sizes:
+            tell(_run_batch(loaded.predictor, batch_of(samples, size), tell))
+    close(loaded)
+    tell(Checked(_kib("status", "VmHWM:")))
+
+
+def _loaded(loaded: Loaded, load_s: float) -> ServiceLoaded:
+    kind = type(loaded.service)
+    memory = (_kib("smaps_rollup", row) for row in ("Rss:", "Pss:"))
+    return ServiceLoaded(loaded.interface, f"{kind.__module__}.{kind.__name__}", load_s, *memory)
+
+
+def _kib(file: str, row: str) -> int:
+    """Return the bytes that a row of a file of ``/proc/self`` gives in kB; 0 if it is not there."""
+    try:
+        lines = Path("/proc/self", file).read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:  # a kernel without smaps_rollup
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(row)), 0)
+
+
+def _run_examples(predictor: Predictor, loading: Loading, tell: Tell) -> None:
+    for number, example in enumerate(loading.manifest.examples, 1):
+        tell(Step(f"example {number}"))
+        item, started = example_item(example, loading.directory, number), monotonic()
+        answer = predictor.answer([item]).answers[0]
+        duration_s = monotonic() - started
+        tell(ExampleRun(number, duration_s, example_problem(example, answer)))
+
+
+def _run_batch(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> BatchRun:
+    """Run *batch* once for what is slow the first time, and then until the time is up."""
+    durations: list[float] = []
+    problem, until = _run(predictor, batch, tell), monotonic() + TIMED_S
+    while not problem and len(durations) < MOST_RUNS and (not durations or monotonic() < until):
+        started = monotonic()
+        problem = _run(predictor, batch, tell)
+        durations.append(monotonic() - started)
+    return BatchRun(len(batch), median(durations) if durations else 0.0, problem)
+
+
+def _run(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> str:
+    tell(Step(f"batch of {len(batch)}"))
+    return batch_problem(predictor, batch)
+
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit check``: what it finds, and how it ends."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+from servekit_archiver import build_archive
+
+WAIT_S = 30.0
+SERVICE = """
+import os, time
+from servekit import Service
+
+class Toy(Service):
+    def load(self, context):
+        print("loading it", flush=True)
+        {load}
+
+    def predict(self, batch):
+        {predict}
+        return [sum(item["x"]) for item in batch]
+"""
+TYPED = """
+from servekit import Service
+
+class Toy(Service):
+    def predict(self, batch: list[list[int]]) -> list[int]:
+        return [sum(numbers) for numbers in batch]
+"""
+EXAMPLE = "[[examples]]\ninput = {x = [1, 2]}\noutput = 3\n"
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Write a model directory: what ``load`` and ``predict`` do first, and more of model.toml."""
+
+    def write(toml=EXAMPLE, *, load="pass", predict="pass", service=SERVICE):
+        directory = tmp_path / "toy"
+        directory.mkdir()
+        text = service.replace("{load}", load).replace("{predict}", predict)
+        (directory / "service.py").write_text(text)
+        (directory / "model.toml").write_text(f'name = "toy"\nservice = "service:Toy"\n{toml}')
+        return directory
+
+    return write
+
+
+def check(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "servekit.cli", "check", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+
+
+def test_a_model_that_is_fine_is_described_and_measured(model, tmp_path):
+    archive = tmp_path / "toy.mar"
+    build_archive(model("[batching]\nmax_batch_size = 16\n" + EXAMPLE), archive)
+    done = check(archive, "--json", "--cache-dir", tmp_path / "cache")
+    found = json.loads(done.stdout)
+
+    assert (done.returncode, found["problems"]) == (0, [])
+    assert found["loaded"]["service"] == "service.Toy"
+    assert 0 < found["loaded"]["proportional_bytes"] <= found["loaded"]["resident_bytes"]
+    assert found["loaded"]["resident_bytes"] <= found["peak_bytes"]
+    assert [(run["number"], run["problem"]) for run in found["examples"]] == [(1, "")]
+    assert [run["size"] for run in found["batches"]] == [1, 8, 16]
+    assert all(run["duration_s"] > 0 for run in found["batches"])
+    assert "toy | loading it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("toml", "service", "rows"),
+    [
+        pytest.param(
+            "[signature]\ninputs = [{ name = 'x', dtype = 'int64', shape = [2] }]\n",
+            "from servekit import Service\n\nclass Toy(Service):\n"
+            "    def predict(self, batch):\n        return batch['x'].sum(axis=1)\n",
+            ["input     x int64 [2]", "no examples", "inputs/s", "toy is fine"],
+            id="a signature, and batches of zeros",
+        ),
+        pytest.param(
+            "",
+            TYPED,
+            [
+                '{"type": "array", "items": {"type": "integer"}}',
+                '{"type": "integer"}',
+                "no batches",
+            ],
+            id="types, and nothing to make a batch of",
+        ),
+    ],
+)
+def test_the_page_for_people(model, toml, service, rows):
+    done = check(model(toml, service=service))
+
+    assert done.returncode == 0, done.stderr
+    assert [row for row in rows if row not in done.stdout] == []
+
+
+WRONG = EXAMPLE + "\n" + EXAMPLE.replace("output = 3", "output = 4")
+LIMIT = "[worker]\npredict_timeout_s = 0.5\nload_timeout_s = 10\n" + EXAMPLE
+
+
+@pytest.mark.parametrize(
+    ("toml", "load", "predict", "status", "told"),
+    [
+        pytest.param(
+            WRONG, "pass", "pass", 1, "toy: example 2: output: 3, expected 4", id="a wrong output"
+        ),
+        pytest.param(
+            EXAMPLE,
+            "pass",
+            "if len(batch) > 8: 1 / 0",
+            1,
+            "toy: batch of 32: PredictFailed",
+            id="a batch that fails",
+        ),
+        pytest.param(
+            EXAMPLE,
+            "pass",
+            "os.kill(os.getpid(), 11)",
+            1,
+            "toy: example 1: the worker exited with -11 (Segmentation fault)",
+            id="a crash",
+        ),
+        pytest.param(
+            LIMIT, "pass", "time.sleep(60)", 1, "example 1: not done after 0.5 s", id="a hang"
+        ),
+        pytest.param(
+            EXAMPLE,
+            "open('/no/such')",
+            "pass",
+            3,
+            "servekit: toy: FileNotFoundError: [Errno 2] No such file or directory: '/no/such'"
+            " (service.py:8)",
+            id="a load that raises, with its line",
+        ),
+        pytest.param(
+            EXAMPLE, "os._exit(7)", "pass", 3, "toy: loading: the worker exited with 7", id="exits"
+        ),
+        pytest.param(
+            "size = 3\n",
+            "pass",
+            "pass",
+            3,
+            "servekit: toy: model.toml: size: unknown",
+            id="refused",
+        ),
+    ],
+)
+def test_what_is_wrong_decides_the_status(model, toml, load, predict, status, told):
+    done = check(model(toml, load=load, predict=predict))
+
+    assert told in done.stdout + done.stderr
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize(
+    ("sizes", "status", "told"),
+    [
+        pytest.param("1,x", 2, "'1,x' is not a list such as 1,8,32", id="no numbers"),
+        pytest.param("64", 3, "--batch-sizes: 64 is above the model's limit, 32", id="too large"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(model, sizes, status, told):
+    done = check(model(), "--batch-sizes", sizes)
+
+    assert (done.returncode, told in done.stderr) == (status, True)
+
+
+def test_ctrl_c_ends_it_and_its_worker(model):
+    process, terminal = on_terminal(model(load="time.sleep(60)"))
+    shown = read_until(terminal, b"loading it")
+    process.send_signal(signal.SIGINT)
+    status = process.wait(WAIT_S)
+    os.close(terminal)
+
+    assert (status, "toy  loading" in shown) == (130, True)
+    assert children_of(process.pid) == []
+
+
+def on_terminal(directory):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "servekit.cli", "check", str(directory)],
+        stdout=theirs,
+        stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(terminal, text):
+    shown, deadline = b"", monotonic() + WAIT_S
+    while text not in shown:
+        assert monotonic() < deadline, f"no {text!r} in {shown!r}"
+        shown += os.read(terminal, 4096)
+    return shown.decode()
+
+
+def children_of(parent):
+    """Return the checking workers that *parent* started and that still live."""
+    deadline, pause = monotonic() + WAIT_S, Event()
+    while left := [pid for pid, command in workers().items() if f"\0{parent}\0" in command]:
+        assert monotonic() < deadline, f"{left} still live"
+        pause.wait(0.02)
+    return left
+
+
+def workers():
+    found = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (place / "cmdline").read_text()
+        except OSError:
+            continue
+        if "servekit.worker.checking" in command:
+            found[int(place.name)] = command
+    return found
