@@ -16,8 +16,11 @@ ServekitError                      500
 │   ├── BodyTooLarge               413
 │   ├── TargetTooLong              414
 │   ├── UnknownMediaType           415
+│   ├── ExpectationFailed          417
 │   ├── InputError                 422   the signature or the service refused one input
-│   └── HeadersTooLarge            431
+│   ├── HeadersTooLarge            431
+│   ├── NotSupported               501   a method or a coding that HTTP allows and we lack
+│   └── VersionNotSupported        505
 ├── QueueFull                      429   overload, not outage; ``Retry-After`` is set
 ├── TooManyRequests                429   of one client; ``Retry-After`` is set
 ├── Unavailable                    503   try again; ``Retry-After`` is set
@@ -52,6 +55,7 @@ __all__ = [
     "ClientTooSlow",
     "DeadlineExceeded",
     "Draining",
+    "ExpectationFailed",
     "Forbidden",
     "HeadersTooLarge",
     "InputError",
@@ -60,6 +64,7 @@ __all__ = [
     "ModelNotFound",
     "NotAcceptable",
     "NotReady",
+    "NotSupported",
     "OutOfMemory",
     "PluginError",
     "PredictFailed",
@@ -75,6 +80,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "UnknownMediaType",
+    "VersionNotSupported",
     "WorkerLost",
     "WrongBatchLength",
     "error_class",
@@ -193,6 +199,13 @@ class UnknownMediaType(RequestError):
     title = "Unsupported media type"
 
 
+class ExpectationFailed(RequestError):
+    """``Expect`` asks for something that is not done here."""
+
+    status = 417
+    title = "Expectation failed"
+
+
 class InputError(RequestError):
     """The signature, the types or the service refused one input.
 
@@ -209,6 +222,20 @@ class HeadersTooLarge(RequestError):
 
     status = 431
     title = "Header fields too large"
+
+
+class NotSupported(RequestError):
+    """HTTP has this method or coding, the server does not."""
+
+    status = 501
+    title = "Not supported"
+
+
+class VersionNotSupported(RequestError):
+    """Another version of HTTP."""
+
+    status = 505
+    title = "HTTP version not supported"
 
 
 class QueueFull(ServekitError):

@@ -8,7 +8,7 @@ import msgspec
 
 from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, problem
 
-__all__ = ["CONTINUE", "AnswerHeads", "problem_answer"]
+__all__ = ["CONTINUE", "AnswerHeads", "options_head", "problem_answer"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -45,6 +45,12 @@ class AnswerHeads:
             )
             self._heads[media_type] = head
         return head
+
+
+def options_head(request_id: str, date: bytes) -> bytes:
+    """Return the head of the answer to ``OPTIONS *``: what some route of ours takes."""
+    line = b"Allow: GET, HEAD, OPTIONS, POST\r\nX-Request-Id: "
+    return b"%b%b%b%b\r\n" % (status_line(204), date, line, request_id.encode("latin-1"))
 
 
 def problem_answer(error: ServekitError, request_id: str, lines: bytes, *, closes: bool) -> bytes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.frontend.batcher import Batcher
-    from servekit.frontend.parsing import HttpRequest
+    from servekit.frontend.collecting import HttpRequest
     from servekit.messages import Slab
 
 __all__ = ["Bodies", "Upload"]
@@ -69,7 +69,7 @@ class Bodies:
 class Upload:
     """One body of a declared size on its way into a slab."""
 
-    __slots__ = ("_begun", "_filled", "_head", "_view", "batcher", "on_room", "size", "slab")
+    __slots__ = ("_begun", "_head", "_view", "batcher", "filled", "on_room", "size", "slab")
 
     def __init__(
         self, batcher: Batcher, head: HttpRequest, begun: bytes | bytearray, size: int
@@ -81,7 +81,7 @@ class Upload:
         self.on_room: Callable[[], None] = _nothing  #: called when reading may go on
         self._head = head
         self._begun = begun
-        self._filled = len(begun)
+        self.filled = len(begun)  #: bytes that have come
         slab = batcher.bodies.allocate(self)
         if slab is not None:
             self._place(slab)
@@ -94,7 +94,7 @@ class Upload:
     def _place(self, slab: Slab) -> None:
         self.slab = slab
         self._view = self.batcher.bodies.arena.view(slab)
-        self._view[: self._filled] = self._begun
+        self._view[: self.filled] = self._begun
         self._begun = b""
 
     def receive(self, sock: socket.socket) -> bool:
@@ -105,13 +105,13 @@ class Upload:
         """
         for _ in range(READS_PER_TURN):
             try:
-                count = sock.recv_into(self._view[self._filled :])
+                count = sock.recv_into(self._view[self.filled :])
             except BlockingIOError:
                 return False
             if not count:
                 raise EOFError
-            self._filled += count
-            if self._filled == self.size:
+            self.filled += count
+            if self.filled == self.size:
                 return True
         return False
 

@@ -11,7 +11,7 @@ from servekit.frontend.answer import status_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from servekit.frontend.parsing import HttpRequest
+    from servekit.frontend.collecting import HttpRequest
 
 __all__ = ["Cors"]
 

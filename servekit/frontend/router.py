@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_to_bytes
+
+from servekit.frontend.targets import path_of
 
 if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
 
 __all__ = ["Router"]
-
-ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
 class Router:
@@ -30,12 +28,6 @@ class Router:
         if method != b"POST":
             return None
         batcher = self._routes.get(target)
-        if batcher is None and (b"?" in target or b"%" in target or not target.startswith(b"/")):
+        if batcher is None and (b"?" in target or b"%" in target):
             return self._routes.get(path_of(target))
         return batcher
-
-
-def path_of(target: bytes) -> bytes:
-    """Return the decoded path of a request target in origin or absolute form (RFC 9112 3.2)."""
-    path = ABSOLUTE.sub(b"", target, count=1) if not target.startswith(b"/") else target
-    return unquote_to_bytes(path.partition(b"?")[0]) or b"/"

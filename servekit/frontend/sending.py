@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import struct
+import termios
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +21,18 @@ JOIN_BYTES = 16_384  #: below it, copying a body behind its head is cheaper than
 class Sender:
     """Writes buffers in order; owns none of them, but says when one is no longer needed."""
 
-    __slots__ = ("_loop", "_on_flushed", "_on_lost", "_release", "_socket", "_watcher", "rest")
+    __slots__ = (
+        "_loop",
+        "_on_flushed",
+        "_on_lost",
+        "_release",
+        "_socket",
+        "_taken",
+        "_taken_at",
+        "_watcher",
+        "_written",
+        "rest",
+    )
 
     def __init__(
         self,
@@ -39,6 +53,7 @@ class Sender:
         self.rest: list[memoryview] = []  #: what the kernel has not taken yet
         self._release: Callable[[], None] | None = None
         self._watcher: Any = None
+        self._written = 0  #: bytes, since something has had to wait
 
     def send(self, data: bytes) -> None:
         """Write *data*, or keep what the kernel does not take."""
@@ -75,6 +90,22 @@ class Sender:
         if not self.rest:
             self._let_go()
 
+    def start_clock(self, now: float) -> None:
+        """From *now* on the client is expected to take what waits."""
+        self._taken, self._taken_at = self._count_taken(), now
+
+    def is_stuck(self, now: float, timeout_s: float, rate: int) -> bool:
+        """Whether the client took less than *rate* bytes a second for *timeout_s*, or nothing."""
+        taken = self._count_taken()
+        if taken - self._taken >= max(1, int(rate * timeout_s)):
+            self._taken, self._taken_at = taken, now
+        return now - self._taken_at >= timeout_s
+
+    def _count_taken(self) -> int:
+        """Return how much has been acknowledged; what the kernel still holds is not taken."""
+        held = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
+        return self._written - int(struct.unpack("=i", held)[0])
+
     def close(self) -> None:
         """Forget what waits."""
         if self._watcher is not None:
@@ -97,6 +128,7 @@ class Sender:
         except OSError:
             self._on_lost()
             return
+        self._written += sent
         self.rest = _after(self.rest, sent)
         if not self.rest:
             self._watcher.stop()

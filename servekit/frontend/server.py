@@ -3,52 +3,51 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
-import socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import gevent
-from gevent.monkey import get_original
 
-from servekit.errors import ClientError, Draining, NotReady
+from servekit.errors import ClientError, Draining
 from servekit.frontend import metrics
+from servekit.frontend.accepting import Acceptor
 from servekit.frontend.admission import admit, refuse
-from servekit.frontend.answer import AnswerHeads, problem_answer
+from servekit.frontend.answer import AnswerHeads, options_head
 from servekit.frontend.batcher import Batcher
-from servekit.frontend.connection import Connection
 from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
+from servekit.frontend.expiry import Expiry, longest_look_s
+from servekit.frontend.pressure import Pressure
 from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
+from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import Task
 from servekit.frontend.wsgi import call_application
 from servekit.messages import Table
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterable
     from pathlib import Path
 
     from prometheus_client.core import Metric
 
     from servekit.frontend.access import Access
-    from servekit.frontend.parsing import HttpRequest
+    from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.connection import Connection
     from servekit.messages import ModelRow
     from servekit.settings import Settings
 
 __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
-ACCEPTS_PER_TURN = 64
 LAST_ANSWERS_S = 0.5  #: for the 503s of what was not finished within the grace
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
-
-PlainSocket: Any = get_original("socket", "socket")
 
 log = logging.getLogger("servekit.frontend")
 
@@ -75,7 +74,9 @@ class FrontEnd:
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
         self._second = 0
-        self._acceptors: list[Any] = []
+        self._acceptor = Acceptor(self)
+        self._expiry = Expiry(longest_look_s(settings), monotonic())
+        self.pressure = Pressure(settings.memory)
         self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
 
     # ------------------------------------------------------------ the life of a front-end
@@ -89,15 +90,9 @@ class FrontEnd:
         deadline = monotonic() + REACH_S
         while not self._is_set_up and monotonic() < deadline:
             gevent.sleep(0.001)
-        for listener in listeners:
-            plain = PlainSocket(fileno=os.dup(listener.fileno()))
-            plain.setblocking(False)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by accept
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self.address = plain.getsockname()[:2]
-            watcher = self.loop.io(plain.fileno(), 1)
-            watcher.start(self._on_acceptable, plain)
-            self._acceptors.append((watcher, plain))
+        listeners = list(listeners)
+        self.address = listeners[0].getsockname()[:2]
+        self._acceptor.open(listeners)
         self._sweeper = self.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
         self._control.say_ready()
@@ -113,11 +108,7 @@ class FrontEnd:
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
-        for watcher, listener in self._acceptors:
-            self._on_acceptable(listener)
-            watcher.stop()
-            watcher.close()
-            listener.close()
+        self._acceptor.close(is_last=self.table.is_draining)
         self._close_idle_for(grace_s)
         for batcher in self._models.values():
             batcher.fail_all(Draining())
@@ -131,31 +122,25 @@ class FrontEnd:
                 connection.close_if_idle()
             gevent.sleep(0.02)
 
-    def _on_acceptable(self, listener: Any) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            try:
-                accepted, peer = listener.accept()
-            except OSError:  # nothing to accept (any more), or no descriptor left for it
-                return
-            if len(self.connections) >= self.settings.max_connections:
-                refuse_connection(accepted, self.heads.date)
-                continue
-            # accept() makes one of gevent's sockets, whose every call goes through Python
-            sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
-            sock.setblocking(False)
-            self.connections.add(Connection(sock, peer, self))
+    def add(self, connection: Connection) -> None:
+        """Keep *connection*, and its time."""
+        self.connections.add(connection)
+        self._expiry.watch(connection, monotonic())
 
     def _sweep(self) -> None:
         now = monotonic()
         second = int(now)
         for batcher in self._models.values():
             batcher.expire(now)
-        if second == self._second:
-            return
-        self._second = second
-        self.heads.renew()
-        for connection in [each for each in self.connections if each.expires <= now]:
-            connection.expire()
+        self._expiry.sweep(now)
+        self.pressure.measure(now)
+        if self.pressure.is_high and self.connections:  # else there is nothing to wait for
+            self._acceptor.pause()
+        else:
+            self._acceptor.resume()
+        if second != self._second:
+            self._second = second
+            self.heads.renew()
 
     # ------------------------------------------------------------ one request's way
 
@@ -180,6 +165,9 @@ class FrontEnd:
             permission = self.cors.preflight(request) if self.cors is not None else None
             if permission is not None:
                 connection.answer(permission + self.heads.date, b"")
+                return
+            if request.target == ASTERISK:
+                connection.answer(options_head(request_id, self.heads.date), b"")
                 return
             gevent.spawn(call_application, self.application, connection, request, request_id)
             return
@@ -257,14 +245,6 @@ class FrontEnd:
             replica.update(place)
         for index in batcher.replicas.keys() - {place.index for place in row.replicas}:
             batcher.replicas.pop(index).close()
-
-
-def refuse_connection(sock: socket.socket, date: bytes) -> None:
-    """Say 503 to a client for whom there is no connection left, and close."""
-    with contextlib.suppress(OSError):
-        sock.setblocking(False)
-        sock.send(problem_answer(NotReady(), "", date, closes=True))
-    sock.close()
 
 
 def _timeout_s(value: bytes) -> float:

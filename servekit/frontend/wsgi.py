@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ServekitError
 from servekit.frontend.answer import status_line
-from servekit.frontend.router import ABSOLUTE, path_of
+from servekit.frontend.targets import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.connection import Connection
-    from servekit.frontend.parsing import HttpRequest
 
     Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -88,7 +88,7 @@ def _environ(connection: Connection, request: HttpRequest, request_id: str) -> d
         "REQUEST_METHOD": request.method.decode("latin-1"),
         "SCRIPT_NAME": "",
         "PATH_INFO": path_of(target).decode("latin-1"),
-        "RAW_URI": ABSOLUTE.sub(b"", target, count=1).decode("latin-1"),
+        "RAW_URI": target.decode("latin-1"),
         "QUERY_STRING": query.decode("latin-1"),
         "SERVER_NAME": host,
         "SERVER_PORT": str(port),

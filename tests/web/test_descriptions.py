@@ -23,7 +23,8 @@ SIGNATURE = {
 }
 IMAGE = {"inputs": [{"name": "image", "dtype": "uint8", "shape": [8, 8]}]}
 JSON = "application/json"
-STATUSES = (400, 401, 403, 404, 405, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503, 504, 507)
+STATUSES = (400, 401, 403, 404, 405, 406, 408, 413, 414, 415, 417, 422, 429, 431)
+STATUSES += (500, 501, 503, 504, 505, 507)
 
 
 class Colour(enum.Enum):

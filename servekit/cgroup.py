@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory limits of the control groups that hold us, versions 1 and 2."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MemoryGroup", "memory_groups", "table"]
+
+NO_LIMIT = 1 << 60  #: version 1 writes "none" as the largest page count, version 2 as "max"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGroup:
+    """One group with a limit, in bytes."""
+
+    limit: int
+    used: int  #: without the pages of files that nobody looked at lately: they make room
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What one version calls its files."""
+
+    mount: str
+    limit: str
+    used: str
+    inactive: str
+
+
+V2 = Names("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
+V1 = Names(
+    "sys/fs/cgroup/memory",
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_inactive_file",
+)
+
+
+def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
+    """Return the groups with a limit, from ours up to the root.
+
+    :param root: what ``proc`` and ``sys`` are under; another one in tests.
+    """
+    places = ((names, path) for names, own in _own(root) for path in (own, *own.parents))
+    found = (_read(root / names.mount / path, names) for names, path in places)
+    return [group for group in found if group is not None]
+
+
+def _own(root: Path) -> Iterator[tuple[Names, Path]]:
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            yield V2, Path(path.lstrip("/"))
+        elif "memory" in controllers.split(","):
+            yield V1, Path(path.lstrip("/"))
+
+
+def _read(group: Path, names: Names) -> MemoryGroup | None:
+    try:
+        limit = int((group / names.limit).read_text(encoding="ascii"))  # ValueError: "max"
+        used = int((group / names.used).read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such group, or one without a limit
+        return None
+    if limit >= NO_LIMIT:
+        return None
+    return MemoryGroup(limit, max(0, used - table(group / "memory.stat").get(names.inactive, 0)))
+
+
+def table(path: Path) -> dict[str, int]:
+    """Return the first two columns of a file; nothing if there is none."""
+    try:
+        rows = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1}

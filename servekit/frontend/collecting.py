@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""llhttp's callbacks: the request under way, its limits, and the requests that are whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from servekit.errors import (
+    BodyTooLarge,
+    HeadersTooLarge,
+    RequestError,
+    TargetTooLong,
+    UnknownMediaType,
+    VersionNotSupported,
+)
+from servekit.frontend import fields, targets
+
+if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.frontend.access import Guard
+    from servekit.messages import Slab
+    from servekit.settings import Settings
+
+__all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "Collector", "HttpRequest"]
+
+MAX_HEADERS = 100
+#: how far the request under way is; the last two are set by who keeps its clock
+IDLE, BEGUN, HEADER, BODY = range(4)
+
+
+class HttpRequest(Struct):
+    """One request, received whole."""
+
+    method: bytes
+    target: bytes  #: in origin form, or ``*``
+    headers: dict[bytes, bytes]  #: names in lower case
+    body: bytes | Slab
+    keeps_alive: bool
+    version: str  #: ``1.1`` or ``1.0``
+    refusal: ServekitError | None = None  #: why it will not be answered otherwise
+
+
+class Collector:
+    """Is told by llhttp what it reads; a ``RequestError`` raised here ends the reading."""
+
+    __slots__ = (
+        "_body",
+        "_guard",
+        "_llhttp",
+        "_settings",
+        "_target",
+        "_version",
+        "declared_bytes",
+        "headers",
+        "is_in_body",
+        "received",
+        "refusal",
+        "requests",
+        "stage",
+        "wants_continue",
+    )
+
+    def __init__(self, settings: Settings, guard: Guard | None) -> None:
+        """Take the limits of *settings*; *guard* judges each whole header section once."""
+        self._settings = settings
+        self._guard = guard
+        self._llhttp: Any = None
+        self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
+        self._reset()
+
+    def _reset(self) -> None:
+        """Be ready for the next request's first byte."""
+        self.headers: dict[bytes, bytes] = {}  #: of the request under way, names in lower case
+        self._target = b""
+        self._body: bytes | bytearray = b""
+        self.received = 0  #: bytes fed since the last whole request
+        self.stage = IDLE
+        self.is_in_body = False  #: the header section is whole, the body is not
+        self.declared_bytes = -1  #: ``Content-Length`` of that body
+        self.wants_continue = False
+        self.refusal: ServekitError | None = None  #: the guard's, of that request
+
+    def on_message_begin(self) -> None:
+        """Note the first byte of a request line; empty lines before it are none."""
+        self.stage = BEGUN
+
+    def on_url(self, data: bytes) -> None:
+        """Take a piece of the request target."""
+        self._target = target = self._target + data if self._target else data
+        if len(target) > self._settings.max_target:
+            raise TargetTooLong(f"request target: limit {self._settings.max_target} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header field."""
+        if self.is_in_body:
+            return  # a trailer: nothing that comes after the body may change what it means
+        name = name.lower()
+        headers = self.headers
+        if name in headers:
+            value = fields.joined(name, headers[name], value)
+        elif len(headers) >= MAX_HEADERS:
+            raise HeadersTooLarge(f"header fields: limit {MAX_HEADERS}")
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        """Refuse now what can be refused before the body."""
+        headers = self.headers
+        self._version = version = self._llhttp.get_http_version()
+        host = headers.get(b"host")
+        if version != "1.1" or host not in fields.known_hosts:
+            self._check_version_and_host(version, host)
+        if self._target not in targets.known:
+            self._check_target()
+        if b"transfer-encoding" in headers:
+            fields.check_transfer_encoding(headers[b"transfer-encoding"], headers, version)
+        if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
+            raise UnknownMediaType("Content-Encoding: only identity is taken")
+        if self.received > self._settings.max_header:
+            self._check_header_size()
+        length = headers.get(b"content-length")
+        if length is not None:
+            self.declared_bytes = int(length)
+            self._check_body_size(self.declared_bytes)
+        self.is_in_body = True
+        if b"expect" in headers and version == "1.1":
+            self.wants_continue = fields.wants_continue(headers[b"expect"])
+        if self._guard is not None:
+            method = self._llhttp.get_method()
+            self.refusal = self._guard(method, self._target, headers)
+            if self.refusal is not None and method == b"HEAD":
+                raise self.refusal  # and close: what answers a HEAD with a body must be the last
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of the body, chunked framing taken off."""
+        if self.refusal is not None:
+            return  # nobody will read it
+        if not self._body:
+            self._body = data
+        elif type(self._body) is bytearray:
+            self._body += data
+        else:
+            self._body = bytearray(self._body) + data
+        if self.declared_bytes < 0:  # else it has been checked, and llhttp sees that it is kept
+            self._check_body_size(len(self._body))
+
+    def on_message_complete(self) -> None:
+        """Keep the whole request."""
+        llhttp, body = self._llhttp, self._body
+        self.requests.append(
+            HttpRequest(
+                llhttp.get_method(),
+                self._target,
+                self.headers,
+                body if type(body) is bytes else bytes(body),
+                llhttp.should_keep_alive(),
+                self._version,
+                self.refusal,
+            )
+        )
+        self._reset()
+
+    def _check_version_and_host(self, version: str, host: bytes | None) -> None:
+        if version not in ("1.1", "1.0"):
+            if version == "0.9":  # so llhttp calls a request line that names none
+                raise RequestError("request line: no version of HTTP")
+            raise VersionNotSupported("HTTP/1.1 and HTTP/1.0 are spoken here")
+        if host is not None or version == "1.1":
+            fields.check_host(host)
+
+    def _check_target(self) -> None:
+        method = self._llhttp.get_method()
+        if method != b"CONNECT":  # refused once it is whole
+            self._target, authority = targets.in_origin_form(method, self._target)
+            if authority:  # it outranks the field (RFC 9112 3.2.2)
+                self.headers[b"host"] = authority
+
+    def _check_header_size(self) -> None:
+        size = sum(len(name) + len(value) + 4 for name, value in self.headers.items())
+        limit = self._settings.max_header
+        if size > limit:
+            raise HeadersTooLarge(f"header section: {size} bytes, limit {limit}")
+
+    def _check_body_size(self, size: int) -> None:
+        limit = self._settings.max_body
+        if size > limit:
+            raise BodyTooLarge(f"body: {size} bytes or more, limit {limit}")

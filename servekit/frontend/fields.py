@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Header fields that decide about framing and routing: what is taken, what is refused."""
+
+from __future__ import annotations
+
+import re
+
+from servekit.errors import ExpectationFailed, NotSupported, RequestError
+
+__all__ = ["check_host", "check_transfer_encoding", "joined", "wants_continue", "without_upgrade"]
+
+MAX_KNOWN_HOSTS = 64
+# RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
+HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+#: fields that mean one thing only, so that a second one is not a longer list
+SINGLE = frozenset(
+    (b"host", b"content-type", b"transfer-encoding", b"content-length", b"authorization")
+)
+
+#: ``Host`` values found well-formed; bounded, shared by all connections
+known_hosts: set[bytes] = set()
+
+
+def check_host(host: bytes | None) -> None:
+    """Take the value of ``Host``, or the authority of a request target."""
+    if host is None or not HOST.fullmatch(host):
+        raise RequestError("Host: missing or malformed")
+    if len(known_hosts) < MAX_KNOWN_HOSTS:
+        known_hosts.add(host)
+
+
+def check_transfer_encoding(value: bytes, headers: dict[bytes, bytes], version: str) -> None:
+    """Take ``chunked`` and nothing else (RFC 9112 6.1, 6.3)."""
+    if version == "1.0":
+        raise RequestError("Transfer-Encoding: not in HTTP/1.0")
+    if b"content-length" in headers:
+        raise RequestError("Transfer-Encoding and Content-Length: only one can be true")
+    codings = [coding.strip(b" \t") for coding in value.lower().split(b",")]
+    if codings[-1] != b"chunked" or b"chunked" in codings[:-1]:
+        raise RequestError("Transfer-Encoding: chunked is not the last coding, or is there twice")
+    if len(codings) > 1:
+        raise NotSupported("Transfer-Encoding: only chunked is taken")
+
+
+def wants_continue(expectations: bytes) -> bool:
+    """Return whether the client waits for a 100 before it sends the body (RFC 9110 10.1.1)."""
+    for expectation in expectations.split(b","):
+        if expectation.strip(b" \t").lower() != b"100-continue":
+            raise ExpectationFailed("Expect: only 100-continue is met")
+    return True
+
+
+def joined(name: bytes, first: bytes, second: bytes) -> bytes:
+    """Return a repeated field as one list; fields that mean one thing only may not repeat."""
+    if name in SINGLE:
+        raise RequestError(f"{name.decode()}: given twice")
+    return first + (b"; " if name == b"cookie" else b", ") + second
+
+
+def without_upgrade(headers: dict[bytes, bytes]) -> list[bytes]:
+    """Return the lines of *headers* without the wish for another protocol."""
+    headers = {name: value for name, value in headers.items() if name != b"upgrade"}
+    options = [option.strip() for option in headers.pop(b"connection", b"").split(b",")]
+    options = [option for option in options if option and option.lower() != b"upgrade"]
+    if options:
+        headers[b"connection"] = b", ".join(options)
+    return [b"%b: %b" % field for field in headers.items()]

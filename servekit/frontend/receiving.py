@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reading half of a connection: from bytes to whole requests, large bodies by their own way."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import ClientTooSlow, QueueFull, RequestError
+from servekit.frontend.bodies import Upload
+from servekit.frontend.collecting import BEGUN, BODY, HEADER, IDLE
+from servekit.frontend.parsing import READ_BYTES, RequestParser
+
+if TYPE_CHECKING:
+    import socket
+
+    from servekit.errors import ServekitError
+    from servekit.frontend.connection import Connection
+
+__all__ = ["Receiver"]
+
+READ = 1
+LINGER_BYTES = 65_536  #: read and thrown away of a refused upload
+
+
+class Receiver:
+    """Reads the socket of the ``Connection`` that owns it, and tells it what has come."""
+
+    __slots__ = (
+        "_body_since",
+        "_connection",
+        "_is_reading",
+        "_parser",
+        "_settings",
+        "_socket",
+        "_upload",
+        "_watcher",
+        "is_at_end",
+        "linger_bytes",
+        "requests",
+    )
+
+    def __init__(self, sock: socket.socket, connection: Connection) -> None:
+        """Start reading *sock*, which is non-blocking."""
+        self._socket = sock
+        self._connection = connection
+        self._settings = connection.front_end.settings
+        access = connection.front_end.access
+        guard = access.guard(connection) if access else None
+        self._parser = RequestParser(self._settings, guard)
+        self.requests = self._parser.requests  #: whole, in order; the connection takes them
+        self._upload: Upload | None = None
+        self._body_since = 0.0
+        self.linger_bytes = LINGER_BYTES
+        self.is_at_end = False  #: the client will send no more
+        self._watcher: Any = connection.front_end.loop.io(sock.fileno(), READ)
+        self._is_reading = False
+        self.resume()
+
+    @property
+    def is_in_request(self) -> bool:
+        """A request has begun and is not whole."""
+        return self._parser.stage != IDLE or self._upload is not None
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """Of the request that has begun, as far as they have come."""
+        return self._parser.headers
+
+    def pause(self) -> None:
+        """Leave what comes to the kernel."""
+        if self._is_reading:
+            self._is_reading = False
+            self._watcher.stop()
+
+    def resume(self) -> None:
+        """Read on, unless a body waits for room."""
+        waits = self._upload is not None and self._upload.slab is None
+        if not self._is_reading and not self.is_at_end and not waits:
+            self._is_reading = True
+            self._watcher.start(self._on_readable)
+
+    def close(self) -> None:
+        """Read no more; the socket is the connection's to close."""
+        self.abandon()
+        self._watcher.stop()
+        self._watcher.close()
+        self._parser.close()
+
+    # ------------------------------------------------------------ bytes -> request
+
+    def _on_readable(self) -> None:
+        if self._upload is not None:
+            self._receive_upload(self._upload)
+            return
+        connection = self._connection
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            connection.close()
+            return
+        if not data:
+            self._on_end()
+        elif connection.is_refused:
+            self._discard(len(data))
+        else:
+            try:
+                self._feed(data)
+            except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
+                connection.front_end.log_exception("while reading a request")
+                connection.close()
+
+    def _feed(self, data: bytes) -> None:
+        parser, connection = self._parser, self._connection
+        error = parser.feed(data)
+        if error is not None:
+            connection.refuse(error)
+        if self.requests and not connection.is_busy:
+            connection.begin(self.requests.popleft())
+        if connection.is_busy:
+            if self.requests:
+                self.pause()
+        elif error is None and parser.stage != IDLE and not connection.is_closed:
+            self._await_rest()
+
+    def go_on(self) -> None:
+        """The last answer is out: see to the request that has begun, if one has, and read on."""
+        if self._parser.stage != IDLE:
+            self._await_rest()
+        if not self._is_reading:
+            self.resume()
+
+    def _await_rest(self) -> None:
+        """A request is under way: set its clock; a large body goes on by another way."""
+        parser, connection = self._parser, self._connection
+        now = monotonic()
+        if not parser.is_in_body:
+            if parser.stage == BEGUN:
+                parser.stage = HEADER
+                connection.expires = now + self._settings.header_timeout
+            return
+        if parser.refusal is not None:
+            connection.refuse(parser.refusal)
+            return
+        if parser.stage == BODY:
+            self._await_body(now, parser.body_bytes)
+            return
+        parser.stage = BODY
+        self._body_since = now
+        self._await_body(now, parser.body_bytes)
+        if parser.wants_continue:
+            connection.send_continue()
+        if parser.declared_bytes >= self._settings.large_body and not connection.is_closed:
+            self._start_upload()
+
+    def _await_body(self, now: float, received: int) -> None:
+        """Expire after a pause, or when the body as a whole falls below its rate."""
+        settings = self._settings
+        until = now + settings.body_timeout
+        if settings.body_rate:
+            at_rate_s = max(settings.body_timeout, received / settings.body_rate)
+            until = min(until, self._body_since + at_rate_s)
+        self._connection.expires = until
+
+    def _discard(self, size: int) -> None:
+        """Read on a little after a refusal, so that the client gets to read it."""
+        self.linger_bytes -= size
+        if self.linger_bytes <= 0 and not self._connection.is_sending:
+            self._connection.close()
+
+    def _on_end(self) -> None:
+        self.is_at_end = True
+        self.pause()
+        if self.is_in_request and not self._connection.is_refused:
+            self._connection.refuse(RequestError("the request ended early"))
+        self._connection.on_end()
+
+    # ------------------------------------------------------------ a large body
+
+    def _start_upload(self) -> None:
+        """Receive the rest of the body into shared memory, if a worker will read it there."""
+        parser, size = self._parser, self._parser.declared_bytes
+        batcher = self._connection.front_end.router.find(*parser.method_and_target)
+        if batcher is None or not batcher.bodies.fits(size):
+            return
+        head, begun = parser.take_head()
+        self._upload = upload = Upload(batcher, head, begun, size)
+        if upload.slab is None:
+            upload.on_room = self._on_room
+            self.pause()  # the client waits with us until there is room
+        else:
+            self._receive_upload(upload)
+
+    def _on_room(self) -> None:
+        self._body_since = monotonic()  # the wait was not the client's fault
+        self.resume()
+
+    def _receive_upload(self, upload: Upload) -> None:
+        try:
+            is_whole = upload.receive(self._socket)
+        except EOFError:
+            self._on_end()
+        except OSError:
+            self._connection.close()
+        else:
+            if is_whole:
+                self._upload = None
+                self._connection.begin(upload.finish(), upload.batcher)
+            else:
+                self._await_body(monotonic(), upload.filled)
+
+    def lateness(self) -> ServekitError | None:
+        """Return what to tell a client whose time is over; ``None``: nothing, it asked nothing."""
+        if self._upload is not None and self._upload.slab is None:
+            return QueueFull()
+        if self.is_in_request:
+            return ClientTooSlow("the request did not arrive whole in time")
+        return None
+
+    def abandon(self) -> None:
+        """Nobody will wait for the body that is under way."""
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.abandon()
