@@ -35,17 +35,20 @@ def fetch_asset(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress)
     Safe in several processes at once: one fetches, the others wait for it.
 
     :raises AssetError: it cannot be fetched, or is not what the manifest says.
+    :raises ArchiveError: others may write to the cache.
     """
     path = asset_path(cache, asset)
     folder = own_folder(path.parent.parent)
-    with _lock(folder / f"{asset.sha256}.lock"):
-        if is_cached(path, asset) or _link_other_name(path, asset):
-            return path
-        part = folder / f"{asset.sha256}.part"
-        _complete(part, asset, fetcher, progress)
-        part.chmod(READ_ONLY)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        part.replace(path)
+    try:
+        with _lock(folder / f"{asset.sha256}.lock"):
+            if not (is_cached(path, asset) or _link_other_name(path, asset)):
+                part = folder / f"{asset.sha256}.part"
+                _complete(part, asset, fetcher, progress)
+                part.chmod(READ_ONLY)
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                part.replace(path)
+    except OSError as error:  # of the cache; those of the fetcher are told with the URL
+        raise AssetError(f"{error.filename or folder}: {error.strerror}") from error
     return path
 
 
@@ -79,6 +82,8 @@ def _complete(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) ->
 
 def _download(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) -> str:
     """Append what is missing to *part* and return the SHA-256 of the whole."""
+    part.touch(0o600)
+    part.chmod(0o600)  # an attempt that was killed at its very end left it read-only
     with part.open("ab+") as file:
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256")

@@ -7,8 +7,8 @@ redirection can delay it but not change it.
 
 from collections.abc import Iterator
 from http import HTTPStatus
+from urllib import request
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
 from servekit import __version__
 
@@ -16,6 +16,17 @@ __all__ = ["fetch"]
 
 CHUNK_BYTES = 1 << 18
 SILENCE_S = 30.0  #: a server that sends nothing for so long is given up
+
+#: all that ``urlopen`` has but for files and ftp, to which a server could redirect us
+HANDLERS = (
+    request.ProxyHandler,
+    request.HTTPHandler,
+    request.HTTPSHandler,
+    request.HTTPDefaultErrorHandler,
+    request.HTTPRedirectHandler,
+    request.HTTPErrorProcessor,
+    request.UnknownHandler,
+)
 
 
 def fetch(url: str, start: int) -> Iterator[bytes]:
@@ -27,8 +38,7 @@ def fetch(url: str, start: int) -> Iterator[bytes]:
     if start:
         headers["Range"] = f"bytes={start}-"
     try:
-        # the scheme is http or https, and so is that of a redirection
-        answer = urlopen(Request(url, headers=headers), timeout=SILENCE_S)  # noqa: S310
+        answer = _opener().open(request.Request(url, headers=headers), timeout=SILENCE_S)  # noqa: S310 - no handler for other schemes
     except HTTPError as error:
         if start and error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return  # there is no more than what we have
@@ -44,3 +54,10 @@ def fetch(url: str, start: int) -> Iterator[bytes]:
                 yield rest
         if answer.length:  # urllib takes the end of a connection for the end of the body
             raise OSError(f"the connection ended {answer.length} bytes too early")
+
+
+def _opener() -> request.OpenerDirector:
+    opener = request.OpenerDirector()
+    for handler in HANDLERS:
+        opener.add_handler(handler())
+    return opener

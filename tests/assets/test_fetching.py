@@ -15,6 +15,11 @@ from servekit.errors import AssetError
 
 CONTENT = bytes(range(256)) * 4000
 OTHER = b"x" * len(CONTENT)
+MOVED = {
+    "/moved": "/ranges",
+    "/moved-to-ftp": "ftp://127.0.0.1:1/w.bin",
+    "/moved-to-file": "file:///etc/passwd",
+}
 
 
 class Store(BaseHTTPRequestHandler):
@@ -24,9 +29,9 @@ class Store(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.asked.append(self.headers.get("Range", ""))
-        if self.path == "/moved":
+        if self.path in MOVED:
             self.send_response(302)
-            self.send_header("Location", "/ranges")
+            self.send_header("Location", MOVED[self.path])
             self.send_header("Content-Length", "0")
             self.end_headers()
         elif self.path == "/gone":
@@ -142,6 +147,8 @@ def test_whatever_an_attempt_left_the_content_is_right(store, tmp_path, left, si
         pytest.param("/ranges", {"size": 1 << 60}, "bytes are needed", id="no room on the disk"),
         pytest.param("/ranges", {"size": 1 << 21}, "ended after 1024000 of", id="too small"),
         pytest.param("/gone", {}, "/gone: 410 Gone", id="refused"),
+        pytest.param("/moved-to-ftp", {}, "unknown url type: ftp", id="sent to ftp"),
+        pytest.param("/moved-to-file", {}, "not allowed", id="sent to a file of ours"),
     ],
 )
 def test_what_is_not_as_announced_never_gets_a_name(store, tmp_path, path, keys, complaint):
@@ -156,6 +163,14 @@ def test_what_is_not_as_announced_never_gets_a_name(store, tmp_path, path, keys,
 def test_a_server_that_is_not_there_is_one_line(tmp_path):
     with pytest.raises(AssetError, match=r"http://127.0.0.1:1/w.bin: .*refused"):
         fetch_asset(an_asset(), tmp_path, http.fetch, ignore)
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
+    asset = an_asset()
+    part_of(asset, tmp_path).mkdir()
+
+    with pytest.raises(AssetError, match=r"[.]part: Is a directory"):
+        fetch_asset(asset, tmp_path, lambda url, start: iter([CONTENT]), ignore)
 
 
 def test_a_file_is_copied(tmp_path):
