@@ -2,7 +2,6 @@
 """Runs the examples of a manifest as a client would: warm-up and self-test in one."""
 
 import math
-import mimetypes
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ import msgspec
 from servekit_archiver.manifest import Example
 
 from servekit.errors import BootError
+from servekit.media_types import media_type_of
 from servekit.worker.predictor import Answered, OpenItem, Predictor
 
 __all__ = ["difference", "example_item", "example_problem", "problem_of", "run_examples"]
 
 JSON = "application/json"
-TYPES = {".json": JSON, ".npy": "application/x-npy", ".msgpack": "application/msgpack"}
 TOLERANCE = 1e-6
 
 
@@ -60,8 +59,7 @@ def _request(example: Example, directory: Path) -> tuple[bytes, str]:
     if example.input_file is None:
         return msgspec.json.encode(example.input), JSON
     path = directory / example.input_file
-    known = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
-    return path.read_bytes(), example.content_type or known or "application/octet-stream"
+    return path.read_bytes(), example.content_type or media_type_of(path.name)
 
 
 def difference(found: Any, expected: Any, tolerance: float) -> str:

@@ -28,13 +28,15 @@ MAY_IMPORT = {
     "arena": {"channel", "messages"},
     "tether": set(),
     "cgroup": set(),
+    "media_types": set(),
+    "description": {"errors", "messages", "media_types"},
     "tls": {"errors", "settings"},
     "hookspecs": {"errors"},
     "plugins": {"errors", "hookspecs", "__init__"},
     "supervisor": BASE | CROSSING | {"assets", "cgroup", "tls"},
     "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "tls", "web"},
-    "web": BASE | {"messages"} | PLUGINS,
-    "worker": BASE | CROSSING | PLUGINS | {"checkup"},
+    "web": BASE | {"messages", "description"} | PLUGINS,
+    "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
     "cli": BASE | CROSSING | PLUGINS | {"supervisor", "assets", "checkup"},
 }
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from servekit.web.interface import Described, Tensor
+from servekit.description.interface import Described, Tensor
 
 __all__ = ["Schema", "definitions", "input_schema", "output_schema", "prediction", "tensor_schema"]
 

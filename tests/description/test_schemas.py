@@ -4,12 +4,10 @@
 import jsonschema
 import pytest
 
+from servekit.description.interface import Tensor, describe
+from servekit.description.schemas import input_schema, tensor_schema
+from servekit.description.subset import reduce_schema
 from servekit.messages import Interface
-from servekit.web.interface import Tensor, describe
-from servekit.web.schemas import input_schema, tensor_schema
-from servekit.web.subset import reduce_schema
-
-from .fakes import model_row
 
 LONE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}]}
 
@@ -43,15 +41,14 @@ def test_the_schema_of_a_tensor_takes_what_fits_its_dtype_and_shape(dtype, shape
 
 @pytest.mark.parametrize(("value", "is_valid"), [([1, 2], True), ({"x": [1, 2]}, True), (3, False)])
 def test_a_lone_input_may_come_with_or_without_its_name(value, is_valid):
-    schema = input_schema(describe(model_row(manifest={"signature": LONE})), "#/")
+    schema = input_schema(describe({"name": "m", "signature": LONE}), "#/")
 
     assert jsonschema.Draft202012Validator(schema).is_valid(value) is is_valid
 
 
 def test_a_loaded_service_that_reads_its_inputs_itself_takes_anything():
-    row = model_row(interface=Interface(signature=LONE), manifest={"signature": LONE})
-
-    schema = input_schema(describe(row), "#/")
+    known = Interface(signature=LONE)
+    schema = input_schema(describe({"name": "m", "signature": LONE}, known), "#/")
 
     assert jsonschema.Draft202012Validator(schema).is_valid({"neither": "nor"})
     assert "x, float32 [2]" in schema["description"]

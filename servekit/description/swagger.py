@@ -5,14 +5,19 @@ A model with a signature takes a form with one field for each input, as there. S
 knows no JSON body beside a form, so a model without one takes a body.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from servekit.messages import Table
-from servekit.web import problems
-from servekit.web.interface import JSON, MULTIPART, Described, Tensor, describe
-from servekit.web.schemas import Schema, definitions, input_schema, output_schema, prediction
-from servekit.web.subset import reduce_schema
+from servekit.description import problems
+from servekit.description.interface import JSON, MULTIPART, Described, Tensor
+from servekit.description.schemas import (
+    Schema,
+    definitions,
+    input_schema,
+    output_schema,
+    prediction,
+)
+from servekit.description.subset import reduce_schema
 
 __all__ = ["swagger"]
 
@@ -26,12 +31,11 @@ SECURED: Final[dict[str, Any]] = {"security": [{"token": []}]}
 PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{PLACE}Problem"}}
 
 
-def swagger(table: Table, *, needs_token: bool = False) -> dict[str, Any]:
-    """Return the description of every model of *table*; where it is served is left out.
+def swagger(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
+    """Return the description of each of *models*; where they are served is left out.
 
     :param needs_token: predictions need a bearer token.
     """
-    models = [describe(row) for row in table.models]
     schemas: dict[str, Schema] = {"Problem": problems.SCHEMA}
     paths = _server_paths()
     for model in models:

@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from servekit.messages import ModelRow
+from servekit.media_types import media_type_of
+from servekit.messages import Interface
 
 __all__ = ["JSON", "MULTIPART", "Described", "Example", "Signature", "Tensor", "describe"]
 
@@ -37,12 +38,15 @@ class Example(Struct, frozen=True):
 
     input: Any = None
     output: Any = None
+    input_file: str | None = None  #: relative to the model directory
     content_type: str | None = None
 
     @property
     def media_type(self) -> str:
-        """What the input is sent as; "" is unknown."""
-        return JSON if self.input is not None else self.content_type or ""
+        """What the input is sent as."""
+        if self.input_file is None:
+            return JSON
+        return self.content_type or media_type_of(self.input_file)
 
 
 class Described(Struct, frozen=True):
@@ -67,16 +71,18 @@ class Described(Struct, frozen=True):
         return _is_binary([*sent_as, *self.consumes][0])
 
 
-def describe(row: ModelRow) -> Described:
-    """Return what is known of the model of *row*."""
-    known, manifest = row.interface, row.manifest
+def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Described:
+    """Return what is known of a model.
+
+    :param known: what its worker says; without it only the manifest counts.
+    """
     declared = known.signature if known else manifest.get("signature")
     signature = _convert(declared or {}, Signature) or Signature()
     forms = [MULTIPART] if signature.inputs else []
     return Described(
-        name=row.name,
-        version=row.version,
-        description=row.description,
+        name=manifest["name"],
+        version=manifest.get("version", "1.0"),
+        description=manifest.get("description", ""),
         signature=signature,
         input_schema=known.input_schema if known else {},
         output_schema=known.output_schema if known else {},

@@ -5,8 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from servekit.web.interface import JSON, MULTIPART, Described, Example, Tensor
-from servekit.web.schemas import Schema, input_schema, output_schema, prediction, tensor_schema
+from servekit.description.interface import JSON, MULTIPART, Described, Example, Tensor
+from servekit.description.schemas import (
+    Schema,
+    input_schema,
+    output_schema,
+    prediction,
+    tensor_schema,
+)
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 
@@ -19,7 +25,7 @@ def request_content(model: Described) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
     schema = input_schema(model, PLACE)
     # what examples are sent as comes first: image/png is of more use than image/*
-    sent_as = [example.media_type for example in model.examples if example.media_type]
+    sent_as = [example.media_type for example in model.examples]
     return {
         media_type: _input(model, media_type, schema)
         for media_type in dict.fromkeys([*sent_as, *model.consumes])
@@ -43,7 +49,7 @@ def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
     examples = {
         name: {"value": example.input}
         for name, example in _named(model)
-        if example.media_type == JSON
+        if example.input is not None
     }
     return _value(media_type, schema, examples)
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server in OpenAPI 3.1: ``/openapi.json``."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 import servekit
-from servekit.messages import Table
-from servekit.web import problems
-from servekit.web.content import PLACE, answer_content, request_content
-from servekit.web.interface import Described, describe
-from servekit.web.schemas import Schema, definitions
+from servekit.description import problems
+from servekit.description.content import PLACE, answer_content, request_content
+from servekit.description.interface import Described
+from servekit.description.schemas import Schema, definitions
 
 __all__ = ["openapi"]
 
@@ -49,12 +48,11 @@ PARAMETERS: Final = {
 }
 
 
-def openapi(table: Table, *, needs_token: bool = False) -> dict[str, Any]:
-    """Return the description of every route, and of every model of *table*.
+def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
+    """Return the description of every route, and of each of *models*.
 
     :param needs_token: predictions need a bearer token.
     """
-    models = [describe(row) for row in table.models]
     schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
     paths = _server_paths()
     for model in models:
@@ -78,7 +76,7 @@ def openapi(table: Table, *, needs_token: bool = False) -> dict[str, Any]:
     }
 
 
-def _model_tags(models: Iterable[Described]) -> list[dict[str, str]]:
+def _model_tags(models: Sequence[Described]) -> list[dict[str, str]]:
     return [{"name": model.name, "description": model.description} for model in models]
 
 
