@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "tether": set(),
     "cgroup": set(),
     "media_types": set(),
+    "client": set(),
     "description": {"errors", "messages", "media_types"},
     "tls": {"errors", "settings"},
     "hookspecs": {"errors"},
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "tls", "web"},
     "web": BASE | {"messages", "description"} | PLUGINS,
     "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
-    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "assets", "checkup"},
+    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "description", "assets", "checkup"},
 }
 
 
@@ -82,6 +83,7 @@ HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", 
         pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
         pytest.param("servekit.cli", (*HEAVY, "msgspec"), id="command line"),
         pytest.param("servekit", (*HEAVY, "msgspec"), id="what an author imports"),
+        pytest.param("servekit.description.snippets", HEAVY, id="descriptions"),
         pytest.param("servekit.web", ("gevent", "numpy"), id="web"),
     ],
 )

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client for asyncio; ``client`` is the same without ``await``."""
+
+from asyncio import sleep
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from servekit_client.answers import JSON, Answer, Health, names
+from servekit_client.attempts import Attempts
+from servekit_client.calls import Call, Server, transport_errors
+from servekit_client.descriptions import Description, description
+from servekit_client.errors import ServekitError, Unavailable
+from servekit_client.events import Events
+from servekit_client.problems import problem
+
+__all__ = ["AsyncClient"]
+
+
+class AsyncClient:
+    """Calls one server over a pool of connections, from any number of tasks of one loop.
+
+    What is tried again, and what parameters mean, is as in ``Client``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        """Store; nothing is sent yet."""
+        self._server = Server(url, token)
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._http = http or httpx.AsyncClient()
+        self._owns_http = http is None
+
+    async def predict(
+        self,
+        model: str,
+        input: Any,  # noqa: A002 - the word for it everywhere
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Any:
+        """Return the output of *model* for one input: numbers, texts, lists, dicts, bytes, arrays.
+
+        :raises ServekitError: any of ``servekit_client.errors``.
+        """
+        answer = await self._ask(self._server.predict(model, input, request_id), timeout_s)
+        return answer.output
+
+    async def raw(
+        self,
+        model: str,
+        body: bytes,
+        content_type: str,
+        accept: str = JSON,
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Return the answer to a body that is sent as it is: a picture, a ``.npy`` file, a text."""
+        call = self._server.raw(model, body, content_type, accept, request_id)
+        return await self._ask(call, timeout_s)
+
+    async def stream(
+        self,
+        model: str,
+        input: Any,  # noqa: A002
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the outputs of a model that gives one after another.
+
+        A loop that may end early wants ``async with contextlib.aclosing(client.stream(...))``.
+
+        :param timeout_s: the longest silence; a stream may last as long as it likes.
+        """
+        silence_s = self._timeout_s if timeout_s is None else timeout_s
+        call = self._server.stream(model, input, request_id, silence_s)
+        response = await self._send(call, Attempts(self._retries, silence_s, call.request_id))
+        with transport_errors(call):
+            async with aclosing(response):
+                events = Events(call.request_id, response.headers)
+                async for piece in response.aiter_bytes():
+                    for output in events.outputs(piece):
+                        yield output
+                    if events.is_over:
+                        return
+                events.require_over()
+
+    async def models(self) -> list[str]:
+        """Return the names of the models of the server."""
+        return names(await self._ask(self._server.get()))
+
+    async def describe(self, model: str) -> Description:
+        """Return what *model* takes and gives."""
+        return description(await self._ask(self._server.get("openapi.json")), model)
+
+    async def ping(self, model: str = "") -> Health:
+        """Return whether the server, or one model, can predict just now; never tried again."""
+        try:
+            await self._ask(self._server.get(model, "ping"), retries=0)
+        except Unavailable as error:
+            return Health(error.detail or error.title)
+        return Health()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Use the client as a context: it is closed at the end."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _ask(
+        self, call: Call, timeout_s: float | None = None, retries: int | None = None
+    ) -> Answer:
+        attempts = Attempts(
+            self._retries if retries is None else retries,
+            self._timeout_s if timeout_s is None else timeout_s,
+            call.request_id,
+        )
+        response = await self._send(call, attempts)
+        return Answer(await self._read(response, call, attempts), response.headers)
+
+    async def _send(self, call: Call, attempts: Attempts) -> httpx.Response:
+        """Try until there is an answer that is no error; its body has not been read."""
+        while True:
+            try:
+                with transport_errors(call):
+                    request = self._http.build_request(**call.arguments(attempts.left_s()))
+                    response = await self._http.send(request, stream=True)
+                if response.is_success:
+                    return response
+                body = await self._read(response, call, attempts)
+                raise problem(response.status_code, response.headers, body, call.request_id)
+            except ServekitError as error:
+                await sleep(attempts.pause_s(error))
+
+    async def _read(self, response: httpx.Response, call: Call, attempts: Attempts) -> bytes:
+        pieces = []
+        with transport_errors(call):
+            async with aclosing(response):
+                async for piece in response.aiter_bytes():
+                    attempts.left_s()  # an answer in drops must not outlast the call
+                    pieces.append(piece)
+        return b"".join(pieces)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tries of one call: how long the next may take, and how long to wait before it."""
+
+from random import uniform
+from time import monotonic
+from typing import Final
+
+from servekit_client.errors import DeadlineExceeded, ServekitError
+
+__all__ = ["Attempts"]
+
+FIRST_BACKOFF_S: Final = 0.1
+JITTER: Final = 0.5  #: a wait grows by up to so much of itself, lest all clients return at once
+
+
+class Attempts:
+    """Counts tries against a number and a deadline."""
+
+    def __init__(self, retries: int, timeout_s: float, request_id: str) -> None:
+        """Start the clock of a call that may be tried ``1 + retries`` times."""
+        self._retries = retries
+        self._deadline = monotonic() + timeout_s
+        self._request_id = request_id
+        self._backoff_s = FIRST_BACKOFF_S
+
+    def left_s(self) -> float:
+        """Return how long the call may still take, more than 0.
+
+        :raises DeadlineExceeded: no time is left.
+        """
+        left_s = self._deadline - monotonic()
+        if left_s <= 0:
+            raise DeadlineExceeded(request_id=self._request_id)
+        return left_s
+
+    def pause_s(self, error: ServekitError) -> float:
+        """Return how long to wait before the next try.
+
+        :raises ServekitError: *error* itself, if there is no next try: its kind is not tried
+            again, the tries are used up, or the deadline comes before the wait is over.
+        """
+        if not error.may_retry or self._retries <= 0:
+            raise error
+        wait_s = max(error.retry_after_s or 0.0, self._backoff_s)
+        wait_s *= uniform(1, 1 + JITTER)  # noqa: S311 - nothing secret
+        if monotonic() + wait_s >= self._deadline:
+            raise error
+        self._retries -= 1
+        self._backoff_s *= 2
+        return wait_s

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked, the same for threads and for asyncio, and what goes wrong on the way."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from servekit_client.answers import EVENTS, JSON, MSGPACK
+from servekit_client.arrays import pack
+from servekit_client.errors import ConnectionRefused, DeadlineExceeded, Unreachable
+
+__all__ = ["Call", "Server", "transport_errors"]
+
+AGENT: Final = "servekit-client"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, however often it is tried."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes | None = None
+    silence_s: float | None = None  #: of a stream, the longest; it has no deadline
+
+    @property
+    def request_id(self) -> str:
+        """What names it in the server's log."""
+        return self.headers["X-Request-Id"]
+
+    def arguments(self, left_s: float) -> dict[str, Any]:
+        """Return what ``build_request`` of httpx takes for a try of at most *left_s*."""
+        headers = dict(self.headers)
+        if self.silence_s is None:
+            headers["X-Request-Timeout-Ms"] = str(max(1, int(left_s * 1000)))
+        return {
+            "method": self.method,
+            "url": self.url,
+            "headers": headers,
+            "content": self.body,
+            "timeout": self.silence_s or left_s,
+        }
+
+
+class Server:
+    """Where the calls go."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """Store; *url* may hold a path, *token* goes along with every call."""
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"url: {url!r} begins with neither http:// nor https://")
+        self._url = url.rstrip("/")
+        self._headers = {"User-Agent": AGENT}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+
+    def predict(self, model: str, value: Any, request_id: str | None) -> Call:
+        """Return the call of one prediction.
+
+        Always msgpack: in JSON bytes, arrays and NaN would not stay what they are.
+        """
+        return self.raw(model, pack(value), MSGPACK, MSGPACK, request_id)
+
+    def raw(
+        self, model: str, body: bytes, content_type: str, accept: str, request_id: str | None
+    ) -> Call:
+        """Return the call of one prediction from a body as it is."""
+        headers = {"Content-Type": content_type, "Accept": accept}
+        return Call("POST", self._at(model, "predict"), self._with(headers, request_id), body)
+
+    def stream(self, model: str, value: Any, request_id: str | None, silence_s: float) -> Call:
+        """Return the call of one prediction in pieces."""
+        headers = self._with({"Content-Type": MSGPACK, "Accept": EVENTS}, request_id)
+        return Call("POST", self._at(model, "predict"), headers, pack(value), silence_s)
+
+    def get(self, *steps: str) -> Call:
+        """Return the call of a document; a step that is empty is left out."""
+        return Call("GET", self._at(*steps), self._with({"Accept": JSON}, None))
+
+    def _at(self, *steps: str) -> str:
+        return f"{self._url}/{'/'.join(quote(step, safe='') for step in steps if step)}"
+
+    def _with(self, headers: dict[str, str], request_id: str | None) -> dict[str, str]:
+        return {**self._headers, **headers, "X-Request-Id": request_id or uuid.uuid4().hex}
+
+
+@contextmanager
+def transport_errors(call: Call) -> Iterator[None]:
+    """Raise what goes wrong between here and the server as errors of ours."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise DeadlineExceeded(request_id=call.request_id) from error
+    except httpx.RequestError as error:
+        kind = ConnectionRefused if _is_refused(error) else Unreachable
+        detail = f"{call.url}: {error or type(error).__name__}"
+        raise kind(detail=detail, request_id=call.request_id) from error
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether nobody listens there; the reason lies below what the transport made of it."""
+    if isinstance(error, BaseExceptionGroup):  # every address of a name was tried
+        return all(map(_is_refused, error.exceptions))
+    if error is None or isinstance(error, ConnectionRefusedError):
+        return error is not None
+    return _is_refused(error.__cause__ or error.__context__)

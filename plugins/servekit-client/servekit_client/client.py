@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client for threads; ``async_client`` is the same with ``await``."""
+
+from collections.abc import Generator
+from contextlib import closing
+from time import sleep
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from servekit_client.answers import JSON, Answer, Health, names
+from servekit_client.attempts import Attempts
+from servekit_client.calls import Call, Server, transport_errors
+from servekit_client.descriptions import Description, description
+from servekit_client.errors import ServekitError, Unavailable
+from servekit_client.events import Events
+from servekit_client.problems import problem
+
+__all__ = ["Client"]
+
+
+class Client:
+    """Calls one server over a pool of connections; any number of threads may share it.
+
+    A call that meets a closed port, a full queue (429) or no worker (503) is tried again, after as
+    long as the server asks, while its time lasts; after any other error it is not.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout_s: float = 30.0,
+        retries: int = 2,
+        http: httpx.Client | None = None,
+    ) -> None:
+        """Store; nothing is sent yet.
+
+        :param url: ``http://127.0.0.1:8080``.
+        :param token: sent with every call, as ``Authorization: Bearer``.
+        :param timeout_s: of one call, its retries included.
+        :param retries: at most so many for each call.
+        :param http: with certificates, proxies or limits of your own; to close it is yours too.
+        """
+        self._server = Server(url, token)
+        self._timeout_s = timeout_s
+        self._retries = retries
+        self._http = http or httpx.Client()
+        self._owns_http = http is None
+
+    def predict(
+        self,
+        model: str,
+        input: Any,  # noqa: A002 - the word for it everywhere
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Any:
+        """Return the output of *model* for one input: numbers, texts, lists, dicts, bytes, arrays.
+
+        :param timeout_s: the server is told, and gives up then too.
+        :param request_id: names the request in the server's log; else it gets a random one.
+        :raises ServekitError: any of ``servekit_client.errors``.
+        """
+        return self._ask(self._server.predict(model, input, request_id), timeout_s).output
+
+    def raw(
+        self,
+        model: str,
+        body: bytes,
+        content_type: str,
+        accept: str = JSON,
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Return the answer to a body that is sent as it is: a picture, a ``.npy`` file, a text."""
+        return self._ask(self._server.raw(model, body, content_type, accept, request_id), timeout_s)
+
+    def stream(
+        self,
+        model: str,
+        input: Any,  # noqa: A002
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Generator[Any, None, None]:
+        """Yield the outputs of a model that gives one after another.
+
+        Nothing is sent before the first is asked for. Closing the iterator closes the connection.
+
+        :param timeout_s: the longest silence; a stream may last as long as it likes.
+        """
+        silence_s = self._timeout_s if timeout_s is None else timeout_s
+        call = self._server.stream(model, input, request_id, silence_s)
+        response = self._send(call, Attempts(self._retries, silence_s, call.request_id))
+        with transport_errors(call), closing(response):
+            events = Events(call.request_id, response.headers)
+            for piece in response.iter_bytes():
+                yield from events.outputs(piece)
+                if events.is_over:
+                    return
+            events.require_over()
+
+    def models(self) -> list[str]:
+        """Return the names of the models of the server."""
+        return names(self._ask(self._server.get()))
+
+    def describe(self, model: str) -> Description:
+        """Return what *model* takes and gives."""
+        return description(self._ask(self._server.get("openapi.json")), model)
+
+    def ping(self, model: str = "") -> Health:
+        """Return whether the server, or one model, can predict just now; never tried again."""
+        try:
+            self._ask(self._server.get(model, "ping"), retries=0)
+        except Unavailable as error:
+            return Health(error.detail or error.title)
+        return Health()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        """Use the client as a context: it is closed at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(
+        self, call: Call, timeout_s: float | None = None, retries: int | None = None
+    ) -> Answer:
+        attempts = Attempts(
+            self._retries if retries is None else retries,
+            self._timeout_s if timeout_s is None else timeout_s,
+            call.request_id,
+        )
+        response = self._send(call, attempts)
+        return Answer(self._read(response, call, attempts), response.headers)
+
+    def _send(self, call: Call, attempts: Attempts) -> httpx.Response:
+        """Try until there is an answer that is no error; its body has not been read."""
+        while True:
+            try:
+                with transport_errors(call):
+                    request = self._http.build_request(**call.arguments(attempts.left_s()))
+                    response = self._http.send(request, stream=True)
+                if response.is_success:
+                    return response
+                body = self._read(response, call, attempts)
+                raise problem(response.status_code, response.headers, body, call.request_id)
+            except ServekitError as error:
+                sleep(attempts.pause_s(error))
+
+    def _read(self, response: httpx.Response, call: Call, attempts: Attempts) -> bytes:
+        pieces = []
+        with transport_errors(call), closing(response):
+            for piece in response.iter_bytes():
+                attempts.left_s()  # an answer in drops must not outlast the call
+                pieces.append(piece)
+        return b"".join(pieces)
