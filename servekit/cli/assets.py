@@ -9,14 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from servekit_archiver import (
-    ArchiveError,
-    Asset,
-    Manifest,
-    default_cache_dir,
-    load_directory,
-    open_archive,
-)
+from servekit_archiver import ArchiveError, Asset, Manifest, default_cache_dir
 from servekit_archiver.cli.commands import human_bytes
 from servekit_archiver.cli.progress import progress_bar
 
@@ -24,6 +17,7 @@ from servekit.assets.cache import asset_path, is_cached
 from servekit.assets.fetchers import find_fetcher
 from servekit.assets.fetching import fetch_asset
 from servekit.cli.exit_status import OK, PROBLEM_FOUND
+from servekit.cli.manifest import manifest_of
 from servekit.errors import StartupError
 from servekit.plugins import create_plugin_manager
 from servekit.settings import load_settings
@@ -65,14 +59,6 @@ def run(parsed: argparse.Namespace) -> int:
         raise StartupError(str(error)) from error
     print(json.dumps(found, indent=2) if parsed.json else as_text(found))
     return PROBLEM_FOUND if any(entry["error"] for entry in found) else OK
-
-
-def manifest_of(path: Path) -> Manifest:
-    """Return the manifest of an archive, or of a model directory."""
-    if path.is_dir():
-        return load_directory(path)
-    with open_archive(path) as archive:
-        return archive.manifest
 
 
 def gather(manifest: Manifest, cache: Path, *, is_offline: bool) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ STATUSES = {
     OK: "Done. For `servekit start`: stopped by a signal, except 130.",
     PROBLEM_FOUND: "The command ran and found a problem, such as a broken plugin with `--strict`.",
     USAGE: "The command line makes no sense: an unknown command or flag.",
-    STARTUP_FAILED: "The server cannot start as asked: a setting, a path, the port, or no model.",
+    STARTUP_FAILED: "The server cannot start as asked: a setting, a path, the port, or no model;"
+    " or the model to be shown is refused.",
     INTERRUPTED: "Ctrl-C (SIGINT) before the server was up.",
 }

@@ -16,6 +16,8 @@ COMMANDS = {
     "start": "serve models until told to stop",
     "check": "load a model once, run its examples, and measure batches",
     "assets": "fetch the files that a model needs and its archive does not hold",
+    "describe": "say what a model takes and gives, without loading it",
+    "snippet": "write a call of a model for curl, Python or JavaScript",
     "plugins": "list the installed plugins and what they offer",
 }
 
@@ -25,6 +27,8 @@ examples:
   servekit start --models a.mar two=b.mar --port 9000
   servekit start --help                      every option, with its unit and default
   servekit check ./model_directory            try a model without serving it
+  servekit describe digits.mar               what it takes and gives
+  servekit snippet digits.mar --format python
   servekit plugins                           what is installed
 
 To build an archive: servekit-archive build DIRECTORY

@@ -30,6 +30,11 @@ class BatchTypes(NamedTuple):
     input: Any
     output: Any
 
+    @property
+    def are_known(self) -> bool:
+        """Whether anything is said of either."""
+        return not (self.input is Any and self.output is Any)
+
 
 def batch_types(service: Service) -> BatchTypes:
     """Read the annotations of ``predict``.

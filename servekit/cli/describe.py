@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit describe``: what a model takes and gives, without loading it."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from servekit.cli import model
+from servekit.cli.exit_status import OK
+from servekit.cli.model import Known
+from servekit.description.interface import Described
+from servekit.description.openapi import openapi
+from servekit.description.schemas import definitions, input_schema, output_schema
+from servekit.description.swagger import swagger
+from servekit.description.words import fields, tensor_words
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+A [signature] and the [[examples]] are in the manifest. The types that annotate predict are in the
+code: they are read if the code may be imported (--import). What a service finds out when it loads
+its model, an ONNX graph say, is known to the running server alone: /openapi.json.
+
+examples:
+  servekit describe digits.mar
+  servekit describe ./shipping --import
+  servekit describe digits.mar --openapi > openapi.json
+"""
+PLACE = "#/$defs/"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    model.add_arguments(parser)
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--openapi", action="store_true", help="print OpenAPI 3.1, as a server of it would"
+    )
+    formats.add_argument("--swagger", action="store_true", help="print Swagger 2.0")
+    formats.add_argument("--json", action="store_true", help="print the facts as a JSON object")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the description.
+
+    :raises StartupError: the model is refused.
+    """
+    known = model.read(parsed)
+    if parsed.openapi:
+        print(as_json(openapi([known.described])))
+    elif parsed.swagger:
+        print(as_json(swagger([known.described])))
+    elif parsed.json:
+        print(as_json(facts(known)))
+    else:
+        print("\n".join(f"{label:<12}{text}".rstrip() for label, text in lines(known)))
+    return OK
+
+
+def as_json(value: Any) -> str:
+    """Return *value* as JSON for people and programs; NaN in an author's schema is null."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def facts(known: Known) -> dict[str, Any]:
+    """Return what is known as one object."""
+    described = known.described
+    return {
+        "name": described.name,
+        "version": described.version,
+        "description": described.description,
+        "service": known.manifest.service,
+        "is_imported": described.is_loaded,
+        "signature": described.signature if described.signature.inputs else None,
+        "input_schema": input_schema(described, PLACE),
+        "output_schema": output_schema(described, PLACE),
+        "definitions": definitions(described, PLACE),
+        "consumes": described.consumes,
+        "produces": described.produces,
+        "examples": described.examples,
+    }
+
+
+def lines(known: Known) -> Iterator[tuple[str, str]]:
+    """Yield a label and a text for each line of the table."""
+    described = known.described
+    yield "model", f"{described.name} {described.version}"
+    if described.description:
+        yield "about", " ".join(described.description.split())
+    yield "service", known.manifest.service
+    yield "predict", f"POST /{described.name}/predict"
+    if described.is_loaded:
+        yield "takes", ", ".join(described.consumes)
+        yield "gives", ", ".join(described.produces)
+    yield from _sides(described)
+    for example in described.examples:
+        given = example.input_file or msgspec.json.encode(example.input).decode()
+        told = "" if example.output is None else msgspec.json.encode(example.output).decode()
+        yield "example", f"{_cut(given)} -> {_cut(told)}".removesuffix(" -> ")
+
+
+def _sides(described: Described) -> Iterator[tuple[str, str]]:
+    tensors = described.signature
+    if tensors.inputs:
+        for label, side in ("input", tensors.inputs), ("output", tensors.outputs):
+            yield from ((label, f"{each.name}  {tensor_words(each)}") for each in side)
+    elif described.is_loaded:
+        sides = ("input", described.input_schema), ("output", described.output_schema)
+        for label, schema in sides:
+            for name, words in fields(schema, described.definitions):
+                yield label, f"{name}  {words}".strip()
+    else:
+        yield "input", "not declared in the manifest; see servekit describe --help"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the manifest of a model that is not to be served."""
+
+from pathlib import Path
+
+from servekit_archiver import ArchiveError, Manifest, ManifestError, load_directory, open_archive
+
+from servekit.errors import StartupError
+
+__all__ = ["manifest_of"]
+
+
+def manifest_of(path: Path) -> Manifest:
+    """Return the manifest of an archive, or of a model directory.
+
+    :raises StartupError: it is refused; one line for each problem.
+    """
+    try:
+        if path.is_dir():
+            return load_directory(path)
+        with open_archive(path) as archive:
+            return archive.manifest
+    except ManifestError as error:
+        lines = (f"{error.source}: {problem}" for problem in error.problems)
+        raise StartupError("\n".join(lines)) from error
+    except ArchiveError as error:
+        raise StartupError(str(error)) from error

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An input to try a model with: its first example, else one made from what it declares."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from servekit.description.interface import Described, Tensor
+from servekit.description.made import made
+
+__all__ = ["File", "Filled", "Value", "sample"]
+
+ANY_SIZE: Final = 2  #: what an axis of any size gets
+ELEMENTS: Final = {"bool": True, "str": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is sent as it is."""
+
+    path: str  #: relative to the model directory
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """An array of numbers, all the same; at least one axis."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    element: Any
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    def as_lists(self) -> Any:
+        """Return it as JSON holds it."""
+        value = self.element
+        for size in reversed(self.shape):
+            value = [value] * size
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Plain JSON, or a mapping some of whose members are ``Filled``."""
+
+    value: Any
+
+    @property
+    def arrays(self) -> list[Filled]:
+        """The members that are filled."""
+        members = self.value.values() if isinstance(self.value, dict) else ()
+        return [each for each in members if isinstance(each, Filled)]
+
+
+def sample(model: Described) -> File | Value | None:
+    """Return what to try *model* with; ``None`` if nothing tells what it takes."""
+    if model.examples:
+        first = model.examples[0]
+        return File(first.input_file, first.media_type) if first.input_file else Value(first.input)
+    if model.signature.inputs:
+        return Value({tensor.name: _array(tensor) for tensor in model.signature.inputs})
+    if model.input_schema:
+        return Value(made(model.input_schema, model.definitions))
+    return None
+
+
+def _array(tensor: Tensor) -> Any:
+    shape = tuple(ANY_SIZE if size < 0 else size for size in tensor.shape)
+    element = ELEMENTS.get(tensor.dtype, 0.5 if tensor.dtype.startswith("float") else 1)
+    filled = Filled(tensor.dtype, shape, element)
+    return filled if shape and tensor.dtype != "str" else filled.as_lists()
