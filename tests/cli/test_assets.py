@@ -4,8 +4,12 @@
 import hashlib
 import json
 import shlex
+import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
 
 import pytest
 from servekit_archiver import build_archive
@@ -14,6 +18,7 @@ from servekit.testing import ServedModel
 
 WAIT_S = 60.0
 WEIGHTS = b"3 1 4"
+BIG = bytes(range(256)) * 8192
 SERVICE = """
 from servekit import Service
 
@@ -103,3 +108,61 @@ def test_a_model_that_is_refused_is_status_3(servekit, tmp_path):
     done = servekit("assets", tmp_path / "nowhere.mar")
 
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+
+
+class Stalling(BaseHTTPRequestHandler):
+    """Sends half of the content and stops there, until it is asked for the rest."""
+
+    def do_GET(self):
+        asked = self.headers.get("Range", "bytes=0-")
+        self.server.asked.append(asked)
+        start = int(asked[6:-1])
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(BIG) - start))
+        self.end_headers()
+        self.wfile.write(BIG[start:] if start else BIG[: len(BIG) // 2])
+        if not start:
+            self.server.go_on.wait(WAIT_S)
+
+    def log_message(self, *arguments):
+        """Say nothing."""
+
+
+@pytest.fixture
+def store():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stalling)
+    server.asked, server.go_on = [], threading.Event()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.go_on.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(WAIT_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_command_that_is_ended_goes_on_with_the_next(store, tmp_path, servekit, number):
+    digest = hashlib.sha256(BIG).hexdigest()
+    (tmp_path / "model.toml").write_text(
+        'name = "m"\nservice = "sklearn"\n[assets.big]\n'
+        f'url = "http://127.0.0.1:{store.server_address[1]}/big"\nsha256 = "{digest}"\n'
+    )
+    command = [sys.executable, "-m", "servekit.cli", "assets", tmp_path]
+    process = subprocess.Popen([*command, "--cache-dir", tmp_path / "cache"])
+    part = tmp_path / "cache" / "assets" / f"{digest}.part"
+    wait_until(lambda: part.exists() and part.stat().st_size == len(BIG) // 2, "half has come")
+    process.send_signal(number)
+    status = process.wait(WAIT_S)
+    again = servekit("assets", tmp_path)
+
+    assert status == (130 if number == signal.SIGINT else -9)
+    assert (again.returncode, part.exists()) == (0, False)
+    assert store.asked == ["bytes=0-", f"bytes={len(BIG) // 2}-"]
+
+
+def wait_until(condition, what):
+    deadline, pause = monotonic() + WAIT_S, threading.Event()
+    while not condition():
+        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
+        pause.wait(0.01)
