@@ -21,6 +21,8 @@ __all__ = [
     "Interface",
     "Item",
     "Launch",
+    "Leaving",
+    "Lost",
     "ModelRow",
     "Ping",
     "Pong",
@@ -30,6 +32,7 @@ __all__ = [
     "Reply",
     "ReplyMessage",
     "RequestMessage",
+    "Retire",
     "Slab",
     "Stop",
     "Table",
@@ -122,6 +125,8 @@ class Launch(Struct, array_like=True, tag=10):
     arena_bytes: int  #: shared memory for large answers, per front-end
     large_body_bytes: int  #: answers from this size on go by shared memory
     assets: dict[str, str] = {}  #: name to path
+    memory_bytes: int = 0  #: limit on the address space; 0 sets none
+    files: int = 0  #: limit on descriptors; 0 sets none
 
 
 class Interface(Struct):
@@ -152,7 +157,17 @@ class Stop(Struct, array_like=True, tag=13):
     """Supervisor to worker: finish the batch you hold, then leave."""
 
 
-WorkerMessage = Ready | BootFailed
+class Retire(Struct, array_like=True, tag=15):
+    """Supervisor to worker: another takes your place; leave when every channel is closed."""
+
+
+class Leaving(Struct, array_like=True, tag=14):
+    """Worker to supervisor: the last thing a worker says that leaves without being told to."""
+
+    reason: str
+
+
+WorkerMessage = Ready | BootFailed | Leaving
 
 
 # ---------------------------------------------------------------- supervisor <-> front-end
@@ -206,4 +221,13 @@ class Hung(Struct, array_like=True, tag=22):
     reason: str
 
 
-ControlMessage = FrontEndReady | Hung
+class Lost(Struct, array_like=True, tag=23):
+    """Front-end to supervisor: the channel to this worker ended with a batch inside."""
+
+    model: str
+    replica: int
+    generation: int
+    request_ids: list[str]
+
+
+ControlMessage = FrontEndReady | Hung | Lost

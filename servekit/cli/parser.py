@@ -19,6 +19,7 @@ COMMANDS = {
     "describe": "say what a model takes and gives, without loading it",
     "snippet": "write a call of a model for curl, Python or JavaScript",
     "plugins": "list the installed plugins and what they offer",
+    "crashes": "show which workers of a running server crashed, hung or could not load",
 }
 
 EXAMPLES = """\
@@ -30,6 +31,7 @@ examples:
   servekit describe digits.mar               what it takes and gives
   servekit snippet digits.mar --format python
   servekit plugins                           what is installed
+  servekit crashes                           what went wrong in the server that runs
 
 To build an archive: servekit-archive build DIRECTORY
 """

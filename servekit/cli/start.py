@@ -10,7 +10,8 @@ from servekit.cli.options import add_options, given_flags
 from servekit.errors import StartupError
 from servekit.settings import load_settings
 from servekit.supervisor.journal import Notice
-from servekit.supervisor.supervisor import AllRefused, Supervisor
+from servekit.supervisor.start_up import AllRefused
+from servekit.supervisor.supervisor import Supervisor
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,6 +26,7 @@ examples:
   servekit start --config servekit.toml --log-format json
 
 signals:
+  SIGHUP            load what has changed of the models, renew the front-ends
   SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
                     (SIGINT before it serves: 130)
   a second one      be gone in two seconds (SIGQUIT: at once so)

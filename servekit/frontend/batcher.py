@@ -20,6 +20,8 @@ from servekit.frontend.answering import fail_task
 from servekit.frontend.bodies import Bodies
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from servekit.frontend.metrics import ModelMetrics
     from servekit.frontend.replica import Replica
     from servekit.frontend.task import Task
@@ -43,6 +45,7 @@ class Batcher:
         self._loop = loop
         self._front_ends = settings.front_ends
         self.replicas: dict[int, Replica] = {}
+        self.leaving: list[Replica] = []  #: of an older version; they serve until others can
         self.idle: list[Replica] = []
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self._queue: deque[Task] = deque()
@@ -57,7 +60,9 @@ class Batcher:
         """Take over what the routing table says now."""
         self.row = row
         self.capacity = row.capacity
-        self.max_batch_size = row.max_batch_size
+        if not self.leaving:
+            self.max_batch_size = row.max_batch_size
+        self.max_batch_size = min(self.max_batch_size, row.max_batch_size)
         self.max_delay_s = row.max_delay_s
         self.predict_timeout_s = row.predict_timeout_s
         # a worker may first have to finish a batch of each other front-end
@@ -70,6 +75,23 @@ class Batcher:
         )
         if not self.is_open:
             self.fail_waiting(NotReady())
+
+    def part_with(self, indexes: Iterable[int]) -> None:
+        """Keep replicas that are to leave only as long as no other can answer."""
+        self.leaving += [self.replicas.pop(index) for index in indexes]
+
+    def hand_over(self) -> None:
+        """Let those that are to leave go, if another replica answers."""
+        if self.leaving and any(replica.is_live for replica in self.replicas.values()):
+            for replica in self.leaving:
+                replica.retire()
+            self.leaving = [replica for replica in self.leaving if replica.batch is not None]
+            self.max_batch_size = self.row.max_batch_size
+
+    @property
+    def every_replica(self) -> list[Replica]:
+        """Those that the table names and those that are to leave."""
+        return [*self.replicas.values(), *self.leaving]
 
     @property
     def waiting(self) -> int:
@@ -123,8 +145,9 @@ class Batcher:
             else:
                 self.metrics.count_drop("expired")
                 fail_task(task, DeadlineExceeded())
-        for replica in self.replicas.values():
+        for replica in self.every_replica:
             replica.expire(now)
+        self.hand_over()
         self.metrics.set_waiting(self.waiting)
         self.bodies.trim()
 
@@ -132,14 +155,14 @@ class Batcher:
         """The model is gone from the table."""
         self.is_open = False
         self.fail_waiting(NotReady())
-        for replica in self.replicas.values():
+        for replica in self.every_replica:
             replica.close()
         self.bodies.arena.close()
 
     def fail_all(self, error: ServekitError) -> None:
         """Answer *error* to all that waits and to all that a worker has."""
         self.fail_waiting(error)
-        for replica in self.replicas.values():
+        for replica in self.every_replica:
             for task in replica.batch or ():
                 fail_task(task, error)
 

@@ -15,7 +15,7 @@ from servekit.channel import ChannelClosed, FrameTooLarge
 from servekit.errors import DeadlineExceeded, WorkerLost
 from servekit.frontend.answering import answer_batch, fail_task
 from servekit.frontend.link import Link
-from servekit.messages import Freed, Hello, Hung, Ping, Pong, Predict, Reply, Slab
+from servekit.messages import Freed, Hello, Hung, Lost, Ping, Pong, Predict, Reply, Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +35,11 @@ class Replica:
     """One channel to one worker; belongs to its ``Batcher``."""
 
     def __init__(
-        self, batcher: Batcher, loop: Any, heads: AnswerHeads, report: Callable[[Hung], None]
+        self, batcher: Batcher, loop: Any, heads: AnswerHeads, report: Callable[[Hung | Lost], None]
     ) -> None:
         """Stay closed until ``update`` names a serving generation.
 
-        :param report: tells the supervisor that the worker hangs.
+        :param report: tells the supervisor that the worker hangs, or is gone with a batch.
         """
         self._batcher = batcher
         self._loop = loop
@@ -49,6 +49,7 @@ class Replica:
         self._generation = 0  #: the last generation a channel was opened for
         self._is_greeted = False
         self._is_given_up = False
+        self._is_retired = False
         self.batch: list[Task] | None = None
         self._batch_id = 0
         self._sent_at = 0.0
@@ -85,7 +86,7 @@ class Replica:
         arena = self._batcher.bodies.arena
         with contextlib.suppress(OSError):  # the listener's backlog is full: we try again
             self._link = Link(
-                self._loop, row.address, arena.descriptor, self._on_message, self._on_lost
+                self._loop, row.address, arena.descriptor, self._on_message, self._on_gone
             )
             self._generation = row.generation
             self._is_greeted = self._is_given_up = False
@@ -98,6 +99,20 @@ class Replica:
         if self._link is not None:
             self._link.close()
             self._on_lost()
+
+    def retire(self) -> None:
+        """Take no more batches, and close the channel when the one inside is answered."""
+        self._is_retired = True
+        self._leave_idle()
+        if self.batch is None:
+            self.close()
+            self._free(list(self._slabs))
+
+    def _on_gone(self) -> None:
+        if self.batch:
+            ids = [task.request_id for task in self.batch]
+            self._report(Lost(self._batcher.row.name, self.row.index, self._generation, ids))
+        self._on_lost()
 
     def _on_lost(self) -> None:
         self._link, self._is_greeted = None, False
@@ -133,6 +148,7 @@ class Replica:
             self._generation = max(self._generation, message.generation)
             self._is_greeted = True
             self._become_idle()
+            self._batcher.hand_over()
         elif isinstance(message, Freed):
             self._free(message.offsets)
         else:
@@ -140,6 +156,9 @@ class Replica:
             self._ping_failure = message.reason
 
     def _become_idle(self) -> None:
+        if self._is_retired:
+            self.retire()
+            return
         self._batcher.idle.append(self)
         self._batcher.dispatch()
 

@@ -207,7 +207,7 @@ class FrontEnd:
     def live_replicas(self, model: str) -> int:
         """Return how many replicas of *model* answer."""
         batcher = self._models.get(model)
-        return sum(replica.is_live for replica in batcher.replicas.values()) if batcher else 0
+        return sum(replica.is_live for replica in batcher.every_replica) if batcher else 0
 
     @property
     def needs_token(self) -> bool:
@@ -236,6 +236,8 @@ class FrontEnd:
             batcher = Batcher(row, counters, self.loop, self.settings)
             self._models[row.name] = batcher
         else:
+            gone = batcher.replicas.keys() - {place.index for place in row.replicas}
+            batcher.part_with(gone)
             batcher.update(row)
         for place in row.replicas:
             replica = batcher.replicas.get(place.index)
@@ -243,8 +245,7 @@ class FrontEnd:
                 replica = Replica(batcher, self.loop, self.heads, self._control.say)
                 batcher.replicas[place.index] = replica
             replica.update(place)
-        for index in batcher.replicas.keys() - {place.index for place in row.replicas}:
-            batcher.replicas.pop(index).close()
+        batcher.hand_over()
 
 
 def _timeout_s(value: bytes) -> float:

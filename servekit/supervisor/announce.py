@@ -7,7 +7,15 @@ from servekit.supervisor.journal import Notice
 from servekit.supervisor.replica import Replica
 from servekit.supervisor.worker import Exit
 
-__all__ = ["front_end_exited", "model_failed", "worker_exited", "worker_ready"]
+__all__ = [
+    "front_end_exited",
+    "model_failed",
+    "model_reloaded",
+    "model_unchanged",
+    "reload_failed",
+    "worker_exited",
+    "worker_ready",
+]
 
 
 def worker_ready(model: str, replica: Replica, ready: Ready) -> Notice:
@@ -26,7 +34,7 @@ def worker_ready(model: str, replica: Replica, ready: Ready) -> Notice:
     )
 
 
-def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait) -> Notice:
+def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait | None) -> Notice:
     """``digits/0 exited with -9 after 312 s (killed from outside), restarting in 1.0 s``."""
     reason = f" ({ended.reason})" if ended.reason else ""
     boot = "" if ended.served_s is not None else " before it was ready"
@@ -39,10 +47,10 @@ def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait) -> Noti
         "lived_s": round(ended.lived_s, 3),
         "served_s": None if ended.served_s is None else round(ended.served_s, 3),
         "reason": ended.reason,
-        "restart_s": round(wait.delay_s, 3),
-        "has_given_up": wait.has_given_up,
+        "restart_s": None if wait is None else round(wait.delay_s, 3),
+        "has_given_up": wait is not None and wait.has_given_up,
     }
-    level = "error" if wait.has_given_up else "warning"
+    level = "error" if wait is None or wait.has_given_up else "warning"
     return Notice(
         "worker_exited", f"{model}/{replica.index}", f"{text}, {_next(wait)}", level, fields
     )
@@ -56,6 +64,25 @@ def model_failed(model: str, reason: str) -> Notice:
     return Notice("model_failed", model, f"cannot be loaded:{shown}", "error", fields)
 
 
+def model_reloaded(old: str, new: str) -> Notice:
+    """``digits/1.1 serves in place of digits/1.0``."""
+    text = f"serves in place of {old}"
+    return Notice("model_reloaded", new, text, fields={"old": old, "new": new})
+
+
+def model_unchanged(label: str) -> Notice:
+    """``digits/1.0 has not changed``."""
+    return Notice("model_unchanged", label, "has not changed", fields={"model": label})
+
+
+def reload_failed(subject: str, reason: str, serving: str) -> Notice:
+    """``digits/1.1 cannot take over: RuntimeError: no weights; digits/1.0 goes on serving``."""
+    shown = "; ".join(reason.splitlines())
+    text = f"cannot take over: {shown}; {serving} goes on serving"
+    fields = {"reason": reason, "serving": serving}
+    return Notice("reload_failed", subject, text, "error", fields)
+
+
 def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
     """``front-end exited with -9 after 12 s, restarting at once``."""
     text = f"exited with {exit_code} after {_seconds(lived_s)}, {_next(wait)}"
@@ -63,7 +90,9 @@ def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
     return Notice("front_end_exited", "front-end", text, "warning", fields)
 
 
-def _next(wait: Wait) -> str:
+def _next(wait: Wait | None) -> str:
+    if wait is None:
+        return "not replaced"
     if wait.has_given_up:
         return f"failed too often, next try in {wait.delay_s:.0f} s"
     return f"restarting in {wait.delay_s:.1f} s" if wait.delay_s else "restarting at once"

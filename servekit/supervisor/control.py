@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit.messages import ControlMessage, FrontEndReady, Hung, Table
+from servekit.messages import ControlMessage, FrontEndReady, Hung, Lost, Table
 from servekit.supervisor.link import Link
 from servekit.supervisor.listeners import bind_unix, is_ours
 from servekit.supervisor.loop import Loop
@@ -22,13 +22,17 @@ class ControlSocket:
         path: Path,
         table: Callable[[], Table],
         on_ready: Callable[[int], object],
-        on_hung: Callable[[Hung], object],
+        on_report: Callable[[Hung | Lost], object],
     ) -> None:
-        """Listen at *path*. *on_ready* gets how many front-ends are ready, at every change."""
+        """Listen at *path*.
+
+        :param on_ready: gets how many front-ends are ready, at every change.
+        :param on_report: gets what a front-end says of a worker.
+        """
         self._loop = loop
         self._table = table
         self._on_ready = on_ready
-        self._on_hung = on_hung
+        self._on_report = on_report
         self._links: dict[Link[ControlMessage], bool] = {}  #: and whether it is ready
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
@@ -69,7 +73,7 @@ class ControlSocket:
             self._links[link] = True
             self._on_ready(sum(self._links.values()))
         else:
-            self._on_hung(message)
+            self._on_report(message)
 
     def _drop(self, link: Link[ControlMessage]) -> None:
         self._links.pop(link, None)

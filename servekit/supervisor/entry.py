@@ -47,7 +47,7 @@ def _parse(text: str) -> Entry:
         raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise StartupError(f"models: {error}") from error
-    return Entry(str(Path(path).resolve()), name)
+    return Entry(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
 
 
 def clash(names: Iterable[str]) -> tuple[str, str] | None:

@@ -5,9 +5,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from servekit.supervisor.guard import MARK
+from servekit.supervisor.user import User
+
 __all__ = ["prepare_environment", "usable_cores", "worker_environment"]
 
-KEPT = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH"}
+KEPT = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "TZ", "LD_LIBRARY_PATH", MARK}
 KEPT_PREFIXES = (
     "LC_", "PYTHON", "CUDA", "NVIDIA", "OMP_", "MKL_", "OPENBLAS_", "HF_", "XDG_",
 )  # fmt: skip
@@ -15,7 +18,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def worker_environment(
-    ours: Mapping[str, str], threads: int, own: Mapping[str, str]
+    ours: Mapping[str, str], threads: int, own: Mapping[str, str], user: User | None = None
 ) -> dict[str, str]:
     """Return what a worker sees: no secret of the operator's, only what libraries need.
 
@@ -26,7 +29,8 @@ def worker_environment(
     }
     defaults = dict.fromkeys(THREAD_VARIABLES, str(threads))
     # a crash report without the last lines, lost in a buffer, is worth little
-    return defaults | {"PYTHONUNBUFFERED": "1"} | kept | dict(own)
+    account = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name} if user else {}
+    return defaults | {"PYTHONUNBUFFERED": "1"} | kept | account | dict(own)
 
 
 def prepare_environment(ours: Mapping[str, str]) -> dict[str, str]:

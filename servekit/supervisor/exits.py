@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an exit code: what it says, and who may have caused it."""
 
+import itertools
+import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["cause", "oom_kills"]
@@ -12,6 +15,10 @@ KILLED = {
     False: "killed from outside",
     None: "killed from outside, or out of memory",
 }
+
+#: how ``faulthandler`` shows where the interpreter was
+CURRENT_THREAD = re.compile(r"Current thread .*\(most recent call first\):$")
+FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
 def oom_kills() -> int | None:
@@ -24,13 +31,23 @@ def oom_kills() -> int | None:
     return int(counts[0]) if counts else None
 
 
-def cause(exit_code: int, *, is_out_of_memory: bool | None) -> str:
+def cause(exit_code: int, *, is_out_of_memory: bool | None, last_lines: Sequence[str] = ()) -> str:
     """Return the likely cause in a few words, or "" where the code itself says enough."""
     if exit_code >= 0:
         return ""
     if exit_code == -signal.SIGKILL:
         return KILLED[is_out_of_memory]
     try:
-        return signal.strsignal(-exit_code) or ""
+        name = signal.strsignal(-exit_code) or ""
     except ValueError:
         return ""
+    return name + _place(last_lines)
+
+
+def _place(last_lines: Sequence[str]) -> str:
+    """Return where the interpreter was when a signal ended it, if ``faulthandler`` said so."""
+    for before, line in itertools.pairwise(last_lines):
+        frame = FRAME.match(line)
+        if frame and CURRENT_THREAD.match(before):
+            return f" in {frame['name']} ({Path(frame['file']).name}:{frame['line']})"
+    return ""

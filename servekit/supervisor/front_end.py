@@ -99,6 +99,11 @@ class FrontEnd:
         else:
             self._on_gone()
 
+    def renew(self) -> None:
+        """Let its processes make way for fresh ones; one that starts is fresh already."""
+        if self._process and self.is_ready and not self._is_stopping:
+            self._process.signal(signal.SIGHUP)
+
     def kill(self) -> None:
         """Kill it with its children."""
         if self._process:

@@ -12,6 +12,7 @@ from servekit.settings import Settings
 from servekit.supervisor.environment import usable_cores, worker_environment
 from servekit.supervisor.prepared import Prepared
 from servekit.supervisor.replica import Boot, Replica
+from servekit.supervisor.user import find_user
 from servekit.supervisor.worker import worker_command
 
 __all__ = ["boot_of", "launch_of", "prepared_row", "unprepared_row"]
@@ -26,13 +27,15 @@ def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_repl
     """
     threads = max(1, usable_cores() // max(1, total_replicas))
     launch = launch_of(
-        prepared, settings, threads, replica=replica.index, generation=replica.generation
+        prepared, settings, threads, replica=replica.place, generation=replica.generation
     )
+    user = find_user(settings.worker_user)
     command = worker_command(
         prepared.python,
         f"{prepared.name}/{prepared.version}#{replica.index}",
-        worker_environment(os.environ, threads, prepared.environment),
+        worker_environment(os.environ, threads, prepared.environment, user),
         prepared.directory,
+        user,
     )
     return Boot(launch, command, settings.load_timeout or prepared.load_timeout_s)
 
@@ -53,7 +56,19 @@ def launch_of(
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
         assets=prepared.assets,
+        memory_bytes=_memory_bytes(settings),
+        files=settings.worker_files,
     )
+
+
+def _memory_bytes(settings: Settings) -> int:
+    """Return the limit on a worker's addresses: its own, and those of the shared memory.
+
+    Each front-end brings an arena for bodies and gets one for answers; while front-ends
+    are replaced there are twice as many.
+    """
+    shared = 2 * 2 * settings.front_ends * settings.arena
+    return settings.worker_memory + shared if settings.worker_memory else 0
 
 
 def unprepared_row(name: str) -> ModelRow:

@@ -1,46 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model: prepared once, then served by its replicas."""
+"""A model: prepared, at first and at each reload, and served by its versions."""
 
-from pathlib import Path
 from typing import Protocol
 
-from servekit.messages import Hung, Interface, ModelRow, Ready
-from servekit.settings import Settings
-from servekit.supervisor import announce
-from servekit.supervisor.backoff import Backoff, Wait
+from servekit.messages import Hung, ModelRow
+from servekit.supervisor import announce, succession
 from servekit.supervisor.entry import Entry
-from servekit.supervisor.journal import Journal
-from servekit.supervisor.launching import boot_of, prepared_row, unprepared_row
-from servekit.supervisor.lifecycle import State
-from servekit.supervisor.listeners import bind_unix
-from servekit.supervisor.loads import BASE_BYTES, Load, Loads
+from servekit.supervisor.launching import prepared_row, unprepared_row
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, Request
-from servekit.supervisor.replica import Boot, Replica
-from servekit.supervisor.worker import Exit
+from servekit.supervisor.succession import Succession
 
 __all__ = ["Model", "Server"]
 
 PREPARE_TIMEOUT_S = 120.0  #: where the operator sets none: the model's own is not known yet
 
 
-class Server(Protocol):
+class Server(succession.Server, Protocol):
     """What a model asks of the server it is part of."""
 
-    settings: Settings
-    journal: Journal
-    run_dir: Path
-    loads: Loads
-
-    def changed(self) -> None:
-        """The routing table is not what it was."""
+    def prepare(self, model: "Model") -> None:
+        """Call its ``prepare`` when there is room for one more child."""
 
     def prepared(self, model: "Model") -> None:
         """The prepare child of a model is done, well or not."""
 
-    def total_replicas(self) -> int:
-        """Return how many workers there are to be."""
+    def name_problem(self, model: "Model", name: str) -> str:
+        """Return why *model* cannot have *name*, or ""."""
 
 
 class Model:
@@ -50,56 +37,67 @@ class Model:
         """Know only the path; *number* tells models apart while their names are not known."""
         self._loop = loop
         self._server = server
-        self._number = number
         self._entry = entry
+        self._versions = Succession(loop, server, f"m{number}r", self._settled)
         self._preparation: Preparation | None = None
-        self._prepared: Prepared | None = None
-        self._interface: Interface | None = None
-        self._backoff = Backoff()
+        self._is_loading = False  #: a preparation is wanted, or what came of it is not settled
+        self._is_outdated = False  #: asked to reload meanwhile
         self._is_stopping = False
         self.failure = ""  #: why it cannot be loaded at all
-        self.replicas: list[Replica] = []
 
     @property
     def name(self) -> str:
         """The name it is served under; provisional until it is prepared."""
-        return self._prepared.name if self._prepared else self._entry.provisional_name
+        current = self._versions.current
+        return current.name if current else self._entry.provisional_name
 
     @property
     def label(self) -> str:
         """Name and version."""
-        return f"{self.name}/{self._prepared.version}" if self._prepared else self.name
+        current = self._versions.current
+        return current.label if current else self.name
 
     @property
     def replica_count(self) -> int:
         """How many replicas it has, or will have as far as is known."""
-        own = self._prepared.replicas if self._prepared else 1
+        current = self._versions.current
+        own = current.prepared.replicas if current else 1
         return 0 if self.failure else self._server.settings.replicas or own
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether it has replicas."""
+        current = self._versions.current
+        return current is not None and bool(current.replicas)
 
     @property
     def is_loaded(self) -> bool:
         """Whether it can answer: one replica is enough."""
-        return any(replica.state is State.SERVING for replica in self.replicas)
+        current = self._versions.current
+        return current is not None and current.is_loaded
 
     @property
     def has_settled(self) -> bool:
         """Whether its first load is over, well or not."""
-        is_booted = bool(self.replicas) and all(r.has_settled for r in self.replicas)
-        return bool(self.failure) or is_booted
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot answer, or ""."""
-        reasons = [self.failure, *(replica.reason for replica in self.replicas)]
-        return "" if self.is_loaded else next(filter(None, reasons), "")
+        current = self._versions.current
+        return bool(self.failure) or (current is not None and current.has_settled)
 
     @property
     def pids(self) -> set[int]:
         """The children that run for it now."""
-        pids = {replica.pid for replica in self.replicas if replica.pid}
-        return pids | ({self._preparation.process.pid} if self._preparation else set())
+        return self._versions.pids | (
+            {self._preparation.process.pid} if self._preparation else set()
+        )
 
     # ------------------------------------------------------------------ life
+
+    def load(self) -> None:
+        """Prepare it, at first or anew; what differs from what serves takes its place."""
+        if self._is_loading:
+            self._is_outdated = True
+        elif not self._is_stopping:
+            self._is_loading = True
+            self._server.prepare(self)
 
     def prepare(self) -> None:
         """Start the prepare child."""
@@ -110,6 +108,7 @@ class Model:
             settings.cache_dir,
             settings.install_requirements,
             settings.fetch_assets,
+            settings.worker_user,
         )
         self._server.journal.progress(self.name, "preparing")
         try:
@@ -124,96 +123,40 @@ class Model:
             self._on_outcome(Outcome(error=f"cannot be prepared: {error.strerror}"))
 
     def launch(self) -> None:
-        """Make the replicas and boot them all."""
-        for index in range(self.replica_count):
-            listener = bind_unix(self._server.run_dir / f"m{self._number}r{index}")
-            self.replicas.append(Replica(self._loop, self, index, listener, self._backoff))
-        for replica in self.replicas:
-            replica.start()
-
-    def fail(self, reason: str) -> None:
-        """Give it up before it has any replica."""
-        self.failure = reason
-        self._server.journal.progress(self.name, "")
-        self._server.journal.notice(announce.model_failed(self.name, reason))
+        """Boot the replicas of the first version."""
+        self._versions.launch()
 
     def stop(self) -> None:
         """Let the workers leave."""
         self._is_stopping = True
         if self._preparation:
             self._preparation.kill()
-        for replica in self.replicas:
-            replica.stop()
+        self._versions.stop()
 
     def kill(self, reason: str) -> None:
         """Kill all that runs for it."""
         if self._preparation:
             self._preparation.kill()
-        for replica in self.replicas:
-            replica.kill(reason)
+        self._versions.kill(reason)
 
     def hung(self, hung: Hung) -> None:
-        """Kill a worker that a front-end found stuck, unless it has been replaced already."""
-        for replica in self.replicas:
-            if (replica.index, replica.generation) == (hung.replica, hung.generation):
-                replica.kill(hung.reason)
+        """Kill a worker that a front-end found stuck."""
+        self._versions.hung(hung)
 
     def row(self) -> ModelRow:
         """Return this model's row of the routing table."""
-        settings, prepared = self._server.settings, self._prepared
-        row = unprepared_row(self.name) if prepared is None else prepared_row(prepared, settings)
-        row.replicas = [replica.row for replica in self.replicas]
+        settings, current = self._server.settings, self._versions.current
+        if current is None:
+            row = unprepared_row(self.name)
+        else:
+            row = prepared_row(current.prepared, settings)
+            row.replicas = [replica.row for replica in current.replicas]
+            row.interface = current.interface
         row.capacity = settings.queue
-        row.reason = "; ".join(self.failure.splitlines()) or ("" if self.replicas else "loading")
-        row.interface = self._interface
+        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else "loading")
         return row
 
-    # ------------------------------------------------------------------ owner of its replicas
-
-    def boot(self, replica: Replica) -> Boot:
-        """Return what the next worker of *replica* is started with."""
-        if self._prepared is None:
-            raise RuntimeError(f"{self.name} is launched before it is prepared")
-        total = self._server.total_replicas()
-        return boot_of(self._prepared, self._server.settings, replica, total)
-
-    def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
-        """Let *replica* boot in its turn."""
-
-        def begin() -> None:
-            _explain(replica, "loading")
-            self._server.journal.progress(self.name, "loading")
-            replica.boot()
-
-        def wait(reason: str) -> None:
-            _explain(replica, reason)
-            if all(other.pid is None for other in self.replicas):
-                self._server.journal.progress(self.name, reason)
-
-        needs_bytes = BASE_BYTES + (self._prepared.size_bytes if self._prepared else 0)
-        self._server.loads.ask(Load(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
-
-    def end_turn(self, replica: Replica) -> None:
-        """Let the next replica boot, of whichever model."""
-        self._server.loads.done(replica)
-
-    def printed(self, replica: Replica, line: str) -> None:
-        """Show a line of a worker."""
-        self._server.journal.line(f"{self.name}/{replica.index}", line)
-
-    def ready(self, replica: Replica, ready: Ready) -> None:
-        """Take the interface of a worker that is ready."""
-        self._interface = ready.interface
-        self._server.journal.progress(self.name, "")
-        self._server.journal.notice(announce.worker_ready(self.name, replica, ready))
-        self._server.changed()
-
-    def exited(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
-        """Report a worker that is gone."""
-        if wait is not None:
-            self._server.journal.progress(self.name, "")
-            self._server.journal.notice(announce.worker_exited(self.name, replica, ended, wait))
-        self._server.changed()
+    # ------------------------------------------------------------------ what came of it
 
     def _on_outcome(self, outcome: Outcome) -> None:
         if outcome.step:
@@ -223,15 +166,47 @@ class Model:
         if self._is_stopping:
             self._server.changed()
             return
+        self._server.journal.progress(self.name, "")
+        current = self._versions.current
         if outcome.model is None:
-            self.fail(outcome.error)
+            self._refuse(outcome.error)
+        elif current is None:
+            self._begin(outcome.model)
         else:
-            self._server.journal.progress(self.name, "")
-            self._prepared = outcome.model
+            self._compare(current.prepared, outcome.model)
         self._server.prepared(self)
 
+    def _begin(self, prepared: Prepared) -> None:
+        if problem := self._server.name_problem(self, prepared.name):
+            if not self._is_stopping:
+                self._refuse(problem)
+            return
+        self.failure = ""
+        self._versions.begin(prepared)
+        self._settled()
 
-def _explain(replica: Replica, reason: str) -> None:
-    """Say why a new replica is not ready; why the last worker died tells more than that."""
-    if not replica.generation:
-        replica.reason = reason
+    def _compare(self, old: Prepared, new: Prepared) -> None:
+        if new.digest == old.digest:
+            self._server.journal.notice(announce.model_unchanged(self.label))
+            self._settled()
+        elif new.name != old.name:
+            self._refuse(f"its name is {new.name} now; restart the server, or use NAME=PATH")
+        else:
+            self._versions.follow(new)
+
+    def _refuse(self, reason: str) -> None:
+        """Report that it cannot be prepared; what serves goes on."""
+        if self._versions.current is None:
+            self.failure = reason
+            notice = announce.model_failed(self.name, reason)
+        else:
+            notice = announce.reload_failed(self.name, reason, self.label)
+        self._server.journal.notice(notice)
+        self._server.crashes.model_failed(self.name, reason)
+        self._settled()
+
+    def _settled(self) -> None:
+        self._is_loading = False
+        if self._is_outdated:
+            self._is_outdated = False
+            self._loop.defer(self.load)

@@ -8,6 +8,7 @@ prints for people.
 """
 
 import dataclasses
+import hashlib
 import os
 import socket
 import sys
@@ -21,6 +22,7 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
 from servekit.supervisor.prepared import Outcome, Prepared, Request
+from servekit.supervisor.user import cache_for, find_user, open_entry, require_readable
 from servekit.tether import die_with_parent
 
 __all__ = ["main", "prepare"]
@@ -74,8 +76,11 @@ def prepare(request: Request, tell: Tell) -> Prepared:
     :raises ArchiveError: the archive or directory is refused.
     :raises StartupError: its requirements or its assets are not there.
     """
+    user = find_user(request.worker_user)
     cache = Path(request.cache_dir) if request.cache_dir else None
-    directory, manifest = _open(Path(request.path), cache, tell)
+    if user:
+        cache = cache_for(user, request.cache_dir)
+    directory, manifest, digest = _open(Path(request.path), cache, tell)
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
     python = sys.executable
@@ -87,14 +92,37 @@ def prepare(request: Request, tell: Tell) -> Prepared:
             python = requirements.environment_for(wanted, cache, tell)
         else:
             requirements.check(wanted)
-    return _prepared(directory, manifest, python, _assets(manifest, request, cache, tell))
+    assets = _assets(manifest, request, cache, tell)
+    if user:
+        if cache in directory.parents:
+            open_entry(directory)
+        require_readable(user, directory, python)
+    return _prepared(directory, manifest, digest, python, assets)
 
 
-def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest]:
+def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
+    """Return the files, the manifest, and what tells this content from another."""
     if path.is_dir():
-        return path, servekit_archiver.load_directory(path)  # imported when it is wanted
+        directory = path.resolve()  # the path may be a link that leads elsewhere next time
+        manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
+        return directory, manifest, stamp(directory)
     unpacked = servekit_archiver.unpack(path, cache, _progress(tell))
-    return Path(unpacked.directory), unpacked.manifest
+    return Path(unpacked.directory), unpacked.manifest, unpacked.digest
+
+
+def stamp(directory: Path) -> str:
+    """Return what changes with any file in *directory*: paths, sizes and times, not content.
+
+    What Python writes there while it is served (``__pycache__``) does not count.
+    """
+    known = hashlib.sha256(os.fsencode(directory))
+    for place, folders, names in os.walk(directory):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(names):
+            path = Path(place) / name
+            status = path.lstat()
+            known.update(b"%b\0%d\0%d\0" % (os.fsencode(path), status.st_size, status.st_mtime_ns))
+    return known.hexdigest()
 
 
 def _progress(tell: Tell) -> Callable[[int, int], None]:
@@ -122,7 +150,9 @@ def _assets(manifest: Manifest, request: Request, cache: Path | None, tell: Tell
     return {name: str(path) for name, path in paths.items()}
 
 
-def _prepared(directory: Path, manifest: Manifest, python: str, assets: dict[str, str]) -> Prepared:
+def _prepared(
+    directory: Path, manifest: Manifest, digest: str, python: str, assets: dict[str, str]
+) -> Prepared:
     return Prepared(
         name=manifest.name,
         version=manifest.version,
@@ -138,6 +168,7 @@ def _prepared(directory: Path, manifest: Manifest, python: str, assets: dict[str
         environment=dict(manifest.worker.env),
         size_bytes=_size(directory, manifest),
         assets=assets,
+        digest=digest,
     )
 
 

@@ -14,6 +14,7 @@ class Request(msgspec.Struct, array_like=True):
     cache_dir: str = ""  #: "" takes the user's
     install_requirements: bool = False
     fetch_assets: bool = False
+    worker_user: str = ""  #: who must be able to read it; "" is us
 
 
 class Prepared(msgspec.Struct, kw_only=True):
@@ -33,6 +34,7 @@ class Prepared(msgspec.Struct, kw_only=True):
     environment: dict[str, str]
     size_bytes: int  #: of all its files
     assets: dict[str, str] = {}  #: name to path, all of them there
+    digest: str  #: differs where the files do
 
 
 class Outcome(msgspec.Struct, kw_only=True):

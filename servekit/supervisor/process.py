@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """One child process seen from outside: pid, output, exit code, signals."""
 
-import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
-from pathlib import Path
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.output import Lines, Throttle
+from servekit.supervisor.user import User
 
-__all__ = ["Command", "Process", "adopt_orphans", "kill_strangers", "python_module"]
+__all__ = ["Command", "Process", "python_module"]
 
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 READ_BYTES = 1 << 16
 LAST_READS = 16  #: a child that is gone is read on for so long, in case somebody floods its pipe
 
@@ -32,6 +30,7 @@ class Command:
     environment: Mapping[str, str]
     directory: str | None = None
     inherited: Sequence[int] = field(default=())  #: descriptors, under the same numbers
+    user: User | None = None  #: whose process it is; ours if ``None``
 
 
 def python_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
@@ -70,6 +69,7 @@ class Process:
             env=dict(command.environment),
             pass_fds=tuple(command.inherited),
             start_new_session=True,
+            **_rights(command.user),
         )
         self.pid = self._popen.pid
         self.started_at = monotonic()
@@ -101,6 +101,13 @@ class Process:
         os.close(self._pidfd)
         self._pidfd = -1
         self._on_exit(self._popen.wait())
+
+
+def _rights(user: User | None) -> dict[str, Any]:
+    """Return what makes a child the process of *user*."""
+    if user is None:
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
 
 
 class _Pipe:
@@ -146,37 +153,3 @@ class _Pipe:
 def _kill_group(leader: int) -> None:
     with suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
         os.killpg(leader, signal.SIGKILL)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent is gone (``prctl(2)``)."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def kill_strangers(known: Container[int]) -> int:
-    """Kill and reap children of ours that we did not start; return how many are left.
-
-    A service may start a daemon in a session of its own. We inherit it when its worker
-    is gone.
-    """
-    left = 0
-    for pid in _children():
-        if pid not in known:
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                left += os.waitpid(pid, os.WNOHANG)[0] == 0
-    return left
-
-
-def _children() -> list[int]:
-    """Return the pids of our children, dead ones that nobody reaped included."""
-    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [pid for pid in pids if _parent(pid) == os.getpid()]
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # it went while we looked
-        return None
-    return int(status.rpartition(")")[2].split()[1])

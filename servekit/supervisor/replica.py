@@ -4,6 +4,7 @@
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
@@ -52,9 +53,20 @@ class Replica:
     """Keeps its place filled until it is stopped."""
 
     def __init__(
-        self, loop: Loop, owner: Owner, index: int, listener: socket.socket, backoff: Backoff
+        self,
+        loop: Loop,
+        owner: Owner,
+        index: int,
+        listener: socket.socket,
+        backoff: Backoff,
+        *,
+        place: int,
     ) -> None:
-        """Be empty. The listener outlives the workers; *backoff* is shared by the model."""
+        """Be empty. The listener outlives the workers; *backoff* is shared by its set.
+
+        :param index: a number of its own among all replicas the model ever had.
+        :param place: 0 for the first of its set: what a service knows it by.
+        """
         self._loop = loop
         self._owner = owner
         self._listener = listener
@@ -62,6 +74,7 @@ class Replica:
         self._worker: Worker | None = None
         self._timer: Timer | None = None
         self.index = index
+        self.place = place
         self.generation = 0
         self.state = State.STARTING
         self.reason = "loading"
@@ -118,14 +131,24 @@ class Replica:
         else:
             self._worker.leave()
 
+    def retire(self) -> None:
+        """Let the worker serve until the front-ends have closed their channels, then leave."""
+        if self._worker is not None and self.state is State.SERVING:
+            self.state = advance(self.state, Event.STOP)
+            self._worker.retire()
+        else:
+            self.stop()
+
     def kill(self, reason: str) -> None:
         """Kill the worker inside, if any; a new one follows unless the replica is stopping."""
         if self._worker is not None:
             self._worker.kill(reason)
 
     def close(self) -> None:
-        """Close the listener. The replica must be stopped."""
+        """Close the listener and remove its path. The replica must be stopped."""
+        address: str = self._listener.getsockname()
         self._listener.close()
+        Path(address).unlink(missing_ok=True)
 
     def _ready(self, ready: Ready) -> None:
         self.state = advance(self.state, Event.READY)
@@ -171,6 +194,7 @@ class Replica:
 
 def _not_started(error: OSError) -> Exit:
     return Exit(
+        pid=None,
         exit_code=-1,
         reason=f"cannot be started: {error.strerror}",
         served_s=None,

@@ -5,14 +5,16 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from servekit.errors import StartupError
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "running"]
 
 PREFIX = "servekit-run-"
-LOCK = "lock"
+LOCK = "lock"  #: holds the pid of the supervisor
 MAX_SOCKET_PATH = 107  # sun_path of unix(7), without its final NUL
 LONGEST_NAME = 20
 
@@ -25,11 +27,12 @@ class RunDirectory:
 
         :raises StartupError: it cannot be made, or its path is too long for a socket.
         """
-        place = Path(parent or tempfile.gettempdir()).absolute()
+        place = _place(parent)
         try:
             _sweep(place)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
             self._lock = _lock(self.path / LOCK, os.O_CREAT)
+            os.write(self._lock, str(os.getpid()).encode())
         except OSError as error:
             raise StartupError(f"run_dir: {place}: {error.strerror}") from error
         if len(os.fsencode(self.path)) + LONGEST_NAME > MAX_SOCKET_PATH:
@@ -42,12 +45,36 @@ class RunDirectory:
         os.close(self._lock)
 
 
-def _sweep(parent: Path) -> None:
-    """Delete our own directories whose supervisor is gone: its lock went with it."""
-    for path in parent.glob(f"{PREFIX}*"):
+def running(parent: str = "") -> dict[int, Path]:
+    """Return the run directories of our live servers below *parent*, by pid."""
+    found = {}
+    for path in _own(_place(parent)):
         try:
-            if path.lstat().st_uid != os.getuid() or path.is_symlink():
-                continue
+            os.close(_lock(path / LOCK))
+        except BlockingIOError:  # its server lives
+            with suppress(OSError, ValueError):
+                found[int((path / LOCK).read_text(encoding="ascii"))] = path
+        except OSError:
+            continue
+    return found
+
+
+def _place(parent: str) -> Path:
+    return Path(parent or tempfile.gettempdir()).absolute()
+
+
+def _own(place: Path) -> Iterator[Path]:
+    """Yield the run directories in *place* that are ours."""
+    for path in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if path.lstat().st_uid == os.getuid() and not path.is_symlink():
+                yield path
+
+
+def _sweep(place: Path) -> None:
+    """Delete our own directories whose supervisor is gone: its lock went with it."""
+    for path in _own(place):
+        try:
             lock = _lock(path / LOCK)
         except OSError:  # alive, or just being made
             continue

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way down, in order: say so, drain the front-end, then let the workers leave."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from servekit.settings import Settings
 from servekit.supervisor.front_end import FrontEnd
@@ -25,7 +25,7 @@ class Shutdown:
         settings: Settings,
         front_end: FrontEnd,
         models: Sequence[Model],
-        loads: Loads,
+        loads: Iterable[Loads],
         close_listener: Callable[[], object],
     ) -> None:
         """Do nothing yet. *close_listener* closes the supervisor's copy of the TCP listener."""
@@ -79,7 +79,8 @@ class Shutdown:
         if self._are_workers_stopped:
             return
         self._are_workers_stopped = True
-        self._loads.close()
+        for loads in self._loads:
+            loads.close()
         for model in self._models:
             model.stop()
         self._loop.call_later(min(LEAVE_S, self._settings.grace), self._kill_workers)

@@ -1,41 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor itself: binds, starts, watches, restarts, publishes, stops."""
+"""The supervisor itself: binds, starts, watches, restarts, publishes, reloads, stops."""
 
 import dataclasses
 import json
+import os
 import signal
 import traceback
-from collections import deque
-from time import monotonic, sleep
 
-from servekit import __version__
 from servekit.errors import StartupError
-from servekit.messages import Hung, Table
+from servekit.messages import Hung, Lost, Table
 from servekit.settings import Settings
+from servekit.supervisor import start_up
 from servekit.supervisor.access import check_access
 from servekit.supervisor.control import ControlSocket
+from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.entry import clash, parse_entries
 from servekit.supervisor.environment import usable_cores
 from servekit.supervisor.front_end import FrontEnd, front_end_command
 from servekit.supervisor.journal import Journal, Notice
 from servekit.supervisor.limits import raise_descriptor_limit
 from servekit.supervisor.listeners import bind_tcp, url_of
-from servekit.supervisor.loads import Loads
+from servekit.supervisor.loads import Load, Loads
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.memory import available_bytes
 from servekit.supervisor.model import Model
-from servekit.supervisor.process import adopt_orphans, kill_strangers
+from servekit.supervisor.orphans import Orphans
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
+from servekit.supervisor.user import find_user
 
-__all__ = ["AllRefused", "Supervisor"]
+__all__ = ["Supervisor"]
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-STRANGERS_S = 1.0  #: a killed orphan is reaped after so long at most
-
-
-class AllRefused(StartupError):
-    """No model could be prepared; each has said ``cannot be loaded`` and why."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+STDERR = 2
 
 
 class Supervisor:
@@ -48,18 +45,20 @@ class Supervisor:
         """
         entries = parse_entries(settings.models)
         check_access(settings, journal)
+        find_user(settings.worker_user)  # there is one, if one is asked for
         self.settings = settings
         self.journal = journal
         self._loop = Loop(self._on_bug)
+        self._has_terminal = os.isatty(STDERR)
         self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
         self._listener = bind_tcp(settings.host, settings.port)
-        self._url = url_of(self._listener)
         self._run_directory = RunDirectory(settings.run_dir)
         self.run_dir = self._run_directory.path
         self.loads = Loads(usable_cores(), available_bytes)
+        self.crashes = CrashLog(self.run_dir, journal)
+        self._orphans = Orphans(self._loop, self.run_dir, self._pids)
+        self._preparations = Loads(usable_cores(), lambda: None)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
-        self._unprepared = deque(self._models)
-        self._preparing = 0
         self._error: StartupError | None = None
         self._is_serving = False
         self._is_interrupted = False
@@ -68,7 +67,7 @@ class Supervisor:
             self.run_dir / "control.sock",
             self._table,
             self._front_ends_ready,
-            self._hung,
+            self._reported,
         )
         several = settings.front_ends > 1
         command = front_end_command(self.run_dir, self._listener.fileno(), has_several=several)
@@ -80,7 +79,7 @@ class Supervisor:
             settings,
             self._front_end,
             self._models,
-            self.loads,
+            (self._preparations, self.loads),
             self._listener.close,
         )
 
@@ -91,12 +90,13 @@ class Supervisor:
         :raises KeyboardInterrupt: SIGINT came before it was serving; the same.
         """
         try:
+            self._orphans.adopt()
             self._write_settings()
             self.journal.attach(self._loop.call_later)
-            adopt_orphans()
             raise_descriptor_limit()
             self._front_end.start()
-            self._prepare_next()
+            for model in self._models:
+                model.load()
             self._loop.run()
         finally:
             self._clean_up()
@@ -112,13 +112,25 @@ class Supervisor:
         self._control.publish()
         self._loop.defer(self._advance)
 
+    def prepare(self, model: Model) -> None:
+        """Let *model* prepare in its turn."""
+        self._preparations.ask(Load(model, 0, model.prepare, lambda _reason: None))
+
     def prepared(self, model: Model) -> None:
         """Launch a prepared model, and prepare the next one."""
-        self._preparing -= 1
-        if not model.failure:
-            self._launch(model)
-        self._prepare_next()
+        if not model.is_launched:
+            model.launch()
+        self._preparations.done(model)
         self.changed()
+
+    def name_problem(self, model: Model, name: str) -> str:
+        """Return why *model* cannot have *name*, or ""; at the start that ends the server."""
+        others = [other.name for other in self._models if other is not model and other.is_launched]
+        pair = clash([*others, name])
+        text = f"{pair[0]} and {pair[1]} are the same name; use NAME=PATH" if pair else ""
+        if text and not self._is_serving:
+            self._fail(StartupError(f"models: {text}"))
+        return text
 
     def total_replicas(self) -> int:
         """Return how many workers there are to be, as far as is known."""
@@ -130,37 +142,12 @@ class Supervisor:
         path = self.run_dir / "settings.json"
         path.write_text(json.dumps(dataclasses.asdict(self.settings)), encoding="utf-8")
 
-    def _prepare_next(self) -> None:
-        while self._unprepared and self._preparing < usable_cores():
-            self._preparing += 1
-            self._unprepared.popleft().prepare()
-
-    def _launch(self, model: Model) -> None:
-        known = [other.name for other in self._models if other is model or other.replicas]
-        if pair := clash(known):
-            text = f"models: {pair[0]} and {pair[1]} are the same name; use NAME=PATH"
-            self._fail(StartupError(text))
-        else:
-            model.launch()
-
     def _check_start(self) -> None:
-        """Judge the start once the first load of every model is over."""
-        failed = [model for model in self._models if model.has_settled and not model.is_loaded]
-        is_over = all(model.has_settled for model in self._models)
-        if is_over and len(failed) == len(self._models):
-            kind = AllRefused if all(model.failure for model in failed) else StartupError
-            self._fail(kind("no model could be loaded"))
-        elif failed and self.settings.strict:
-            names = ", ".join(model.name for model in failed)
-            self._fail(StartupError(f"strict: {names} could not be loaded"))
-        elif is_over and self._front_end.is_ready:
+        if error := start_up.problem(self._models, is_strict=self.settings.strict):
+            self._fail(error)
+        elif start_up.has_settled(self._models) and self._front_end.is_ready:
             self._is_serving = True
-            self.journal.notice(self._serving())
-
-    def _serving(self) -> Notice:
-        labels = [model.label for model in self._models if model.is_loaded]
-        text = f"{__version__} serving {', '.join(labels)} at {self._url}  (docs at /docs)"
-        return Notice("serving", "servekit", text, fields={"url": self._url, "models": labels})
+            self.journal.notice(start_up.serving(self._models, url_of(self._listener)))
 
     def _fail(self, error: StartupError) -> None:
         if self._error is None:
@@ -180,12 +167,18 @@ class Supervisor:
     def _front_end_unable(self, last_line: str) -> None:
         self._fail(StartupError(f"front-end: {last_line}"))
 
-    def _hung(self, hung: Hung) -> None:
+    def _reported(self, report: Hung | Lost) -> None:
+        if isinstance(report, Lost):
+            self.crashes.lost(report)
+            return
         for model in self._models:
-            if model.name == hung.model:
-                model.hung(hung)
+            if model.name == report.model:
+                model.hung(report)
 
     def _signalled(self, number: int) -> None:
+        if number == signal.SIGHUP and not self._has_lost_terminal():
+            self._reload()
+            return
         self._is_interrupted |= number == signal.SIGINT and not self._is_serving
         if self._shutdown.has_begun or number == signal.SIGQUIT:
             self._shutdown.hurry()
@@ -194,11 +187,24 @@ class Supervisor:
             self._shutdown.begin()
         self.changed()
 
+    def _has_lost_terminal(self) -> bool:
+        """Whether the terminal that we were started at has been closed: that is SIGHUP too."""
+        return self._has_terminal and not os.isatty(STDERR)
+
+    def _reload(self) -> None:
+        """Renew the front-ends, and load what has changed of the models."""
+        if self._shutdown.has_begun:
+            return
+        self.journal.notice(Notice("reloading", "servekit", "reloading"))
+        self._front_end.renew()
+        for model in self._models:
+            model.load()
+
     def _advance(self) -> None:
         if not self._is_serving and not self._shutdown.has_begun:
             self._check_start()
         self._shutdown.advance()
-        self._sweep()
+        self._orphans.sweep()
 
     def _on_bug(self, error: Exception) -> None:
         """Go on: a mistake in the handling of one replica must not unload the others."""
@@ -211,17 +217,11 @@ class Supervisor:
         pids = {self._front_end.pid} if self._front_end.pid else set()
         return pids.union(*(model.pids for model in self._models))
 
-    def _sweep(self) -> None:
-        if kill_strangers(self._pids()):
-            self._loop.call_later(STRANGERS_S, self._sweep)
-
     def _clean_up(self) -> None:
         self._front_end.kill()
         for model in self._models:
             model.kill("stopped")
-        deadline = monotonic() + STRANGERS_S
-        while kill_strangers(()) and monotonic() < deadline:
-            sleep(0.005)
+        self._orphans.end()
         self._listener.close()
         self._run_directory.remove()
         self._loop.forget_signals()

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from servekit.messages import BootFailed, Launch, Ready, Stop, WorkerMessage
+from servekit.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop, WorkerMessage
 from servekit.supervisor import exits
 from servekit.supervisor.link import Link
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.process import Command, Process, python_module
+from servekit.supervisor.user import User
 
 __all__ = ["Exit", "Worker", "worker_command"]
 
@@ -23,15 +24,17 @@ LEAVE_S = 1.0  #: from the end of its connection to the end of its process
 class Exit:
     """The end of one worker."""
 
+    pid: int | None  #: ``None``: it could not be started
     exit_code: int
     reason: str  #: "" where the exit code says it all
     served_s: float | None  #: ``None`` if it was never ready
     lived_s: float
     is_killed: bool  #: while it served, by us as it hung or by an outsider
+    last_lines: tuple[str, ...] = ()  #: of what it printed
 
 
 def worker_command(
-    python: str, label: str, environment: dict[str, str], directory: str
+    python: str, label: str, environment: dict[str, str], directory: str, user: User | None
 ) -> Callable[[int, int], Command]:
     """Return what makes the command of a worker from its control and listener descriptors."""
 
@@ -45,6 +48,7 @@ def worker_command(
             environment=environment,
             directory=directory,
             inherited=(control, listener),
+            user=user,
         )
 
     return command
@@ -95,6 +99,11 @@ class Worker:
         self._is_ours = True
         self._link.send(Stop())
 
+    def retire(self) -> None:
+        """Ask it to serve on as long as a front-end has a channel to it, and then go."""
+        self._is_ours = True
+        self._link.send(Retire())
+
     def kill(self, reason: str) -> None:
         """Kill it; *reason* explains the exit that follows."""
         self._is_ours = True
@@ -105,7 +114,7 @@ class Worker:
         if isinstance(message, Ready):
             self._ready_at = monotonic()
             self._on_ready(message)
-        elif isinstance(message, BootFailed):
+        elif isinstance(message, BootFailed | Leaving):
             self._reason = message.reason
 
     def _disconnected(self) -> None:
@@ -123,13 +132,17 @@ class Worker:
         is_oom = self._is_out_of_memory()
         is_outsider = exit_code == -signal.SIGKILL and is_oom is False
         is_excused = (self._is_ours or is_outsider) and not self._is_fault
+        last_lines = tuple(self.process.tail)
+        cause = exits.cause(exit_code, is_out_of_memory=is_oom, last_lines=last_lines)
         self._on_exit(
             Exit(
+                pid=self.process.pid,
                 exit_code=exit_code,
-                reason=self._reason or exits.cause(exit_code, is_out_of_memory=is_oom),
+                reason=self._reason or cause,
                 served_s=None if self._ready_at is None else now - self._ready_at,
                 lived_s=now - self.process.started_at,
                 is_killed=is_excused and self._ready_at is not None,
+                last_lines=last_lines,
             )
         )
 

@@ -9,15 +9,16 @@ the end of *control* ends it. LABEL is for ``ps`` only.
 import argparse
 import gc
 import socket
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.channel import FrameReader, encode_frame
 from servekit.errors import StartupError
-from servekit.messages import BootFailed, Launch, Ready, Stop
+from servekit.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop
 from servekit.tether import die_with_parent
 from servekit.worker.log import say, traceback_text
-from servekit.worker.process import become_worker, leave, on_fork
+from servekit.worker.process import become_worker, leave, limit, on_fork
 
 if TYPE_CHECKING:
     from servekit.worker.loading import Loaded
@@ -37,7 +38,7 @@ def main() -> int:
     die_with_parent(arguments.parent)
     become_worker()
     control, listener = (own_socket(fd) for fd in (arguments.control, arguments.listener))
-    reader: FrameReader[Any] = FrameReader(control, Launch | Stop)
+    reader: FrameReader[Any] = FrameReader(control, Launch | Stop | Retire)
     try:
         while not (messages := reader.read()):
             pass
@@ -45,6 +46,7 @@ def main() -> int:
         return LEFT
     if len(messages) > 1:  # stopped before it began
         return LEFT
+    limit(messages[0].memory_bytes, messages[0].files)
     return serve(messages[0], control, reader, listener)
 
 
@@ -79,6 +81,9 @@ def serve(
     on_fork(server.forsake)
     control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
     status = server.run()
+    if status == LEFT_BY_SERVICE:
+        with suppress(OSError):  # the service closed it
+            control.sendall(encode_frame(Leaving("its service called sys.exit")))
     close(loaded)
     return status
 

@@ -4,12 +4,13 @@
 import faulthandler
 import io
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-__all__ = ["become_worker", "leave", "on_fork"]
+__all__ = ["become_worker", "leave", "limit", "on_fork"]
 
 IGNORED = signal.SIGINT, signal.SIGTERM
 
@@ -23,6 +24,14 @@ def become_worker() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def limit(memory_bytes: int, files: int) -> None:
+    """Bound what the service, and what it starts, may take; 0 sets no limit."""
+    for kind, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_NOFILE, files)):
+        hard = resource.getrlimit(kind)[1]
+        if most and (hard == resource.RLIM_INFINITY or most < hard):
+            resource.setrlimit(kind, (most, most))
 
 
 def on_fork(close: Callable[[], None]) -> None:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.channel import FrameReader, FrameTooLarge, encode_frame, send_first
 from servekit.errors import ResultNotEncodable
-from servekit.messages import Freed, Hello, Launch, Ping, Pong, Predict, Reply, RequestMessage
+from servekit.messages import (
+    Freed,
+    Hello,
+    Launch,
+    Ping,
+    Pong,
+    Predict,
+    Reply,
+    RequestMessage,
+    Retire,
+    Stop,
+)
 from servekit.worker.loading import Loaded
 from servekit.worker.log import log_failure, say, traceback_text
 from servekit.worker.outcome import error_answer
@@ -52,7 +63,7 @@ class Server:
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
-        self._is_stopping = self._is_forked = False
+        self._is_stopping = self._is_retiring = self._is_forked = False
         self._users = {os.getuid(), peer_user(control)}
 
     def run(self) -> int:
@@ -70,6 +81,7 @@ class Server:
                     handle()
                 elif descriptor in self._channels:
                     self._on_channel(self._channels[descriptor])
+                self._is_stopping |= self._is_retiring and not self._channels
                 if self._is_stopping or self._predictor.is_leaving:
                     return int(self._predictor.is_leaving)
         return 0
@@ -84,9 +96,12 @@ class Server:
 
     def _on_control(self) -> None:
         try:
-            self._is_stopping = bool(self._control_reader.read())
+            messages = self._control_reader.read()
         except OSError:
             self._is_stopping = True
+            return
+        self._is_retiring |= any(isinstance(message, Retire) for message in messages)
+        self._is_stopping |= any(isinstance(message, Stop) for message in messages)
 
     # ------------------------------------------------------------ the front-ends
 

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "messages": set(),
     "channel": set(),
     "arena": {"channel", "messages"},
+    "crashes": set(),
     "tether": set(),
     "cgroup": set(),
     "media_types": set(),
@@ -34,11 +35,11 @@ MAY_IMPORT = {
     "tls": {"errors", "settings"},
     "hookspecs": {"errors"},
     "plugins": {"errors", "hookspecs", "__init__"},
-    "supervisor": BASE | CROSSING | {"assets", "cgroup", "tls"},
+    "supervisor": BASE | CROSSING | {"assets", "cgroup", "crashes", "tls"},
     "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "tls", "web"},
-    "web": BASE | {"messages", "description"} | PLUGINS,
+    "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
     "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
-    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "description", "assets", "checkup"},
+    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "description", "assets", "checkup", "crashes"},
 }
 
 

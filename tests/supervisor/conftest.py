@@ -202,6 +202,9 @@ def front_end_of(server):
             command = (entry.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == server.process.pid and b"front" in command:
+        if int(fields[1]) == server.process.pid and any(
+            part.endswith((b"stand_in_front_end.py", b"servekit.frontend"))
+            for part in command.split(b"\0")
+        ):
             return int(entry.parent.name)
     return None

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit crashes``: which workers of a running server crashed, hung or could not load."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from servekit.cli.exit_status import OK, PROBLEM_FOUND
+from servekit.crashes import CrashReport, read_all
+from servekit.settings import load_settings
+from servekit.supervisor.run_directory import running
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+A server keeps its newest 100 reports until it stops.
+
+examples:
+  servekit crashes                          of the one server that runs here
+  servekit crashes --model digits --json
+  servekit crashes --run-dir /run/servekit --pid 4711
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--run-dir", metavar="DIR", help="the --run-dir of the server; default: TMPDIR"
+    )
+    parser.add_argument("--pid", type=int, metavar="N", help="which server, if several run")
+    parser.add_argument("--model", metavar="NAME", help="only those of one model")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the reports, newest last."""
+    servers = running(load_settings({"run_dir": parsed.run_dir}).run_dir)
+    if parsed.pid is not None:
+        servers = {pid: path for pid, path in servers.items() if pid == parsed.pid}
+    if len(servers) != 1:
+        sys.stderr.write(f"servekit: {_complaint(servers)}\n")
+        return PROBLEM_FOUND
+    (run_dir,) = servers.values()
+    reports = [report for report in read_all(run_dir) if parsed.model in (None, report.model)]
+    if parsed.json:
+        print(json.dumps(msgspec.to_builtins(reports), indent=2))
+    else:
+        print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
+    return OK
+
+
+def _complaint(servers: dict[int, Path]) -> str:
+    if not servers:
+        return "no such server runs here; if it has a --run-dir of its own, name it"
+    shown = ", ".join(f"{pid} ({path})" for pid, path in sorted(servers.items()))
+    return f"several servers run here, choose with --pid: {shown}"
+
+
+def lines_of(report: CrashReport) -> Iterator[str]:
+    """Yield one report for people."""
+    worker = report.model if report.replica is None else f"{report.model}/{report.replica}"
+    yield f"{report.time}  {worker}  {report.cause}"
+    if report.pid is not None:
+        ended = report.signal or f"exit code {report.exit_code}"
+        yield f"  worker    pid {report.pid}, generation {report.generation}, {ended}"
+    if report.replica is not None:
+        yield f"  lived     {_life(report)}"
+    yield f"  next      {_next(report)}"
+    if report.request_ids:
+        yield f"  requests  {' '.join(report.request_ids)}"
+    yield from (f"  | {line}" for line in report.last_lines)
+
+
+def _life(report: CrashReport) -> str:
+    if report.served_s is None:
+        return f"{report.lived_s:.1f} s, and was never ready"
+    return f"{report.lived_s:.1f} s, of which it served {report.served_s:.1f} s"
+
+
+def _next(report: CrashReport) -> str:
+    if report.restart_s is None:
+        return "not replaced"
+    if report.has_given_up:
+        return f"failed too often, one try in {report.restart_s:.0f} s"
+    return f"replaced after {report.restart_s:.1f} s"

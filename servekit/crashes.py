@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Crash reports: what is known of a worker that ended though nobody wanted it to.
+
+The supervisor writes one JSON file for each into its run directory; the command line and
+the management side read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["KEPT_REPORTS", "CrashReport", "read", "read_all", "write"]
+
+FOLDER = "crashes"  #: in the run directory
+KEPT_REPORTS = 100
+
+
+class CrashReport(msgspec.Struct, kw_only=True):
+    """One worker that crashed, hung, was killed or could not load; or a failed preparation."""
+
+    model: str
+    replica: int | None  #: ``None``: its archive could not be prepared
+    generation: int
+    pid: int | None  #: ``None``: it could not even be started
+    time: str  #: ISO 8601, UTC
+    monotonic_s: float  #: the same moment on the clock that never jumps
+    exit_code: int | None
+    signal: str  #: ``SIGSEGV``, or "" if no signal ended it
+    cause: str  #: likely
+    lived_s: float
+    served_s: float | None  #: ``None``: it was never ready
+    restart_s: float | None  #: until the next worker is started; ``None``: none follows
+    has_given_up: bool  #: it failed too often: one try now and then
+    request_ids: list[str]  #: of the batch inside
+    last_lines: list[str]  #: of its stdout and stderr
+
+
+def write(run_dir: Path, number: int, report: CrashReport) -> None:
+    """Write report *number* of this server, whole or not at all; the oldest makes room.
+
+    :raises OSError: the disk is full, or the like.
+    """
+    folder = run_dir / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    new = folder / "new"
+    new.write_bytes(msgspec.json.encode(report))
+    new.replace(_path(run_dir, number))
+    _path(run_dir, number - KEPT_REPORTS).unlink(missing_ok=True)
+
+
+def read(run_dir: Path, number: int) -> CrashReport:
+    """Return report *number*.
+
+    :raises OSError: it is not there.
+    """
+    return msgspec.json.decode(_path(run_dir, number).read_bytes(), type=CrashReport)
+
+
+def read_all(run_dir: Path) -> list[CrashReport]:
+    """Return every report of the server of *run_dir*, newest last."""
+    numbers = sorted(int(path.stem) for path in (run_dir / FOLDER).glob("*.json"))
+    reports = []
+    for number in numbers:
+        try:
+            reports.append(read(run_dir, number))
+        except FileNotFoundError:  # it made room for a newer one
+            continue
+    return reports
+
+
+def _path(run_dir: Path, number: int) -> Path:
+    return run_dir / FOLDER / f"{number:06d}.json"

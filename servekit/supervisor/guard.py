@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outlives a supervisor that was killed, just long enough to kill what it leaves behind.
+
+Workers and front-ends die with their parent by themselves (``tether``), but what they
+started does not: the kernel forgets the wish at every fork. All of it carries a mark in
+its environment, by which it is found however it was started.
+"""
+
+import os
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+__all__ = ["MARK", "Guard"]
+
+MARK = "_SERVEKIT_RUN"  #: the variable that everything below one supervisor has
+PATIENCE_S = 2.0
+PAUSE_S = 0.01
+
+
+class Guard:
+    """A process of our own that waits for our end. Single-threaded callers only: it forks."""
+
+    def __init__(self, run_dir: Path) -> None:
+        """Start it and set the mark; when we are killed it removes *run_dir* too.
+
+        :raises OSError: no process or descriptor is left for it.
+        """
+        os.environ[MARK] = run_dir.name
+        end, self._ours = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                _watch(end, run_dir)
+            finally:
+                os._exit(0)
+        os.close(end)
+
+    def close(self) -> None:
+        """End it."""
+        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):  # it was reaped with other orphans
+            os.waitpid(self.pid, 0)
+        os.close(self._ours)
+
+
+def _watch(end: int, run_dir: Path) -> None:
+    """Wait until nobody holds the other end of *end* any more, then clean up."""
+    os.setsid()  # what is meant for the supervisor's group is not meant for us
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.dup2(end, 3)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    os.read(3, 1)
+    mark = f"{MARK}={run_dir.name}".encode()
+    deadline = monotonic() + PATIENCE_S
+    while _kill_marked(mark) and monotonic() < deadline:
+        sleep(PAUSE_S)
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _kill_marked(mark: bytes) -> int:
+    """Kill what has *mark* in its environment; return how many there were."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # gone, or another user's
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    count += 1
+    return count

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges the start once the first load of every model is over."""
+
+from collections.abc import Sequence
+
+from servekit import __version__
+from servekit.errors import StartupError
+from servekit.supervisor.journal import Notice
+from servekit.supervisor.model import Model
+
+__all__ = ["AllRefused", "has_settled", "problem", "serving"]
+
+
+class AllRefused(StartupError):
+    """No model could be prepared; each has said ``cannot be loaded`` and why."""
+
+
+def has_settled(models: Sequence[Model]) -> bool:
+    """Say whether the first load of every model is over."""
+    return all(model.has_settled for model in models)
+
+
+def problem(models: Sequence[Model], *, is_strict: bool) -> StartupError | None:
+    """Return why the start has failed, if it has."""
+    failed = [model for model in models if model.has_settled and not model.is_loaded]
+    if len(failed) == len(models):
+        kind = AllRefused if all(model.failure for model in failed) else StartupError
+        return kind("no model could be loaded")
+    if failed and is_strict:
+        names = ", ".join(model.name for model in failed)
+        return StartupError(f"strict: {names} could not be loaded")
+    return None
+
+
+def serving(models: Sequence[Model], url: str) -> Notice:
+    """Return the one line that scripts wait for."""
+    labels = [model.label for model in models if model.is_loaded]
+    text = f"{__version__} serving {', '.join(labels)} at {url}  (docs at /docs)"
+    return Notice("serving", "servekit", text, fields={"url": url, "models": labels})

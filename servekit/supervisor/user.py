@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user that workers run as, and what that user must be able to read."""
+
+import os
+import pwd
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from servekit.errors import StartupError
+
+__all__ = ["User", "cache_for", "find_user", "open_entry", "require_readable"]
+
+SYSTEM_CACHE = Path(
+    "/var/cache/servekit"
+)  #: root's own is below a directory that root alone enters
+ENTERED = 0o711  #: by name, not listed
+READ = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An account of this machine."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+
+@lru_cache(maxsize=1)
+def find_user(name: str) -> User | None:
+    """Return the user *name*, or ``None`` for ""; looked up once, since that may block.
+
+    :raises StartupError: there is no such user, or we may not start its processes.
+    """
+    if not name:
+        return None
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError as error:
+        raise StartupError(f"worker_user: {name!r} is no user of this machine") from error
+    if os.geteuid() != 0:
+        raise StartupError("worker_user: only root can start processes of another user")
+    groups = tuple(os.getgrouplist(name, entry.pw_gid))
+    return User(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+
+
+def cache_for(user: User, cache_dir: str) -> Path:
+    """Return a cache that *user* can read, we can write and no other user can enter."""
+    cache = (Path(cache_dir) if cache_dir else SYSTEM_CACHE) / f"user-{user.uid}"
+    os.umask(0o022)  # of this short-lived process: environments are readable as they are made
+    cache.mkdir(parents=True, exist_ok=True)
+    os.chown(cache, os.geteuid(), user.gid)
+    cache.chmod(0o710)
+    return cache
+
+
+def open_entry(entry: Path) -> None:
+    """Let all who can enter its cache read the unpacked archive *entry*."""
+    entry.parent.chmod(ENTERED)
+    for place, _, _ in os.walk(entry):
+        Path(place).chmod(READ)
+
+
+def require_readable(user: User, directory: Path, python: str) -> None:
+    """Pass if a worker of *user* can start and read *directory*.
+
+    :raises StartupError: names what it cannot read.
+    """
+    groups = os.getgroups()
+    os.setgroups(user.groups)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
+    try:
+        _require((directory, Path(python), Path(__file__)), user)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def _require(paths: Iterable[Path], user: User) -> None:
+    for path in paths:
+        needed = os.R_OK | os.X_OK if path.is_dir() or path == Path(sys.executable) else os.R_OK
+        if not os.access(path, needed, effective_ids=True):
+            raise StartupError(f"worker_user: {user.name} cannot read {path}")

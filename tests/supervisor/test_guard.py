@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing that a service starts outlives the server, not even a server that is killed."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from .conftest import WAIT_S, wait_until
+
+pytestmark = pytest.mark.e2e
+
+SERVICE = """
+import os, subprocess, sys
+from servekit import Service
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        os.execvp("sleep", ["sleep", "1000"])
+    return pid
+
+STARTS = {
+    "popen": lambda: subprocess.Popen(["sleep", "1000"]).pid,
+    "fork": fork,
+    "session": lambda: subprocess.Popen(["sleep", "1000"], start_new_session=True).pid,
+    "daemon": lambda: int(subprocess.run(
+        ["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"],
+        capture_output=True, check=True).stdout),
+}
+
+class S(Service):
+    def predict(self, batch):
+        return [[os.getpid(), *(STARTS[act]() for act in acts)] for acts in batch]
+"""
+ACTS = ["popen", "fork", "session", "daemon"]
+
+
+@pytest.fixture
+def served(start, model):
+    """Start a server whose service starts programs; return it, its worker, and the programs."""
+    directory = model()
+    (directory / "service.py").write_text(SERVICE)
+    server = start(directory, stand_ins={})
+    server.url = server.wait_for("serving")["url"]
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=WAIT_S)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", "/digits/predict", json.dumps(ACTS), headers)
+    worker, *programs = json.loads(connection.getresponse().read())["prediction"]
+    connection.close()
+    assert all(map(is_alive, programs))
+    yield server, worker, programs
+    for pid in programs:
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_killed_supervisor_takes_along_what_services_started(served, run_dir):
+    server, worker, programs = served
+    os.kill(server.process.pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, [worker, *programs])), "one lives on", within_s=2)
+
+    wait_until(lambda: not list(run_dir.iterdir()), "the run directory is left", within_s=2)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_killed_worker_takes_along_what_it_started(served, number):
+    server, worker, programs = served
+    os.kill(worker, number)
+    server.wait_for("worker_ready", generation=2)
+
+    wait_until(lambda: not any(map(is_alive, programs)), "one lives on", within_s=2)
+
+
+def test_stopped_server_leaves_nothing_of_it(served):
+    server, worker, programs = served
+    server.signal(signal.SIGTERM)
+
+    assert server.wait_exit() == 0
+    assert not any(map(is_alive, [worker, *programs]))
