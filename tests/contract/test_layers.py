@@ -39,7 +39,10 @@ MAY_IMPORT = {
     "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "tls", "web"},
     "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
     "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
-    "cli": BASE | CROSSING | PLUGINS | {"supervisor", "description", "assets", "checkup", "crashes"},
+    "cli": BASE
+    | CROSSING
+    | PLUGINS
+    | {"supervisor", "description", "assets", "checkup", "crashes"},
 }
 
 
