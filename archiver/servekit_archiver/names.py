@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 __all__ = ["MANIFEST", "RESERVED", "find_clashes", "is_reserved", "name_problem", "parents"]
 
@@ -16,6 +16,11 @@ NAME_BYTES: Final = 1024
 PARTS: Final = 32
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 DRIVE: Final = re.compile(r"[A-Za-z]:")
+WILD: Final = re.compile(r'[<>:"|?*]')  # what Windows takes for streams, patterns and redirections
+#: the devices of Windows, whatever follows the first dot
+DEVICE: Final = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\xb9\xb2\xb3]) *(?:\..*)?", re.IGNORECASE
+)
 
 
 def name_problem(name: str) -> str | None:
@@ -39,6 +44,8 @@ def _character_problem(name: str) -> str | None:
         return "contains a control character"
     if "\\" in name:
         return "contains a backslash"
+    if not name.isascii() and any(category(character) == "Cf" for character in name):
+        return "contains an invisible character"
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -53,6 +60,12 @@ def _part_problem(part: str) -> str | None:
         return f"contains the part '{part}'"
     if (size := len(part.encode())) > PART_BYTES:
         return f"has a part of {size} bytes, limit {PART_BYTES}"
+    if found := WILD.search(part):
+        return f"contains {found[0]}, which means something else on Windows"
+    if part[-1] in ". ":
+        return "has a part that ends in a dot or a space, which Windows leaves out"
+    if DEVICE.fullmatch(part):
+        return f"has the part '{part}', a device on Windows"
     return None
 
 

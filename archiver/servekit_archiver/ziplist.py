@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from servekit_archiver.limits import Limits
 from servekit_archiver.zipend import Directory, find_directory
 from servekit_archiver.zipformat import CENTRAL, EXTRA_ZIP64, LOCAL, MAX32, UTF8, extra_fields
-from servekit_archiver.ziprules import entry_problem, set_problems
+from servekit_archiver.ziprules import entry_problem, extras_problem, set_problems
 from servekit_archiver.zipsource import Source
 
 __all__ = ["Entry", "read_entries"]
@@ -118,22 +118,14 @@ def _widen(source: Source, name: str, extra: bytes, values: tuple[int, ...]) -> 
         fields = extra_fields(extra)
     except ValueError as error:
         raise source.refuse(str(error), name) from None
-    for identifier in {identifier for identifier, _ in fields} & REFUSED_EXTRAS.keys():
-        raise source.refuse(REFUSED_EXTRAS[identifier], name)
+    if problem := extras_problem([identifier for identifier, _ in fields]):
+        raise source.refuse(problem, name)
     wide = b"".join(content for identifier, content in fields if identifier == EXTRA_ZIP64)
     numbers = iter([int.from_bytes(wide[i : i + 8], "little") for i in range(0, len(wide), 8)])
     count = sum(value == MAX32 for value in values)
     if len(wide) != 8 * count:
         raise source.refuse(f"its ZIP64 field is {len(wide)} bytes long, not {8 * count}", name)
     return tuple(next(numbers) if value == MAX32 else value for value in values)
-
-
-#: extra fields that give an entry another name or other content in readers that know them
-REFUSED_EXTRAS = {
-    0x7075: "has a second name (Info-ZIP Unicode path)",
-    0x0017: "is encrypted",
-    0x9901: "is encrypted",
-}
 
 
 def _follow(source: Source, listed: list[Entry], directory: Directory) -> dict[int, Entry]:

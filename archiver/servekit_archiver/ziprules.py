@@ -7,7 +7,7 @@ from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import TYPE_CHECKING, Final
 
 from servekit_archiver.names import MANIFEST, find_clashes, is_reserved, name_problem, parents
-from servekit_archiver.zipformat import DEFLATED, STORED, UTF8
+from servekit_archiver.zipformat import DEFLATED, EXTRA_ALIGNMENT, EXTRA_ZIP64, STORED, UTF8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from servekit_archiver.limits import Limits
     from servekit_archiver.ziplist import Entry
 
-__all__ = ["entry_problem", "set_problems"]
+__all__ = ["entry_problem", "extras_problem", "set_problems"]
 
 NEWEST_VERSION: Final = 45  #: ZIP64; later versions bring other packing and encryption
 ENCRYPTED: Final = 1 << 0
@@ -23,6 +23,12 @@ DESCRIPTOR: Final = 1 << 3
 DEFLATE_LEVEL: Final = 0b110  #: how hard the writer tried; means nothing to a reader
 DOS_LABEL: Final = 0x08
 DOS_FOLDER: Final = 0x10
+#: extra fields that say nothing of name, kind or content: sizes, our own, times and owners
+HARMLESS_EXTRAS: Final = frozenset(
+    (EXTRA_ZIP64, EXTRA_ALIGNMENT, 0x000A, 0x5455, 0x5855, 0x7855, 0x7875)
+)
+SECOND_NAMES: Final = {0x7075: "Info-ZIP Unicode path", 0x554E: "Xceed Unicode name"}
+ENCRYPTIONS: Final = (0x0017, 0x9901)
 
 
 def entry_problem(entry: Entry, limits: Limits) -> str | None:
@@ -67,7 +73,7 @@ def _header_problem(entry: Entry) -> str | None:
 
 
 def _size_problem(entry: Entry, limits: Limits) -> str | None:
-    if entry.is_folder and (entry.size or entry.packed_size or entry.method != STORED):
+    if entry.is_folder and any((entry.size, entry.packed_size, entry.crc, entry.method)):
         return "is a folder with content"
     if entry.method == STORED and entry.size != entry.packed_size:
         return f"is stored, but {entry.packed_size} bytes are to become {entry.size}"
@@ -76,6 +82,18 @@ def _size_problem(entry: Entry, limits: Limits) -> str | None:
     if limits.exceeds_ratio(entry.size, entry.packed_size):
         return f"unpacks {entry.packed_size} bytes to {entry.size}, limit {limits.ratio}:1"
     return None
+
+
+def extras_problem(identifiers: Sequence[int]) -> str | None:
+    """Return why an entry with these extra fields is refused, or ``None``."""
+    for identifier in identifiers:
+        if identifier in SECOND_NAMES:
+            return f"has a second name ({SECOND_NAMES[identifier]})"
+        if identifier in ENCRYPTIONS:
+            return "is encrypted"
+        if identifier not in HARMLESS_EXTRAS:
+            return f"has the extra field {identifier:#06x}, which readers take differently"
+    return "has an extra field twice" if len(set(identifiers)) < len(identifiers) else None
 
 
 def set_problems(entries: Sequence[Entry], limits: Limits) -> Iterator[tuple[str | None, str]]:

@@ -186,20 +186,43 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(archive, cache):
     assert everything(cache) == ["models", "verified"]
 
 
-def test_too_little_space_is_refused_before_anything_is_written(model, tmp_path):
-    full = tmp_path / "full"
-    full.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(full)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting is not permitted here")
-    try:
-        (model / "big.npy").write_bytes(bytes(2 << 20))
-        path = build_archive(model, tmp_path / "big.mar")
-        with pytest.raises(ArchiveError, match=r"No space left on device: .* bytes needed"):
-            unpack(path, full)
-        assert everything(full) == ["models", "verified"]
-    finally:
-        subprocess.run(["umount", str(full)], check=True)
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount file systems of a given size; they are gone at the end."""
+    mounted = []
+
+    def mount(options):
+        disk = tmp_path / f"disk-{len(mounted)}"
+        disk.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"mode=700,{options}", "tmpfs", str(disk)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("mounting is not permitted here")
+        mounted.append(disk)
+        return disk
+
+    yield mount
+    for disk in mounted:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_too_little_space_is_refused_before_anything_is_written(model, tmp_path, small_disk):
+    full = small_disk("size=1m")
+    (model / "big.npy").write_bytes(bytes(2 << 20))
+    path = build_archive(model, tmp_path / "big.mar")
+
+    with pytest.raises(ArchiveError, match=r"No space left on device: .* bytes needed"):
+        unpack(path, full)
+
+    assert everything(full) == ["models", "verified"]
+
+
+def test_a_disk_that_fills_up_in_the_midst_is_as_it_was_before(archive, small_disk):
+    full = small_disk("size=1m,nr_inodes=8")  # room for the bytes, not for the files
+
+    with pytest.raises(ArchiveError, match=r"entry '.*': No space left on device"):
+        unpack(archive, full)
+
+    assert everything(full) == ["models", "verified"]
 
 
 def test_a_cache_that_others_may_write_to_is_refused(archive, cache):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E501 - tables of broken bytes read better unbroken
 """Every archive that two readers could take for two different ones is refused."""
 
 import struct
@@ -63,11 +64,19 @@ def refusal(path):
         (Item("x", local_extra=b"\1\0\xff\0"), "entry 'x': has an extra field cut short"),
         (Item("x", extra=b"\x75\x70\0\0"), "entry 'x': has a second name (Info-ZIP Unicode path)"),
         (Item("x", local_extra=b"\x01\x99\0\0"), "entry 'x': is encrypted"),
+        (Item("x", extra=b"\x4e\x55\0\0"), "entry 'x': has a second name (Xceed Unicode name)"),
+        (Item("x", local_extra=b"\x6e\x75\0\0"), "entry 'x': has the extra field 0x756e, which"),
+        (Item("x", extra=b"\x55\x54\0\0" * 2), "entry 'x': has an extra field twice"),
+        (Item("x", extra=WIDE * 2), "entry 'x': has an extra field twice"),
         (Item("x", extra=WIDE), "entry 'x': its ZIP64 field is 16 bytes long, not 0"),
         (Item("x", size=(1 << 32) - 1), "entry 'x': its ZIP64 field is 0 bytes long, not 8"),
         (Item("x", size=4 * GIB - 2, packed=b"hello world"), "entry 'x': is stored, but 11 bytes"),
         (Item("x", b"z" * 9, size=8, packed_size=8), f"entry '{MANIFEST}': begins 1 bytes after"),
         (Item("x", bytes(10**7), method=8), "entry 'x': unpacks 97"),
+        (Item("d/", b"x", mode=0, listed=False), "entry 'd': is a folder with content"),
+        (Item("d/", mode=0, crc=7, listed=False), "entry 'd': is a folder with content"),
+        (Item("nul.py"), "entry 'nul.py': its name has the part 'nul.py', a device on Windows"),
+        (Item("x\u202ey"), "entry 'x\\u202ey': its name contains an invisible character"),
         (Item("d/", mode=0), "entry 'd': is an empty folder, or there twice"),
         (Item("MAR-INF/x"), f"entry 'MAR-INF/x': lies beside {MANIFEST}, where nothing else may"),
         (Item("mar-inf/x"), f"entry '{MANIFEST}': cannot lie beside 'mar-inf'"),
@@ -222,6 +231,48 @@ def test_the_two_end_records_must_agree(forge, end64, locator, why):
         assert refusal(path) == why
     else:
         open_archive(path).__exit__()
+
+
+MAX32 = (1 << 32) - 1
+
+
+def wide(*numbers):
+    """Return a ZIP64 extra field of *numbers*."""
+    return struct.pack(f"<2H{len(numbers)}Q", 1, 8 * len(numbers), *numbers)
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        (Item("x", b"abc", size=MAX32, extra=wide(3), local={"size": 3}), None),
+        (Item("x", b"abc", packed_size=MAX32, extra=wide(3), local={"packed_size": 3}), None),
+        (Item("x", b"abc", at=MAX32, extra=wide(0)), None),
+        (Item("x", b"abc", local={"size": MAX32, "packed_size": MAX32}, local_extra=wide(3, 3)), None),
+        (
+            Item(
+                "x", b"abc", size=MAX32, packed_size=MAX32, at=MAX32,
+                extra=wide(3, 3, 0), local_extra=wide(3, 3),
+            ),
+            None,
+        ),
+        (Item("x", b"abc", size=MAX32, extra=wide(4), local={"size": 3}), "is stored, but 3 bytes"),
+        (Item("x", b"abc", size=MAX32, extra=wide(3, 3), local={"size": 3}), "16 bytes long, not 8"),
+        (Item("x", b"abc", size=MAX32, packed_size=MAX32, extra=wide(3, 3)), "0 bytes long, not 16"),
+        (Item("x", b"abc", local={"size": MAX32}, local_extra=wide(4)), "differ in size: 4, 3"),
+        (Item("x", b"abc", local_extra=wide(3, 3)), "16 bytes long, not 0"),
+        (Item("x", b"abc", at=MAX32, extra=wide(1 << 62)), "begins "),
+        (Item("x", b"abc", size=MAX32, extra=wide((1 << 64) - 1), local={"size": 3}), "is stored, but"),
+        (Item("x", b"abc", disk=0xFFFF, extra=b"\1\0\4\0" + bytes(4)), "4 bytes long, not 0"),
+    ],
+)  # fmt: skip
+def test_numbers_that_need_no_zip64_may_stand_there_all_the_same(forge, item, why):
+    path = forge(item)
+    if why:
+        assert why in refusal(path)
+        return
+    with open_archive(path) as archive:
+        archive.verify()
+        assert archive.entries["x"].size == 3
 
 
 def test_fifty_headers_on_one_entry_are_refused_unread(forge):
