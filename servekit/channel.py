@@ -125,7 +125,7 @@ class FrameReader(Generic[Message]):
     def _decoded(self, payload: memoryview) -> Message:
         try:
             message: Message = self._decode(payload)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (ValueError, RecursionError, MemoryError) as error:  # text that is no UTF-8, too
             raise ChannelClosed(f"the peer sent what is not a message: {error}") from error
         return message
 

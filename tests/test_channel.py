@@ -16,7 +16,17 @@ from servekit.channel import (
     FrameReader,
     encode_frame,
 )
-from servekit.messages import Hello, Ping, Pong, Predict, Reply, ReplyMessage, RequestMessage
+from servekit.messages import (
+    Freed,
+    Hello,
+    Ping,
+    Pong,
+    Predict,
+    Reply,
+    ReplyMessage,
+    RequestMessage,
+    Welcome,
+)
 
 items = st.tuples(
     st.binary(max_size=300),
@@ -62,6 +72,40 @@ def test_messages_arrive_whole_and_in_order_however_they_are_cut(sent, sizes):
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_frames_end_the_channel_and_nothing_else(data):
     read_all(CutSocket(data, []), RequestMessage)
+
+
+LIES = st.sampled_from(
+    [
+        *(b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"),
+        *(b"\xa1\xff", b"\xc1", b"\xc0", b"\xd9\xff", b"\x91" * 50, b"\xcf" + b"\xff" * 8, b""),
+    ]
+)
+
+
+@given(messages, st.data())
+def test_a_frame_that_lies_inside_is_a_message_or_the_end_of_the_channel(message, data):
+    payload = bytes(encode_frame(message))[HEADER.size :]
+    at = data.draw(st.integers(0, len(payload)))
+    lie = payload[:at] + data.draw(LIES) + payload[at + data.draw(st.integers(0, 5)) :]
+
+    found = read_all(CutSocket(HEADER.pack(len(lie)) + lie, []), RequestMessage)
+    assert all(isinstance(each, Predict | Ping | Welcome | Freed) for each in found)
+
+
+@given(st.lists(messages, min_size=1, max_size=3), st.integers(-9, 9))
+def test_a_frame_of_another_size_than_it_says_never_becomes_two_messages(sent, off):
+    first, *rest = [bytearray(encode_frame(message)) for message in sent]
+    (size,) = HEADER.unpack_from(first)
+    HEADER.pack_into(first, 0, max(0, size + off))
+
+    found = read_all(CutSocket(bytes(first) + b"".join(map(bytes, rest)), []), RequestMessage)
+    assert found == sent if off == 0 else len(found) <= len(sent)
+
+
+def test_a_text_that_is_no_utf_8_ends_the_channel():
+    frame = bytes(encode_frame(Pong("reason"))).replace(b"reason", b"reas\xff\xff")
+
+    assert read_all(CutSocket(frame, []), ReplyMessage) == []
 
 
 @pytest.mark.parametrize("size", [READ_BYTES - 20, READ_BYTES, READ_BYTES + 20, 5 * READ_BYTES])

@@ -4,7 +4,6 @@
 import functools
 import inspect
 import operator
-import re
 import types
 import typing
 from collections.abc import Iterable, Sequence
@@ -14,14 +13,11 @@ import msgspec
 
 from servekit.errors import BootError, InputError
 from servekit.service import Service
-from servekit.worker.codecs.json import read_json
+from servekit.worker.codecs.json import decode_json, read_typed_json
 from servekit.worker.inputs import owned, refusal
+from servekit.worker.mistakes import mistakes, name_mistake
 
 __all__ = ["BatchTypes", "TypedInput", "batch_types"]
-
-LOCATED = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`")
-WHAT = {"missing required": "missing", "contains unknown": "unknown field"}
 
 
 class BatchTypes(NamedTuple):
@@ -98,9 +94,9 @@ class TypedInput:
         :raises InputError: it is not of the type.
         """
         try:
-            return read_json(self._decode, body)
+            return read_typed_json(self._decode, body)
         except msgspec.ValidationError as error:
-            raise explained(error) from None
+            raise self._refused(decode_json(body), error) from None
 
     def check(self, value: Any) -> Any:
         """Convert a decoded value.
@@ -108,24 +104,18 @@ class TypedInput:
         :raises InputError: it is not of the type.
         """
         try:
-            return msgspec.convert(owned(value), self._type)
+            return msgspec.convert(owned(value), self._type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise explained(error) from None
+            raise self._refused(value, error) from None
         except RecursionError:
             raise InputError("nested too deep") from None
+
+    def _refused(self, value: Any, error: msgspec.ValidationError) -> InputError:
+        """Return the refusal that names every field, or the one that msgspec stumbled over."""
+        found = mistakes(owned(value), self._type)
+        found = found or [name_mistake(error)]
+        return refusal([(path.removeprefix("."), message) for path, message in found])
 
     def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
         """Yield one list."""
         return ((None, inputs),)
-
-
-def explained(error: msgspec.ValidationError) -> InputError:
-    """Return the refusal that names the field which msgspec found wrong."""
-    located = LOCATED.fullmatch(str(error))
-    message = located["message"] if located else str(error)
-    path = (located and located["path"]) or ""
-    if named := NAMED.fullmatch(message):
-        path, message = f"{path}.{named['field']}", WHAT[named["what"]]
-    message = message.replace("`", "")
-    message = message[:1].lower() + message[1:]
-    return refusal([(path.removeprefix("."), message)])

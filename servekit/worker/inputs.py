@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from servekit.errors import InputError
-from servekit.worker.codecs.json import decode_json
+from servekit.worker.codecs.json import decode_any_json
 
 __all__ = ["AnyInput", "InputKind", "owned", "refusal"]
 
@@ -34,7 +34,7 @@ class AnyInput:
 
     def __init__(self) -> None:
         """Decode without a detour."""
-        self.decode_json = decode_json
+        self.decode_json = decode_any_json
 
     def check(self, value: Any) -> Any:
         """Return *value*; bytes that lie in shared memory become the service's own."""

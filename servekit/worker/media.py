@@ -53,7 +53,9 @@ def parse_content_type(header: bytes) -> tuple[str, dict[str, str]]:
             break
         position = parameter.end()
         if parameter[1]:
-            parameters.setdefault(parameter[1].lower(), _unquoted(parameter[2]))
+            name = parameter[1].lower()
+            found = found if name not in parameters else None  # which of the two counts?
+            parameters[name] = _unquoted(parameter[2])
     if not found or position < len(text):
         raise UnknownMediaType(f"Content-Type: {text[:SHOWN]!r} is not a media type")
     return found[1].lower(), parameters

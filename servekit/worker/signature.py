@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from servekit.errors import BootError, InputError
-from servekit.worker.codecs.json import read_json
+from servekit.worker.codecs.json import read_typed_json
 from servekit.worker.inputs import refusal
 from servekit.worker.stacking import Stacker
 from servekit.worker.tensors import Array, Tensor, TensorRefused
@@ -43,7 +43,7 @@ class SignedInput:
 
         :raises InputError: every wrong input at once.
         """
-        arrays: Arrays = read_json(self._decode, body)
+        arrays: Arrays = read_typed_json(self._decode, body)
         return arrays
 
     def _decode(self, body: bytes) -> Arrays:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E501 - tables of broken bytes read better unbroken
 """Inputs typed by the annotation of ``predict``."""
 
+import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, Required, TypedDict
 
 import msgpack
 import msgspec
@@ -12,6 +14,7 @@ import pytest
 from servekit import InputError
 from servekit.errors import BootError
 from tests.worker.batches import answer, loaded, prediction, service_of
+from tests.worker.process import item
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -83,7 +86,7 @@ def test_inputs_become_instances_of_the_type(given, value, expected, codec):
         (
             Asked,
             {"x": [], "many": [{}, {"k": {"n": 0.5}}]},
-            "many[1][...].n",
+            "many[1][k].n",
             "expected int, got float",
         ),
         (Point, {"x": True}, "x", "expected float, got bool"),
@@ -102,6 +105,93 @@ def test_what_is_not_of_the_type_is_refused_with_its_field(given, value, field, 
         "detail": detail,
         "errors": [{"field": field, "message": message}],
     }
+
+
+class Tagged(msgspec.Struct, tag="t", forbid_unknown_fields=True, rename="camel"):
+    first_name: str
+    an_age: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Row(msgspec.Struct, array_like=True):
+    name: str
+    size: int
+
+
+class Even(msgspec.Struct):
+    n: int
+
+    def __post_init__(self):
+        if self.n % 2:
+            raise ValueError("n: is odd")
+
+
+class Optional(TypedDict, total=False):
+    a: Required[int]
+    b: float
+
+
+class Tree(msgspec.Struct):
+    value: int
+    children: list["Tree"] = []
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "expected"),
+    [
+        (Asked, {"x": [1, "a", 2, None], "inner": {}, "many": 3},
+         {"x[1]": "expected float, got str", "x[3]": "expected float, got null",
+          "inner.n": "missing", "many": "expected array, got int"}),
+        (Point, {"x": "a", "y": []}, {"x": "expected float, got str", "y": "expected float, got array"}),
+        (Optional, {"b": "c"}, {"a": "missing", "b": "expected float, got str"}),
+        (Pair, ["a", 1.5], {"[0]": "expected int, got str", "[1]": "expected int, got float"}),
+        (Tagged, {"type": "t", "firstName": 1, "anAge": -1, "c": 1, "d": 2},
+         {"firstName": "expected str, got int", "anAge": "expected int >= 0", "c": "unknown field",
+          "d": "unknown field"}),
+        (Tagged, {"type": "u", "firstName": "a"}, {"type": "invalid value 'u'"}),
+        (Row, [1, "a"], {"[0]": "expected str, got int", "[1]": "expected int, got str"}),
+        (list[Even], [{"n": 1}, {"n": 2}, {"n": 3}], {"[0]": "n: is odd", "[2]": "n: is odd"}),
+        (tuple[int, str], ["a", 1], {"[0]": "expected int, got str", "[1]": "expected str, got int"}),
+        (dict[str, int], {"a": 1, "b": "c", "d": None},
+         {"[b]": "expected int, got str", "[d]": "expected int, got null"}),
+        (list[int] | None, [1, "a", "b"], {"[1]": "expected int, got str", "[2]": "expected int, got str"}),
+        (Tree, {"value": 1, "children": [{"value": "a"}, {"children": [{}]}]},
+         {"children[0].value": "expected int, got str", "children[1].value": "missing",
+          "children[1].children[0].value": "missing"}),
+        (Annotated[list[int], msgspec.Meta(max_length=1)], [1, 2], {"": "expected array of length <= 1"}),
+        (int | list[str], {"a": 1}, {"": "expected int | array, got object"}),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+@pytest.mark.parametrize("codec", [msgspec.json.encode, msgpack.packb], ids=["json", "msgpack"])
+def test_every_field_that_is_wrong_is_named(given, value, expected, codec):
+    content_type = "application/json" if codec is msgspec.json.encode else "application/msgpack"
+    name, body = answer(typed(given), codec(value), content_type)
+
+    assert name == "InputError"
+    errors = msgspec.json.decode(body)["errors"]
+    assert {each["field"]: each["message"] for each in errors} == expected
+    assert len(errors) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["a"] * 500_000, [1.5] * 499_999 + ["a"], {"x" * n: "a" for n in range(1000)}],
+    ids=["all wrong", "the last one wrong", "long keys"],
+)
+def test_the_wrong_fields_of_a_large_input_are_found_in_little_time(value):
+    given = list[float] if isinstance(value, list) else dict[str, float]
+    body = msgspec.json.encode(value)
+    predictor = loaded(typed(given)).predictor
+    started = time.process_time()
+    ((name, _, text),) = predictor.answer([item(body)]).answers
+
+    assert name == "InputError"
+    assert len(msgspec.json.decode(text)["errors"]) <= 100
+    assert time.process_time() - started < 0.5
+
+
+def test_json_that_breaks_off_after_a_wrong_field_is_malformed():
+    assert answer(typed(Asked), b'{"x":"a", ')[0] == "BodyMalformed"
 
 
 @pytest.mark.parametrize("body", [b"", b'{"x":[1', b'{"x":[1e999]}', b"[" * 9999])

@@ -65,6 +65,12 @@ def test_bodies_are_read_by_their_content_type(content_type, body, expected):
         ("application/json; charset=latin-1", "charset 'latin-1' is not utf-8"),
         ("text/plain; charset=utf-16", "charset 'utf-16' is not utf-8"),
         ("application/x-pickle", "is not taken"),
+        ("application/vnd.bentoml+pickle", "is not taken"),
+        ("application/json; charset=utf-8; charset=latin-1", "is not a media type"),
+        ("application/json, text/plain", "is not a media type"),
+        ("application/json; charset", "is not a media type"),
+        ("application/json charset=utf-8", "is not a media type"),
+        ("application/ json", "is not a media type"),
         ("application/x-www-form-urlencoded", "add -H 'Content-Type: application/json'"),
     ],
 )
@@ -85,6 +91,20 @@ def test_content_types_that_are_refused_say_what_is_taken(content_type, message)
         (form('name=""\r\n\r\n1'), "a part has no name"),
         (form(*[f'name="{i}"\r\n\r\n1' for i in range(17)]), "limit of 16 parts"),
         (form(*['name="a"\r\n\r\n1'] * 100_000), "limit of 16 parts"),
+        (form("\r\n\r\n1"), "with the boundary it names"),
+        (form('name="a"\r\nContent-Disposition: form-data; name="b"\r\n\r\n1'), "one header twice"),
+        (form('name="a"\r\nX: ' + "y" * 5000 + "\r\n\r\n1"), "headers of 4096 bytes"),
+        (form('name="a"' + "\r\nX: y" * 9 + "\r\n\r\n1"), "of 8 headers"),
+        (form('name="a"\r\n X: folded\r\n\r\n1'), "with the boundary it names"),
+        (form('name="a"\nX: y\n\n1'), "with the boundary it names"),
+        (form('name="a"\r\nContent-Length: 3\r\n\r\n1'), "with the boundary it names"),
+        (b"--C\r\n\r\n--C--\r\n", "with the boundary it names"),
+        (
+            b"--B\r\nContent-Disposition: attachment; name=a\r\n\r\n1\r\n--B--\r\n",
+            "the boundary it names",
+        ),
+        (b"--B\r\nX: y\r\n\r\n1\r\n--B--\r\n", "the boundary it names"),
+        (form('name="a"\r\n\r\n1', end="--B-"), "with the boundary it names"),
         (b"\r" * 10_000_000, "with the boundary it names"),
         (form('name="a"\r\nContent-Type: application/json\r\n\r\n{'), "a: body: "),
         (form('name="a"\r\n\r\n\xff').replace(b"\xc3\xbf", b"\xff"), "a: not UTF-8"),
@@ -104,6 +124,10 @@ def test_forms_that_are_refused(body, message):
         ("multipart/mixed; boundary=C", "a form within a form"),
         ("text/html", "is not taken"),
         ("a", "no"),
+        ("text/plain; charset=latin-1", "is not utf-8"),
+        ("text/plain; x=\u65e5", "is not a media type"),
+        ("text/plain\r\nContent-Transfer-Encoding: base64", "only binary is taken"),
+        ("text/plain\r\nContent-Transfer-Encoding: quoted-printable", "only binary is taken"),
     ],
 )
 def test_the_type_of_a_part_is_checked_like_that_of_a_body(part_type, message):
@@ -115,10 +139,44 @@ def test_the_type_of_a_part_is_checked_like_that_of_a_body(part_type, message):
     assert message in detail
 
 
-def test_a_form_without_a_boundary_is_malformed():
-    assert (
-        prediction(ANYTHING, form('name="a"\r\n\r\n1'), "multipart/form-data")[0] == "BodyMalformed"
-    )
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        "",
+        ";boundary=",
+        ';boundary="',
+        ";boundary=" + "B" * 71,
+        ';boundary="B "',
+        ";boundary=B[",
+        ";x=B",
+    ],
+)
+def test_a_form_without_a_boundary_is_malformed(boundary):
+    name, _ = prediction(ANYTHING, form('name="a"\r\n\r\n1'), f"multipart/form-data{boundary}")
+
+    assert name in ("BodyMalformed", "UnknownMediaType")
+
+
+@pytest.mark.parametrize("boundary", ["B" * 70, "'()+_,-./:=?", "a b"])
+def test_a_boundary_may_be_what_the_standard_allows(boundary):
+    body = form('name="a"\r\n\r\n1').replace(b"--B", b"--" + boundary.encode())
+
+    assert prediction(ANYTHING, body, f'multipart/form-data; boundary="{boundary}"') == {"a": 1}
+
+
+def test_what_surrounds_the_parts_of_a_form_means_nothing():
+    body = b"preamble\r\n" + form('name="a"\r\n\r\n1') + b"epilogue --B"
+
+    assert prediction(ANYTHING, body, FORM) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "filename", ["../../etc/passwd", "/etc/passwd", "C:\\x", "a%00b", "http://127.0.0.1:1/x", ""]
+)
+def test_the_name_of_a_file_means_nothing(filename):
+    part = f'name="f"; filename="{filename}"\r\nContent-Type: application/json\r\n\r\n1'
+
+    assert prediction(ANYTHING, form(part), FORM) == {"f": 1}
 
 
 def test_content_types_that_clients_invent_are_not_remembered_without_limit():

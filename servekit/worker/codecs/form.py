@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``multipart/form-data``: one part per input, each read by the codec of its own type."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import multipart
 
-from servekit.errors import BodyMalformed, RequestError
+from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
 from servekit.worker.codecs.json import decode_json
 
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
@@ -15,6 +16,10 @@ FORM = "multipart/form-data"
 MAX_PARTS = 16
 MAX_PART_HEADERS = 8
 MAX_HEADER_BYTES = 4096
+#: RFC 2046, 5.1.1
+BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
+#: RFC 7578, 4.7: clients should send no other, and do not; a coded part is never taken as it is
+PLAIN_ENCODINGS = ("", "7bit", "8bit", "binary")
 
 #: content type and body of one part to its value
 ReadPart = Callable[[bytes, bytes], Any]
@@ -30,7 +35,7 @@ def decode_form(body: bytes, parameters: Mapping[str, str], read_part: ReadPart)
     values: dict[str, Any] = {}
     for part, content in _parts(body, parameters.get("boundary", "")):
         name = part.name
-        if part.disposition != "form-data" or not name:
+        if not name:
             raise BodyMalformed("body: a part has no name")
         if name in values:
             raise BodyMalformed(f"{name[:80]}: two parts of one name")
@@ -39,10 +44,12 @@ def decode_form(body: bytes, parameters: Mapping[str, str], read_part: ReadPart)
 
 
 def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
+    if not BOUNDARY.fullmatch(boundary):
+        raise BodyMalformed("Content-Type: boundary is missing, or not as RFC 2046 has it")
     parts: list[tuple[Any, bytearray]] = []
     try:
         with multipart.PushMultipartParser(
-            boundary.encode("latin-1"),
+            boundary.encode(),
             content_length=len(body),
             max_header_size=MAX_HEADER_BYTES,
             max_header_count=MAX_PART_HEADERS,
@@ -64,13 +71,22 @@ def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
 
 def _read(name: str, part: Any, content: bytes, read_part: ReadPart) -> Any:
     """Read a file, or a part that says its type, by its codec; else it is JSON, or a text."""
+    _check_headers(name, part)
     header = part.header("Content-Type", "")
     if not header and part.filename is None:
         return _json_or_text(name, content)
     try:
-        return read_part((header or "application/octet-stream").encode("latin-1"), content)
+        return read_part((header or "application/octet-stream").encode(), content)
     except RequestError as error:
         raise type(error)(f"{name[:80]}: {error.detail}", error.errors) from None
+
+
+def _check_headers(name: str, part: Any) -> None:
+    headers = [header for header, _ in part.headerlist]
+    if len(set(headers)) < len(headers):
+        raise BodyMalformed(f"{name[:80]}: one header twice")
+    if part.header("Content-Transfer-Encoding", "").strip().lower() not in PLAIN_ENCODINGS:
+        raise UnknownMediaType(f"{name[:80]}: Content-Transfer-Encoding: only binary is taken")
 
 
 def _json_or_text(name: str, content: bytes) -> Any:

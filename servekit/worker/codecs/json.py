@@ -10,8 +10,19 @@ from typing import Any
 import msgspec
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.worker.codecs import surrogates
 
-__all__ = ["MAX_DEPTH", "JsonCodec", "check_depth", "codec", "decode_json", "plain", "read_json"]
+__all__ = [
+    "MAX_DEPTH",
+    "JsonCodec",
+    "codec",
+    "decode_any_json",
+    "decode_json",
+    "plain",
+    "read_json",
+    "read_typed_json",
+    "too_deep",
+]
 
 MAX_DEPTH = 100
 
@@ -25,9 +36,27 @@ _decode = msgspec.json.Decoder().decode
 def decode_json(body: bytes) -> Any:
     """Return the value of a JSON text.
 
-    :raises BodyMalformed: it is none: RFC 8259, no NaN, no byte order mark, <= 100 levels deep.
+    :raises BodyMalformed: it is none: RFC 8259, no NaN, no byte order mark, <= 100 levels deep,
+        no lone surrogates.
     """
     return read_json(_decode, body)
+
+
+def decode_any_json(body: bytes) -> Any:
+    """Return the value of a JSON text, lone surrogates and all.
+
+    :raises BodyMalformed: it is none.
+    """
+    try:
+        return decode_json(body)
+    except BodyMalformed as error:
+        if not surrogates.may_be_in(body):
+            raise
+        check_depth(body)
+        try:
+            return surrogates.loads(body)
+        except ValueError:
+            raise error from None
 
 
 def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
@@ -51,6 +80,19 @@ def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
         raise BodyMalformed("body: not UTF-8") from None
     except RecursionError:
         raise too_deep() from None
+
+
+def read_typed_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    """Do what ``read_json`` does for a *decode* that skips what its type has no field for.
+
+    It looks at the grammar of what it skips, but not at the encoding.
+    """
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            raise BodyMalformed("body: not UTF-8") from None
+    return read_json(decode, body)
 
 
 def check_depth(body: bytes) -> None:
@@ -103,12 +145,21 @@ class JsonCodec:
         """
         try:
             text = _encode(output)
+        except UnicodeEncodeError:
+            return _encode_surrogates(output)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ResultNotEncodable(f"output: {error}") from error
         # msgspec writes NaN and infinity as null; look closer only where there is one
         if b"null" in text and not _is_finite(msgspec.to_builtins(output, enc_hook=plain)):
             raise ResultNotEncodable("output: NaN or infinity is not JSON")
         return text
+
+
+def _encode_surrogates(output: Any) -> bytes:
+    try:
+        return surrogates.dumps(msgspec.to_builtins(output, enc_hook=plain, str_keys=True))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ResultNotEncodable(f"output: {error}") from error
 
 
 def _is_finite(value: Any) -> bool:

@@ -12,12 +12,14 @@ import msgpack
 import msgspec
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable
-from servekit.worker.codecs.json import plain
+from servekit.worker.codecs.json import MAX_DEPTH, plain, too_deep
 
 __all__ = ["ARRAY", "MsgpackCodec", "codec"]
 
 ARRAY = 78
-MAX_DEPTH = 100
+
+#: walks through a value, makes nothing of it
+_scan = msgspec.msgpack.Decoder(msgspec.Raw).decode
 
 
 class MsgpackCodec:
@@ -35,14 +37,12 @@ class MsgpackCodec:
         if not body:
             raise BodyMalformed("body: empty")
         try:
-            value = msgpack.unpackb(
-                body, object_pairs_hook=_mapping, ext_hook=_extension, timestamp=3
-            )
+            value = _unpack(body, object_pairs_hook=_mapping, ext_hook=_extension, timestamp=3)
         except RequestError:
             raise
-        except msgpack.ExtraData:
-            raise BodyMalformed("body: more follows after the value") from None
-        except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        except RecursionError:
+            raise too_deep() from None
+        except (ValueError, TypeError, OverflowError) as error:
             reason = str(error).split("\n")[0][:100] or type(error).__name__
             raise BodyMalformed(f"body: not msgpack: {reason}") from None
         _check_depth(value)
@@ -52,11 +52,20 @@ class MsgpackCodec:
         """Return *output* as msgpack.
 
         :raises ResultNotEncodable: it holds what msgpack cannot.
+        :raises UnicodeEncodeError: it holds a lone surrogate.
         """
         try:
             return _encode(output)
+        except UnicodeEncodeError:
+            raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ResultNotEncodable(f"output: {error}") from error
+
+
+def _unpack(body: bytes | memoryview, **hooks: Any) -> Any:
+    """Return the value of *body*; what it announces is there before room is made for it."""
+    _scan(body)
+    return msgpack.unpackb(body, **hooks)
 
 
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
@@ -71,7 +80,7 @@ def _extension(code: int, payload: bytes) -> Any:
         raise BodyMalformed(f"body: unknown extension type {code}")
     from servekit.worker.codecs.arrays import DTYPES, from_bytes
 
-    parts = msgpack.unpackb(payload)
+    parts = _unpack(payload)
     is_array = type(parts) is list and [type(part) for part in parts] == [str, list, bytes]
     if not is_array or parts[0] not in DTYPES:
         raise BodyMalformed("array: not [dtype, shape, bytes] with a dtype that is known")
@@ -91,7 +100,7 @@ def _check_depth(value: Any) -> None:
         if not inner:
             return
         level = inner
-    raise BodyMalformed(f"body: nested deeper than {MAX_DEPTH} levels")
+    raise too_deep()
 
 
 def _write(value: Any) -> Any:

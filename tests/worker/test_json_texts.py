@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rule of JSON, in every place where a client may send it."""
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from tests.worker.batches import answer, echo, loaded, service_of
+from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
+from tests.worker.process import item
+
+
+class Point(msgspec.Struct):
+    x: float
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    x: float
+    junk: object = None
+
+
+def typed(type_):
+    """Return a service whose inputs are of *type_*; it answers how many came."""
+
+    def predict(self, batch):
+        return [len(batch)] * len(batch)
+
+    predict.__annotations__["batch"] = list[type_]
+    return service_of(predict)
+
+
+SIGNATURE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [-1]}]}
+SIGNED = service_of(lambda self, batch: batch["x"].sum(axis=1), SIGNATURE)
+
+#: what surrounds a text, and the service that gets it
+PLACES = {
+    "alone": (b"%b", service_of(echo)),
+    "in an object": (b'{"x":1,"junk":%b}', service_of(echo)),
+    "unknown to a type": (b'{"x":1,"junk":%b}', typed(Point)),
+    "known to a type": (b'{"x":1,"junk":%b}', typed(Strict)),
+    "deep below a type": (b'{"a":[{"b":%b}]}', typed(dict[str, object])),
+    "hidden by a second key": (b'{"x":%b,"x":1}', typed(Point)),
+    "hidden in a signature": (b'{"x":%b,"x":[1]}', SIGNED),
+}
+
+
+@pytest.fixture(params=PLACES.values(), ids=PLACES, scope="module")
+def place(request):
+    frame, service = request.param
+    return frame, loaded(service).predictor
+
+
+def statuses(place, texts):
+    """Return the error, or the media type, of each of *texts*, sent in one batch each."""
+    frame, predictor = place
+    found = {}
+    for text in texts:
+        ((error, media_type, _),) = predictor.answer([item(frame % text)]).answers
+        found[text] = error or media_type
+    return found
+
+
+def test_what_is_no_json_is_malformed_wherever_it_stands(place):
+    wrong = {text[:60]: name for text, name in statuses(place, REFUSED).items()
+             if name != "BodyMalformed"}  # fmt: skip
+
+    assert wrong == {}
+
+
+def test_what_is_json_is_taken_wherever_it_may_stand(place):
+    may_be = {"application/json", "InputError"} if place[0].count(b'"x"') else {"application/json"}
+
+    assert set(statuses(place, TAKEN).values()) <= may_be
+
+
+def test_a_value_comes_back_as_it_went():
+    predictor = loaded(service_of(echo)).predictor
+    for text in TAKEN:
+        ((_, _, body),) = predictor.answer([item(text)]).answers
+        assert json.loads(body)["prediction"] == json.loads(text), text[:60]
+
+
+@pytest.mark.parametrize("name", ["alone", "in an object", "known to a type"])
+@pytest.mark.parametrize("text", TOO_LARGE, ids=lambda text: ascii(text[:9]))
+def test_a_number_too_large_to_hold_is_refused(name, text):
+    frame, service = PLACES[name]
+
+    assert answer(service, frame % text)[0] == "BodyMalformed"
+
+
+@pytest.mark.parametrize("text", OPEN, ids=ascii)
+def test_a_lone_surrogate_survives_in_json_and_nowhere_else(text):
+    service = service_of(echo)
+    name, body = answer(service, text)
+
+    assert (name, json.loads(body)) == ("application/json", {"prediction": json.loads(text)})
+    assert answer(service, text, accept="application/msgpack")[0] == "ClientError"
+    assert answer(typed(str | dict | list), text)[0] == "BodyMalformed"
+
+
+@pytest.mark.parametrize("text", [rb'["\ud800", NaN]', rb'["\ud800", 1e999]', rb'["\ud800",]'])
+def test_a_lone_surrogate_excuses_nothing_else(text):
+    assert answer(service_of(echo), text)[0] == "BodyMalformed"
+
+
+HOSTILE = {
+    "brackets": b"[" * 1_000_000,
+    "closed brackets": b"[" * 500_000 + b"]" * 500_000,
+    "empty lists": b"[" + b"[]," * 333_333 + b"1]",
+    "quotes": b'"' * 1_000_001,
+    "backslashes": b'"' + b"\\" * 1_000_000,
+    "surrogates": b'"' + rb"\ud800" * 166_666 + b"[",
+    "digits": b"1" * 1_000_000,
+    "fraction": b"0." + b"1" * 1_000_000,
+    "exponent": b"1e" + b"9" * 1_000_000,
+    "spaces": b" " * 1_000_000,
+    "one key": b"{" + b'"a":1,' * 166_666 + b"}",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_megabyte_of_anything_costs_little(text):
+    predictor = loaded(service_of(echo)).predictor
+    started = time.process_time()
+    predictor.answer([item(text)])
+
+    assert time.process_time() - started < 0.5
