@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench scale guard clean
+.PHONY: install demo test lint bench scale guard fuzz clean
 
 install: $(STAMP)
 
@@ -38,6 +38,10 @@ scale: install
 # system calls and instructions per request; GUARD_ARGS=--record makes them the bounds
 guard: install
 	@$(BIN)/python -m tests.guard $(GUARD_ARGS)
+
+# many more requests of the fuzzer than `make test` sends; FUZZ_EXAMPLES says how many
+fuzz: install
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q tests/fuzz $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) .bench build dist
