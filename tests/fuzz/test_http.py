@@ -46,7 +46,7 @@ def test_every_stream_gets_what_it_deserves(front_end, data):
     [
         (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nxGET", [b"x"], b"GET"),
         (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2, [b"", b""], b""),
-        (b"GET / HTTP/1.0\r\nHost: a\r\n\r\nGET", [b""], b""),
+        (b"GET / HTTP/1.0\r\nHost: a\r\n\r\nGET", [b""], b"GET"),
         (b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nhi\r\n0\r\n\r\n", [b"hi"], b""),
         (b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", [], None),
         (b"GET / HTTP/1.1\nHost: a\n\n", [], None),

@@ -133,7 +133,6 @@ FAILURES = {
     "inf": "ResultNotEncodable",
     "cyclic": "ResultNotEncodable",
     "deep": "ResultNotEncodable",
-    "surrogate": "ResultNotEncodable",
     "large": "ResultNotEncodable",
 }
 
@@ -144,6 +143,7 @@ def test_whatever_predict_does_is_an_answer_and_the_worker_stays(start):
 
     assert {key: channel.predict(item(key))[0][0] for key in FAILURES} == FAILURES
     assert channel.predict(item(1)) == [(OK, b'{"prediction":1}')]
+    assert channel.predict(item("surrogate")) == [(OK, rb'{"prediction":"\ud800"}')]
     assert worker.process.poll() is None
 
 
