@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench scale guard fuzz clean
+.PHONY: install demo test lint bench scale guard faults fuzz clean
 
 install: $(STAMP)
 
@@ -30,6 +30,10 @@ lint: install
 
 bench: install
 	@$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
+
+# every promise with a figure, kept while harm is done; --publish writes docs/faults.md
+faults: install
+	@$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 # cost per request as models, connections and queues grow; --publish writes docs/benchmarks/scale.md
 scale: install

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes its time over each batch, and remembers what it ran."""
+
+import time
+
+from servekit import Service
+
+
+class Work(Service):
+    """A batch takes as long as its slowest input says, or else the option ``seconds``."""
+
+    def load(self, context):
+        self.seconds = context.options["seconds"]
+        self.version = context.version
+        self.ran = []
+
+    def predict(self, batch):
+        items = [item if isinstance(item, dict) else {} for item in batch]
+        began = time.monotonic()
+        self.ran += [(item.get("id"), began) for item in items]
+        time.sleep(max(item.get("seconds", self.seconds) for item in items))
+        return [self.answer(item) for item in items]
+
+    def answer(self, item):
+        """Say who asked; ``list`` asks for all that ran, and when it began."""
+        answer = {"id": item.get("id"), "version": self.version}
+        if "answer_bytes" in item:
+            answer["x"] = "x" * item["answer_bytes"]
+        return answer | ({"ran": self.ran} if item.get("list") else {})

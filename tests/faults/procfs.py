@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``/proc`` says about the processes of a server."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks.processes import TICKS_PER_S, Stat, read_stats
+
+LISTEN = "0A"
+LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
+WORKER = re.compile(r"\0servekit\.worker\0([^\0/]+)/")
+
+
+class Process(NamedTuple):
+    """One process of a server."""
+
+    pid: int
+    started: int  #: in clock ticks; with the pid it is never reused
+    parent: int
+    role: str  #: supervisor, arbiter, front-end, ``worker MODEL`` or other
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs, and is no zombie."""
+        return any(s.pid == self.pid and s.started == self.started for s in read_stats())
+
+
+def descendants(root: int) -> list[Process]:
+    """Return *root* and all that descends from it."""
+    stats = {stat.pid: stat for stat in read_stats()}
+    found = [stats[root]] if root in stats else []
+    for stat in found:
+        found += [other for other in stats.values() if other.parent == stat.pid]
+    return [Process(s.pid, s.started, s.parent, _role(s, root, stats)) for s in found]
+
+
+def alive(processes: list[Process]) -> list[Process]:
+    """Return those that still run."""
+    running = {(stat.pid, stat.started) for stat in read_stats()}
+    return [each for each in processes if (each.pid, each.started) in running]
+
+
+def _role(stat: Stat, root: int, stats: dict[int, Stat]) -> str:
+    if stat.pid == root:
+        return "supervisor"
+    command = _read(stat.pid, "cmdline")
+    if found := WORKER.search(command):
+        is_main = stat.parent == root
+        return f"worker {found[1]}" if is_main else "other"
+    if "servekit.frontend" in command:
+        return "arbiter" if stat.parent == root else "front-end"
+    return "other"
+
+
+def descriptors(pid: int) -> list[str]:
+    """Return what every descriptor of a process leads to."""
+    targets = []
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                targets.append(str(path.readlink()))
+    return targets
+
+
+def memfds(pid: int) -> int:
+    """Return how many anonymous files a process has open or mapped."""
+    mapped = {line.split()[4] for line in _read(pid, "maps").splitlines() if "/memfd:" in line}
+    return len(mapped) + sum("/memfd:" in target for target in descriptors(pid))
+
+
+def cpu_s(processes: list[Process]) -> float:
+    """Return the CPU seconds, user and system, of these and of the children they have reaped."""
+    pids = {process.pid for process in processes}
+    return sum(stat.ticks for stat in read_stats() if stat.pid in pids) / TICKS_PER_S
+
+
+def rss_bytes(pid: int) -> int:
+    """Return the resident memory of a process, 0 once it is gone."""
+    pages = _read(pid, "statm").split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+
+
+def listening(pids: list[int]) -> list[str]:
+    """Return the local addresses, ``HEX:PORT``, of the TCP listeners and UDP sockets of *pids*."""
+    ours = {target[8:-1] for pid in pids for target in descriptors(pid) if target[:8] == "socket:["}
+    found = []
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in ours and (fields[3] == LISTEN or table.startswith("udp")):
+                found.append(fields[1])
+    return found
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach ``HEX:PORT``."""
+    return address.partition(":")[0] in LOOPBACK
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thousands of clients that take for ever."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from tests.benchmarks.environments import ROOT
+from tests.faults import procfs
+from tests.faults.client import Action, Client
+from tests.faults.figures import Figure, at_least, at_most, none
+from tests.faults.requests import steady
+from tests.faults.served import wait_until
+from tests.faults.stage import MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.faults.ledger import Ledger
+    from tests.faults.served import Served
+    from tests.faults.stage import Stage
+
+RATE = 50.0
+ITEM = {"seconds": 0.01}
+KIB, MIB = 2**10, 2**20
+TIMEOUTS = ("header", "body", "send")
+
+
+def slow_clients(stage: Stage) -> Iterator[Figure]:
+    """Slow clients cost the others nothing, little memory, and are gone after their timeout.
+
+    900 send a header line a second, 900 a byte of body a second, 200 ask for 256 KiB and stop
+    reading; each that is ended comes again. Meanwhile 50 good requests/s of 10 ms. All timeouts
+    are 5 s, as by default but that of readers.
+    """
+    timeout_s = stage.count(5, 1)
+    timeouts = [f"--{name}-timeout={timeout_s}" for name in TIMEOUTS]
+    seconds = stage.count(20.0, 2.0)
+    crowd = stage.count((900, 900, 200), (90, 90, 20))
+    with stage.server("--models", MODELS / "work", *timeouts) as server:
+        idle = Client(server.port, 32).run(
+            steady("work", RATE, stage.count(10, 2), "idle", item=ITEM)
+        )
+        front_end = server.pid_of("front-end")
+        sockets, memory = _sockets(front_end), procfs.rss_bytes(front_end)
+        good, held, highest, seen, gone_s = _with_crowd(server, crowd, seconds)
+    yield at_least("slow connections held", held - sockets, sum(crowd) * 0.95)
+    yield none("other than 200 for the others", good.other_than({200}) + good.lost() + good.wrong())
+    bound = 2 * idle.latency_ms(99, 200)
+    yield at_most("their p99, idle twice over", good.latency_ms(99, 200), bound, "ms")
+    more = highest - memory
+    yield at_most("memory for a slow connection", more / KIB / max(1, held - sockets), 100, "KiB")
+    yield at_most("memory for all", more / MIB, 150, "MiB")
+    yield at_most("the last is gone after", gone_s, timeout_s + 1, "s")
+    kinds = {kind: counts for kind, counts in seen["statuses"].items() if kind != "readers"}
+    wrong = [(kind, counts) for kind, counts in kinds.items() if set(counts) != {"408"}]
+    yield none("other than 408 for slow headers and bodies", wrong)
+    longest_s = max(seen["longest_s"].values())
+    yield at_most("longest a client was held", longest_s, timeout_s + 1, "s")
+
+
+def _with_crowd(
+    server: Served, crowd: tuple[int, ...], seconds: float
+) -> tuple[Ledger, int, int, dict[str, dict[str, float]], float]:
+    front_end = server.pid_of("front-end")
+    before = _sockets(front_end)
+    memory, held = [0], [0]
+
+    def look() -> None:
+        memory.append(procfs.rss_bytes(front_end))
+        held.append(_sockets(front_end))
+
+    counts = [f"{k}={n}" for k, n in zip(("headers", "bodies", "readers"), crowd, strict=True)]
+    command = [sys.executable, "-m", "tests.faults.slow_clients", str(server.port), str(seconds)]
+    slow = subprocess.Popen(
+        [*command, *counts], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert slow.stdout is not None
+        shots = steady("work", RATE, seconds, "F6", item=ITEM)
+        looks = [Action(n / 2, look) for n in range(round(seconds * 2))]
+        good = Client(server.port, 32).run(shots, looks)
+        assert slow.stdout.readline() == "stopped\n", "the slow clients have failed"
+        stopped = monotonic()
+        wait_until(lambda: _sockets(front_end) <= before, "slow clients are gone", 30)
+        gone_s = monotonic() - stopped
+        return good, max(held), max(memory), json.loads(slow.communicate("\n", 10)[0]), gone_s
+    finally:
+        slow.kill()
+        slow.wait()
+
+
+def _sockets(pid: int) -> int:
+    return sum(target.startswith("socket:") for target in procfs.descriptors(pid))

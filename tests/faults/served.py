@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One ``servekit start`` in a session of its own: its processes, its log, its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from tests.faults import procfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tests.faults.procfs import Process
+
+SERVEKIT = Path(sys.executable).with_name("servekit")
+WAIT_S = 30.0
+URL = re.compile(r" at https?://127\.0\.0\.1:(\d+)")
+
+
+class NotAsExpected(Exception):
+    """The server did not do in time what the row builds upon."""
+
+
+class Served:
+    """A started server; everything it makes lies in *directory*."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        tracer: Sequence[str] = (),
+    ) -> None:
+        """Start it; *environment* is added to ours, and *tracer* is a command that runs it."""
+        self.directory = directory
+        self.log = directory / "log"
+        self.scratch = directory / "tmp"  #: TMPDIR: run directory and all that is temporary
+        self.scratch.mkdir(parents=True)
+        self.cache = directory / "cache"
+        command = [*tracer, SERVEKIT, "start", "--port=0", f"--cache-dir={self.cache}", *arguments]
+        ours = {key: text for key, text in os.environ.items() if not key.startswith("SERVEKIT_")}
+        with self.log.open("wb") as log:
+            self.popen = subprocess.Popen(
+                list(map(str, command)),
+                cwd=directory,
+                env=ours | {"TMPDIR": str(self.scratch)} | dict(environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.pid = self.popen.pid
+        self._is_traced = bool(tracer)
+        self._known: set[Process] = set()
+
+    # ------------------------------------------------------------ what it says
+
+    @property
+    def said(self) -> str:
+        """All of its output."""
+        return self.log.read_text(errors="replace")
+
+    def wait_ready(self, timeout_s: float = WAIT_S) -> Served:
+        """Wait until it serves on ``port``."""
+        self.wait_for(" serving ", timeout_s)
+        found = URL.search(self.said)
+        assert found is not None
+        self.port = int(found[1])
+        if self._is_traced:
+            self.pid = procfs.descendants(self.pid)[1].pid
+        return self
+
+    def wait_for(self, text: str, timeout_s: float = WAIT_S) -> None:
+        """Wait until it has said *text*; its end without it is an error."""
+        has_ended = lambda: self.popen.poll() is not None  # noqa: E731
+        wait_until(lambda: text in self.said or has_ended(), f"the server says {text!r}", timeout_s)
+        if text not in self.said:
+            raise NotAsExpected(f"the server ended without {text!r}:\n{self.said}")
+
+    # ------------------------------------------------------------ its processes
+
+    def processes(self) -> list[Process]:
+        """Return all of its processes."""
+        found = procfs.descendants(self.pid)
+        self._known.update(found)
+        return found
+
+    def pids(self, role: str) -> list[int]:
+        """Return the pids of a role, such as ``front-end`` or ``worker slow``."""
+        return [each.pid for each in self.processes() if each.role.startswith(role)]
+
+    def pid_of(self, role: str) -> int:
+        """Return the pid of the first of a role; wait until there is one."""
+        wait_until(lambda: bool(self.pids(role)), f"there is a {role}")
+        return self.pids(role)[0]
+
+    def kill(self, pid: int, number: int = signal.SIGKILL) -> float:
+        """Send a signal; return the moment."""
+        os.kill(pid, number)
+        return monotonic()
+
+    # ------------------------------------------------------------ its end
+
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = WAIT_S) -> int:
+        """Ask it to end and return its exit status."""
+        self.processes()
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+        return self.popen.wait(timeout_s)
+
+    def left_over(self, within_s: float = 2.0) -> list[Process]:
+        """Return which of the processes we have seen are alive so long after its end."""
+        known = list(self._known)
+        with suppress(NotAsExpected):
+            wait_until(lambda: not procfs.alive(known), "its processes are gone", within_s)
+        return procfs.alive(known)
+
+    def end(self) -> None:
+        """Kill all that is left of it, however it went."""
+        if self.popen.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                self.stop(timeout_s=10)
+        self.processes()
+        for process in procfs.alive(list(self._known)):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
+    """Poll *condition* until it holds."""
+    deadline, pause = monotonic() + timeout_s, Event()
+    while not condition():
+        if monotonic() > deadline:
+            raise NotAsExpected(f"not within {timeout_s:g} s: {what}")
+        pause.wait(0.01)
