@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "Collector", "HttpRequest"]
 
 MAX_HEADERS = 100
+SPACE = 0x20
 #: how far the request under way is; the last two are set by who keeps its clock
 IDLE, BEGUN, HEADER, BODY = range(4)
 
@@ -98,6 +99,8 @@ class Collector:
         if self.is_in_body:
             return  # a trailer: nothing that comes after the body may change what it means
         name = name.lower()
+        if value and value[-1] <= SPACE:
+            value = value.rstrip(b" \t")  # llhttp takes off what stands before it alone
         headers = self.headers
         if name in headers:
             value = fields.joined(name, headers[name], value)

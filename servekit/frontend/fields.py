@@ -11,7 +11,9 @@ __all__ = ["check_host", "check_transfer_encoding", "joined", "wants_continue", 
 
 MAX_KNOWN_HOSTS = 64
 # RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
-HOST = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+HOST = re.compile(
+    rb"(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?"
+)
 #: fields that mean one thing only, so that a second one is not a longer list
 SINGLE = frozenset(
     (b"host", b"content-type", b"transfer-encoding", b"content-length", b"authorization")
@@ -36,7 +38,7 @@ def check_transfer_encoding(value: bytes, headers: dict[bytes, bytes], version: 
     if b"content-length" in headers:
         raise RequestError("Transfer-Encoding and Content-Length: only one can be true")
     codings = [coding.strip(b" \t") for coding in value.lower().split(b",")]
-    if codings[-1] != b"chunked" or b"chunked" in codings[:-1]:
+    if codings[-1] != b"chunked" or b"chunked" in codings[:-1] or b"" in codings:
         raise RequestError("Transfer-Encoding: chunked is not the last coding, or is there twice")
     if len(codings) > 1:
         raise NotSupported("Transfer-Encoding: only chunked is taken")
@@ -45,9 +47,9 @@ def check_transfer_encoding(value: bytes, headers: dict[bytes, bytes], version: 
 def wants_continue(expectations: bytes) -> bool:
     """Return whether the client waits for a 100 before it sends the body (RFC 9110 10.1.1)."""
     for expectation in expectations.split(b","):
-        if expectation.strip(b" \t").lower() != b"100-continue":
+        if expectation.strip(b" \t").lower() not in (b"100-continue", b""):
             raise ExpectationFailed("Expect: only 100-continue is met")
-    return True
+    return bool(expectations)
 
 
 def joined(name: bytes, first: bytes, second: bytes) -> bytes:

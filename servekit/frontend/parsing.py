@@ -29,7 +29,15 @@ __all__ = ["READ_BYTES", "RequestParser"]
 MAX_WISHES = 16  #: requests for another protocol that may come in one piece
 READ_BYTES = 65_536  #: fed at most at once
 FRAMING_PER_BYTE = 32  #: of a chunked body, even if every byte comes in a chunk of its own
+MAX_KNOWN_LINES = 256
+MAX_KNOWN_BYTES = 256
+#: RFC 9112 3: one space each, and the line's end; llhttp takes several
+LINE = re.compile(rb"[^\x00-\x20]+ [^\x00-\x20]+ [^\x00-\x20]+\r\n")
 METHOD = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?: |$)")
+
+
+#: first lines found well-formed; bounded, shared by all connections
+known_lines = {b"", b"\r\n"}
 
 
 class RequestParser(Collector):
@@ -45,6 +53,10 @@ class RequestParser(Collector):
 
     def feed(self, data: bytes) -> ServekitError | None:
         """Parse *data*; return why nothing more of this connection can be read, if so."""
+        if not (self.stage or self.received) and data[: data.find(b"\n") + 1] not in known_lines:
+            failure = check_line(data)
+            if failure is not None:
+                return failure
         self.received += len(data)
         try:
             self._llhttp.feed_data(data)
@@ -121,3 +133,18 @@ class RequestParser(Collector):
             return self.received
         # the last piece may be all there is of a body, and small chunks are mostly framing
         return self.received - READ_BYTES - FRAMING_PER_BYTE * len(self._body)
+
+
+def check_line(data: bytes) -> RequestError | None:
+    """Return what is wrong with the request line that *data* begins with, if llhttp would take it.
+
+    It sees to all else, and to lines that come in pieces or behind another request: what it
+    takes too much is whitespace, which changes the meaning of none (RFC 9112 3).
+    """
+    line = data[: data.find(b"\n") + 1]
+    if not LINE.fullmatch(line):
+        is_spaced = b"  " in line or line[:1] in (b"\r", b"\n")
+        return RequestError("request line: not separated by single spaces") if is_spaced else None
+    if len(known_lines) < MAX_KNOWN_LINES and len(line) <= MAX_KNOWN_BYTES:
+        known_lines.add(line)
+    return None

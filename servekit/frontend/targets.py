@@ -14,10 +14,10 @@ __all__ = ["ASTERISK", "in_origin_form", "path_of"]
 ASTERISK = b"*"  #: of OPTIONS: the server as a whole
 MAX_KNOWN = 256
 MAX_KNOWN_BYTES = 256
-ORIGIN = re.compile(rb"/[^#]*")
+# RFC 3986 3.3; a query is not looked at, so what browsers leave unencoded in it does no harm
+ORIGIN = re.compile(rb"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?[^#]*)?")
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
-# RFC 3986 2.1; and what no path of ours has: C0 controls, DEL
-MALFORMED = re.compile(rb"%(?![0-9A-Fa-f]{2})|%[01][0-9A-Fa-f]|%7[Ff]")
+CONTROL = re.compile(rb"%[01][0-9A-Fa-f]|%7[Ff]")
 ENCODED_SLASH = re.compile(rb"%2[Ff]")
 
 #: targets in origin form found well-formed; bounded, shared by all connections
@@ -38,9 +38,9 @@ def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
     elif target == ASTERISK and method == b"OPTIONS":
         return target, authority
     if not ORIGIN.fullmatch(target):
-        raise RequestError("request target: neither a path nor an http address")
-    if MALFORMED.search(target.partition(b"?")[0]):
-        raise RequestError("request target: a percent sign that encodes no character of a path")
+        raise RequestError("request target: no well-formed path, nor http and a path")
+    if CONTROL.search(target.partition(b"?")[0]):
+        raise RequestError("request target: a control character in the path")
     if not authority and len(known) < MAX_KNOWN and len(target) <= MAX_KNOWN_BYTES:
         known.add(target)
     return target, authority
