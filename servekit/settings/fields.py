@@ -196,7 +196,9 @@ class Settings:
     )
     worker_user: str = setting("", "user that the workers run as; needs root")
     worker_memory: int = setting(
-        0, "address space of a worker (RLIMIT_AS); 0 sets no limit", **a_size(0, TIB)
+        0,
+        "address space of a worker, shared memory not counted (RLIMIT_AS); 0 sets no limit",
+        **a_size(0, TIB),
     )
     worker_files: int = setting(
         0, "descriptors of a worker (RLIMIT_NOFILE); 0 sets no limit", Between(0, 1_000_000)

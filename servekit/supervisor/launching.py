@@ -64,10 +64,9 @@ def launch_of(
 def _memory_bytes(settings: Settings) -> int:
     """Return the limit on a worker's addresses: its own, and those of the shared memory.
 
-    Each front-end brings an arena for bodies and gets one for answers; while front-ends
-    are replaced there are twice as many.
+    Each front-end brings an arena for bodies and gets one for answers.
     """
-    shared = 2 * 2 * settings.front_ends * settings.arena
+    shared = 2 * settings.front_ends * settings.arena
     return settings.worker_memory + shared if settings.worker_memory else 0
 
 

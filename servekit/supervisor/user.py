@@ -3,8 +3,6 @@
 
 import os
 import pwd
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -71,20 +69,16 @@ def require_readable(user: User, directory: Path, python: str) -> None:
 
     :raises StartupError: names what it cannot read.
     """
+    needs = {directory: os.R_OK | os.X_OK, Path(python): os.X_OK, Path(__file__): os.R_OK}
     groups = os.getgroups()
     os.setgroups(user.groups)
     os.setegid(user.gid)
     os.seteuid(user.uid)
-    try:
-        _require((directory, Path(python), Path(__file__)), user)
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
-
-
-def _require(paths: Iterable[Path], user: User) -> None:
-    for path in paths:
-        needed = os.R_OK | os.X_OK if path.is_dir() or path == Path(sys.executable) else os.R_OK
-        if not os.access(path, needed, effective_ids=True):
-            raise StartupError(f"worker_user: {user.name} cannot read {path}")
+    lacking = [
+        path for path, mode in needs.items() if not os.access(path, mode, effective_ids=True)
+    ]
+    os.seteuid(0)
+    os.setegid(0)
+    os.setgroups(groups)
+    if lacking:
+        raise StartupError(f"worker_user: {user.name} cannot read {lacking[0]}")

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker may do: as which user, with how much memory, with how many descriptors."""
+
+import http.client
+import json
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from .conftest import WAIT_S
+
+pytestmark = pytest.mark.e2e
+
+SERVICE = """
+import os, resource
+from pathlib import Path
+from servekit import Service
+
+def read(path):
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        return error.strerror
+
+DOES = {
+    "who": lambda: [os.getuid(), os.getgid(), sorted(os.getgroups()), os.environ["HOME"]],
+    "shadow": lambda: read("/etc/shadow"),
+    "here": lambda: read(Path(__file__).parent / "weights.txt"),
+    "write": lambda: os.access(Path(__file__).parent, os.W_OK),
+    "eat": lambda: len(bytearray(1 << 30)),
+    "files": lambda: [os.open("/dev/null", os.O_RDONLY) for _ in range(300)],
+    "limits": lambda: [resource.getrlimit(resource.RLIMIT_NOFILE)[1]],
+}
+
+class S(Service):
+    def predict(self, batch):
+        return [DOES[act]() for act in batch]
+"""
+
+
+@pytest.fixture
+def serve(start, model):
+    """Start a real server of one model, or of the archive made of it; return what asks it."""
+
+    def serve_model(*flags, archive=None):
+        directory = model()
+        (directory / "service.py").write_text(SERVICE)
+        (directory / "weights.txt").write_text("weights")
+        if archive:
+            build = [
+                sys.executable,
+                "-m",
+                "servekit_archiver.cli",
+                "build",
+                directory,
+                "-o",
+                archive,
+            ]
+            subprocess.run(build, check=True, capture_output=True)
+        server = start(archive or directory, *flags, stand_ins={}, SHOWN=sys.base_prefix)
+        url = server.wait_for("serving")["url"]
+        return server, lambda act: post(url.removeprefix("http://"), act)
+
+    return serve_model
+
+
+def post(address, act):
+    connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+    headers = {"Content-Type": "application/json"}
+    try:
+        connection.request("POST", "/digits/predict", json.dumps(act), headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read()).get("prediction")
+    finally:
+        connection.close()
+
+
+# ---------------------------------------------------------------- user
+
+is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts others' processes")
+
+
+@pytest.fixture
+def open_place():
+    """A directory that every user can enter."""
+    with tempfile.TemporaryDirectory(prefix="sk") as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
+
+
+@is_root
+def test_worker_of_another_user_reads_its_archive_and_nothing_of_ours(serve, open_place):
+    nobody = pwd.getpwnam("nobody")
+    flags = ("--worker-user", "nobody", "--cache-dir", open_place / "cache")
+    server, ask = serve(*flags, archive=open_place / "digits.mar")
+    (own_cache,) = (open_place / "cache").iterdir()
+
+    who = [nobody.pw_uid, nobody.pw_gid]
+    groups = sorted(set(os.getgrouplist("nobody", nobody.pw_gid)))
+    assert ask("who") == (200, [*who, groups, nobody.pw_dir])
+    assert ask("here") == (200, "weights")
+    assert ask("shadow") == (200, "Permission denied")
+    assert ask("write") == (200, False)
+    assert own_cache.stat().st_mode & 0o777 == 0o710
+    server.signal(15)
+    assert server.wait_exit() == 0
+
+
+@is_root
+def test_killed_worker_of_another_user_is_replaced(serve, open_place):
+    flags = ("--worker-user", "nobody", "--cache-dir", open_place / "cache")
+    server, ask = serve(*flags, archive=open_place / "digits.mar")
+    os.kill(server.wait_for("worker_ready")["pid"], 9)
+    server.wait_for("worker_ready", generation=2)
+
+    assert ask("here") == (200, "weights")
+
+
+@is_root
+def test_what_the_user_cannot_read_is_named(start, model, tmp_path):
+    tmp_path.chmod(0o700)
+    server = start(model(), "--worker-user", "nobody", stand_ins={}, SHOWN=sys.base_prefix)
+
+    assert server.wait_exit() == 3
+    reason = f"worker_user: nobody cannot read {tmp_path}/digits"
+    assert server.wait_for("model_failed")["reason"] == reason
+
+
+@is_root
+def test_unknown_user_is_refused(start, model):
+    server = start(model(), "--worker-user", "no-such-user")
+
+    assert server.wait_exit(within_s=2) == 3
+    assert server.messages() == ["worker_user: 'no-such-user' is no user of this machine"]
+
+
+@is_root
+def test_only_root_can_choose_a_user(start, model, tmp_path, run_dir):
+    for place in (run_dir, *tmp_path.parents[:2], tmp_path):
+        place.chmod(0o777)
+    directory = model()
+    flags = ("--worker-user", "daemon")
+    server = start(
+        directory, *flags, SHOWN=sys.base_prefix, RUN_AS=str(pwd.getpwnam("nobody").pw_uid)
+    )
+
+    assert server.wait_exit(within_s=3) == 3
+    assert server.messages() == ["worker_user: only root can start processes of another user"]
+
+
+# ---------------------------------------------------------------- limits
+
+
+def test_service_out_of_memory_answers_507_and_stays(serve):
+    server, ask = serve("--worker-memory", "512MiB", "--arena", "64MiB")
+    before = ask("limits")
+
+    assert ask("eat") == (507, None)
+    assert ask("limits") == before
+    assert not [event for event in server.events if event["event"] == "worker_exited"]
+
+
+def test_service_out_of_descriptors_fails_alone(serve):
+    server, ask = serve("--worker-files", "100")
+
+    assert ask("limits") == (200, [100])
+    assert ask("files") == (500, None)
+    assert not [event for event in server.events if event["event"] == "worker_exited"]
