@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 from gevent import events, hub, monkey
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.workers.base import Worker
 from gunicorn.workers.ggevent import GeventWorker
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "FrontEndWorker"]
 
 NOTIFY_S = 0.1  #: how soon a stop is noticed
+YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
 
 log = logging.getLogger("servekit.frontend")
 
@@ -59,6 +61,18 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
             self.notify()
             gevent.sleep(NOTIFY_S)
         front_end.drain(front_end.settings.grace)
+
+
+class FrontEndArbiter(Arbiter):  # type: ignore[misc]
+    """gunicorn's own, but for the clock by which it stops."""
+
+    def stop(self, graceful: bool = True) -> None:
+        """End the front-ends, which keep to the grace themselves.
+
+        gunicorn kills them when the wall clock says so, and that may jump.
+        """
+        self.cfg.set("graceful_timeout", YEARS_S)
+        super().stop(graceful)
 
 
 class Application(BaseApplication):  # type: ignore[misc]
@@ -99,7 +113,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         gc.collect()
         gc.freeze()  # the collector would write to, and so copy, every page that was shared
         atexit.register(gc.unfreeze)  # the interpreter ends in order only with what it can collect
-        super().run()
+        FrontEndArbiter(self).run()
 
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
