@@ -28,6 +28,7 @@ __all__ = [
     "Pong",
     "Predict",
     "Ready",
+    "Reload",
     "ReplicaRow",
     "Reply",
     "ReplyMessage",
@@ -181,6 +182,7 @@ class ReplicaRow(Struct):
     address: str  #: path of the replica's AF_UNIX listener
     state: str  #: a ``State`` of ``supervisor/lifecycle.py``, in lower case
     reason: str = ""  #: why it is not serving
+    pid: int = 0  #: of the worker that fills it; 0 if there is none
 
 
 class ModelRow(Struct):
@@ -230,4 +232,8 @@ class Lost(Struct, array_like=True, tag=23):
     request_ids: list[str]
 
 
-ControlMessage = FrontEndReady | Hung | Lost
+class Reload(Struct, array_like=True, tag=24):
+    """Front-end to supervisor: an operator asks for what SIGHUP does."""
+
+
+ControlMessage = FrontEndReady | Hung | Lost | Reload

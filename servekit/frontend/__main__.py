@@ -17,13 +17,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m servekit.frontend")
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--listener", type=int, required=True)
+    parser.add_argument("--manage", type=int, nargs="*", default=())
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args()
     die_with_parent(args.parent)
     values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     try:
-        Application(Settings(**values), args.run_dir, args.listener).run()
+        Application(Settings(**values), args.run_dir, args.listener, args.manage).run()
     except StartupError as error:
         sys.exit(f"{error}")
 

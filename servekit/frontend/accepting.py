@@ -21,6 +21,7 @@ from servekit.frontend.connection import Connection
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from servekit.frontend.management import Door
     from servekit.frontend.server import FrontEnd
     from servekit.settings import Settings
 
@@ -45,7 +46,7 @@ PlainSocket: Any = get_original("socket", "socket")
 class Acceptor:
     """Owns this process's copies of the listeners."""
 
-    def __init__(self, front_end: FrontEnd) -> None:
+    def __init__(self, front_end: FrontEnd | Door) -> None:
         """Accept nothing yet."""
         self._front_end = front_end
         self._watchers: list[tuple[Any, Any]] = []

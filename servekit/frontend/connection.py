@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.management import Door
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.task import Task
 
@@ -53,7 +54,7 @@ class Connection:
         "task",
     )
 
-    def __init__(self, sock: socket.socket, peer: Any, front_end: FrontEnd) -> None:
+    def __init__(self, sock: socket.socket, peer: Any, front_end: FrontEnd | Door) -> None:
         """Start reading *sock*, which is non-blocking and ours from now on."""
         self._socket = sock
         self.front_end = front_end

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
+import socket
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -18,13 +19,15 @@ from gunicorn.workers.ggevent import GeventWorker
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
 from servekit.frontend.access import Access
+from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tokens import Tokens, read_tokens
 from servekit.tether import die_with_parent
-from servekit.web import create_app
+from servekit.web import create_app, create_management
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from servekit.settings import Settings
@@ -57,6 +60,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         """Serve until told to stop, then drain."""
         front_end = self.app.front_end
         front_end.start(listener.sock for listener in self.sockets)
+        self.app.manage()
         while self.alive:
             self.notify()
             gevent.sleep(NOTIFY_S)
@@ -78,14 +82,17 @@ class FrontEndArbiter(Arbiter):  # type: ignore[misc]
 class Application(BaseApplication):  # type: ignore[misc]
     """What gunicorn loads in each worker: one ``FrontEnd`` and its Flask app."""
 
-    def __init__(self, settings: Settings, run_dir: Path, listener: int) -> None:
-        """Serve on the inherited descriptor *listener*.
+    def __init__(
+        self, settings: Settings, run_dir: Path, listener: int, manage: Sequence[int]
+    ) -> None:
+        """Serve on the inherited descriptor *listener*, and management on those of *manage*.
 
         :raises StartupError: a required plugin or a token file is not as it should be.
         """
         self._settings = settings
         self._run_dir = run_dir
         self._listener = listener
+        self._manage = [socket.socket(fileno=number) for number in manage]
         self.front_end: Any = None
         self._hooks = create_plugin_manager(required=settings.require_plugins).hook
         self._tokens: Tokens | None = None
@@ -121,6 +128,13 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.front_end.access = self._access()
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
+
+    def manage(self) -> None:
+        """Serve management too."""
+        application = create_management(self.front_end)
+        for listener in self._manage:
+            door = Door(self.front_end, application, listener, self._tokens or Tokens())
+            self.front_end.open(door, listener)
 
     def _access(self) -> Access | None:
         """Return what guards predictions, or ``None`` where nothing is asked for."""

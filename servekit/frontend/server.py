@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
+from servekit import crashes
 from servekit.errors import ClientError, Draining
 from servekit.frontend import metrics
 from servekit.frontend.accepting import Acceptor
@@ -26,7 +27,7 @@ from servekit.frontend.router import Router
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import Task
 from servekit.frontend.wsgi import call_application
-from servekit.messages import Table
+from servekit.messages import Reload, Table
 
 if TYPE_CHECKING:
     import socket
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.connection import Connection
+    from servekit.frontend.management import Door
     from servekit.messages import ModelRow
     from servekit.settings import Settings
 
@@ -68,6 +71,7 @@ class FrontEnd:
         self.application: Any = None
         self.access: Access | None = None  #: nobody is refused without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
+        self._run_dir = run_dir
         self._metrics_dir = run_dir / "metrics"
         self.router = Router()
         self._models: dict[str, Batcher] = {}
@@ -75,6 +79,7 @@ class FrontEnd:
         self._requests = 0
         self._second = 0
         self._acceptor = Acceptor(self)
+        self._others: list[Acceptor] = []  #: of management
         self._expiry = Expiry(longest_look_s(settings), monotonic())
         self.pressure = Pressure(settings.memory)
         self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
@@ -97,6 +102,12 @@ class FrontEnd:
         self._sweeper.start(self._sweep)
         self._control.say_ready()
 
+    def open(self, door: Door, listener: socket.socket) -> None:
+        """Accept from *listener* too; *door* answers."""
+        acceptor = Acceptor(door)
+        acceptor.open([listener])
+        self._others.append(acceptor)
+
     @property
     def _is_set_up(self) -> bool:
         """We have a routing table and a channel to every worker that serves by it."""
@@ -109,6 +120,8 @@ class FrontEnd:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
         self._acceptor.close(is_last=self.table.is_draining)
+        for acceptor in self._others:
+            acceptor.close(is_last=False)
         self._close_idle_for(grace_s)
         for batcher in self._models.values():
             batcher.fail_all(Draining())
@@ -138,6 +151,8 @@ class FrontEnd:
             self._acceptor.pause()
         else:
             self._acceptor.resume()
+        for acceptor in self._others:
+            acceptor.resume()
         if second != self._second:
             self._second = second
             self.heads.renew()
@@ -213,6 +228,18 @@ class FrontEnd:
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token."""
         return self.access is not None and self.access.needs_token
+
+    def waiting(self) -> dict[str, int]:
+        """Return how many tasks wait for each model, in all front-ends together."""
+        return metrics.waiting(self._metrics_dir)
+
+    def crashes(self) -> list[CrashReport]:
+        """Return the crash reports that are kept."""
+        return crashes.read_all(self._run_dir)
+
+    def ask_reload(self) -> None:
+        """Ask the supervisor for what SIGHUP makes it do."""
+        self._control.say(Reload())
 
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends."""

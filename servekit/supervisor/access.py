@@ -11,7 +11,7 @@ from servekit.settings.values import split_address
 from servekit.supervisor.journal import Journal, Notice
 from servekit.supervisor.listeners import bind_tcp, bind_unix, url_of
 
-__all__ = ["bind_manage", "check_access", "managing"]
+__all__ = ["bind_manage", "bind_private", "check_access", "managing"]
 
 
 def check_access(settings: Settings, journal: Journal) -> None:
@@ -28,21 +28,25 @@ def check_access(settings: Settings, journal: Journal) -> None:
         journal.notice(Notice("open_file", path, text, "warning"))
 
 
-def bind_manage(settings: Settings, run_dir: Path) -> list[socket.socket]:
-    """Return the listeners of management: a socket for our own user, and the one asked for.
+def bind_manage(settings: Settings) -> list[socket.socket]:
+    """Return the listener of management over TCP, if it is asked for.
 
     :raises StartupError: the address is not ours, or is taken.
     """
-    path = run_dir / "manage.sock"
-    private = bind_unix(path)
-    path.chmod(0o600)  # and its directory lets nobody else in
     if not settings.manage:
-        return [private]
+        return []
     try:
-        return [private, bind_tcp(*split_address(settings.manage))]
+        return [bind_tcp(*split_address(settings.manage))]
     except StartupError as error:
-        private.close()
         raise StartupError(f"manage: {error}") from error
+
+
+def bind_private(run_dir: Path) -> socket.socket:
+    """Return the listener of management for our own user: nobody else gets into *run_dir*."""
+    path = run_dir / "manage.sock"
+    listener = bind_unix(path)
+    path.chmod(0o600)
+    return listener
 
 
 def managing(listeners: list[socket.socket]) -> Notice:

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit.messages import ControlMessage, FrontEndReady, Hung, Lost, Table
+from servekit.messages import ControlMessage, FrontEndReady, Hung, Lost, Reload, Table
 from servekit.supervisor.link import Link
 from servekit.supervisor.listeners import bind_unix, is_ours
 from servekit.supervisor.loop import Loop
@@ -22,12 +22,12 @@ class ControlSocket:
         path: Path,
         table: Callable[[], Table],
         on_ready: Callable[[int], object],
-        on_report: Callable[[Hung | Lost], object],
+        on_report: Callable[[Hung | Lost | Reload], object],
     ) -> None:
         """Listen at *path*.
 
         :param on_ready: gets how many front-ends are ready, at every change.
-        :param on_report: gets what a front-end says of a worker.
+        :param on_report: gets what a front-end says of a worker, or asks for.
         """
         self._loop = loop
         self._table = table

@@ -3,7 +3,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -20,9 +20,12 @@ BOOT_TIMEOUT_S = 60.0
 MAX_WAIT_S = 5.0
 
 
-def front_end_command(run_dir: Path, listener: int, *, has_several: bool) -> Command:
+def front_end_command(
+    run_dir: Path, listener: int, manage: Sequence[int], *, has_several: bool
+) -> Command:
     """Return how to start it.
 
+    :param manage: descriptors of the management listeners.
     :param has_several: its processes add up their metrics in a directory.
     """
     environment = dict(os.environ)
@@ -34,9 +37,10 @@ def front_end_command(run_dir: Path, listener: int, *, has_several: bool) -> Com
         "servekit.frontend",
         *("--run-dir", str(run_dir)),
         *("--listener", str(listener)),
+        *("--manage", *map(str, manage)),
         *("--parent", str(os.getpid())),
     )
-    return Command(arguments=arguments, environment=environment, inherited=(listener,))
+    return Command(arguments=arguments, environment=environment, inherited=(listener, *manage))
 
 
 class FrontEnd:

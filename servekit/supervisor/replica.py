@@ -86,7 +86,8 @@ class Replica:
         """This replica in the routing table."""
         address: str = self._listener.getsockname()
         state = self.state.name.lower()
-        return ReplicaRow(self.index, self.generation, address, state, self.reason)
+        pid = self.pid or 0
+        return ReplicaRow(self.index, self.generation, address, state, self.reason, pid)
 
     @property
     def pid(self) -> int | None:

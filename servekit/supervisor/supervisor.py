@@ -8,10 +8,10 @@ import signal
 import traceback
 
 from servekit.errors import StartupError
-from servekit.messages import Hung, Lost, Table
+from servekit.messages import Hung, Lost, Reload, Table
 from servekit.settings import Settings
 from servekit.supervisor import start_up
-from servekit.supervisor.access import check_access
+from servekit.supervisor.access import bind_manage, bind_private, check_access, managing
 from servekit.supervisor.control import ControlSocket
 from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.entry import clash, parse_entries
@@ -52,8 +52,10 @@ class Supervisor:
         self._has_terminal = os.isatty(STDERR)
         self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
         self._listener = bind_tcp(settings.host, settings.port)
+        self._manage = bind_manage(settings)
         self._run_directory = RunDirectory(settings.run_dir)
         self.run_dir = self._run_directory.path
+        self._manage.append(bind_private(self.run_dir))
         self.loads = Loads(usable_cores(), available_bytes)
         self.crashes = CrashLog(self.run_dir, journal)
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
@@ -70,7 +72,10 @@ class Supervisor:
             self._reported,
         )
         several = settings.front_ends > 1
-        command = front_end_command(self.run_dir, self._listener.fileno(), has_several=several)
+        manage = [listener.fileno() for listener in self._manage]
+        command = front_end_command(
+            self.run_dir, self._listener.fileno(), manage, has_several=several
+        )
         self._front_end = FrontEnd(
             self._loop, command, journal, self._advance, self._front_end_unable
         )
@@ -147,6 +152,7 @@ class Supervisor:
             self._fail(error)
         elif start_up.has_settled(self._models) and self._front_end.is_ready:
             self._is_serving = True
+            self.journal.notice(managing(self._manage))
             self.journal.notice(start_up.serving(self._models, url_of(self._listener)))
 
     def _fail(self, error: StartupError) -> None:
@@ -167,7 +173,10 @@ class Supervisor:
     def _front_end_unable(self, last_line: str) -> None:
         self._fail(StartupError(f"front-end: {last_line}"))
 
-    def _reported(self, report: Hung | Lost) -> None:
+    def _reported(self, report: Hung | Lost | Reload) -> None:
+        if isinstance(report, Reload):
+            self._reload()
+            return
         if isinstance(report, Lost):
             self.crashes.lost(report)
             return
@@ -222,6 +231,7 @@ class Supervisor:
         for model in self._models:
             model.kill("stopped")
         self._orphans.end()
-        self._listener.close()
+        for listener in (self._listener, *self._manage):
+            listener.close()
         self._run_directory.remove()
         self._loop.forget_signals()

@@ -2,6 +2,7 @@
 """The Flask app: every route that is not a prediction. Runs in: front-end."""
 
 from servekit.web.app import create_app
+from servekit.web.management import ManagedView, create_management
 from servekit.web.view import ServerView
 
-__all__ = ["ServerView", "create_app"]
+__all__ = ["ManagedView", "ServerView", "create_app", "create_management"]

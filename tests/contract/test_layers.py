@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "hookspecs": {"errors"},
     "plugins": {"errors", "hookspecs", "__init__"},
     "supervisor": BASE | CROSSING | {"assets", "cgroup", "crashes", "tls"},
-    "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "tls", "web"},
+    "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "crashes", "tls", "web"},
     "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
     "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
     "cli": BASE

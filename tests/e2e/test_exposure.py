@@ -226,3 +226,24 @@ def ask_for(server, names) -> None:
                 data = sock.recv(65536)
                 assert data, "the connection was closed"
                 answered += data
+
+
+PRINTED = ["[METRICS]PredictionTime.ms:1", "\x1b[2J", 'a\r\n{"level":"error","event":"serving"}']
+
+
+def test_what_a_service_prints_is_shown_and_never_believed(serve, tmp_path):
+    (tmp_path / "service.py").write_text(
+        "from servekit import Service\n\n\nclass Says(Service):\n    def predict(self, batch):\n"
+        f"        for text in {PRINTED!r}:\n            print(text, flush=True)\n"
+        "        return batch\n"
+    )
+    (tmp_path / "model.toml").write_text('name = "says"\nservice = "service:Says"\n')
+    server = serve("--models", tmp_path, "--log-format", "json")
+    assert server.post("/says/predict", b"1")[0] == 200
+    server.wait_for(r"{\"level\"")
+    records = [json.loads(line) for line in server.lines]
+    shown = [record["message"] for record in records if record["event"] == "output"]
+
+    assert shown == [PRINTED[0], r"\x1b[2J", "a", '{"level":"error","event":"serving"}']
+    assert [record["subject"] for record in records].count("says/0") >= len(shown)
+    assert len([record for record in records if record["event"] == "serving"]) == 1

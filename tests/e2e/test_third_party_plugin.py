@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/writing-a-plugin.md and docs/quickstart.md, followed to the letter."""
+"""Pages of the documentation, followed to the letter."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .document import Reader
+from .document import Reader, free_port
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -35,3 +35,11 @@ def test_the_quickstart_works_as_written(tmp_path):
     compared = reader.follow((ROOT / "docs/quickstart.md").read_text(), installed)
 
     assert compared >= 2
+
+
+def test_the_page_on_securing_a_server_works_as_written(tmp_path):
+    reader = Reader(tmp_path, Path(sys.executable).parent)
+    page = (ROOT / "docs/securing.md").read_text()
+    compared = reader.follow(page, {"8081": free_port(), "python -c": f"{sys.executable} -c"})
+
+    assert compared >= 3

@@ -16,6 +16,7 @@ from servekit.tether import die_with_parent
 parser = argparse.ArgumentParser()
 parser.add_argument("--run-dir", type=Path)
 parser.add_argument("--listener", type=int)
+parser.add_argument("--manage", type=int, nargs="*")
 parser.add_argument("--parent", type=int)
 args = parser.parse_args()
 die_with_parent(args.parent)

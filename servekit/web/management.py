@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Flask app of the management listener: what an operator may see, and ask for."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+from flask import Flask, Response, jsonify
+
+from servekit.crashes import CrashReport
+from servekit.messages import ModelRow, ReplicaRow
+from servekit.web.app import bare_app
+from servekit.web.health import add_health
+from servekit.web.table import find_model
+from servekit.web.view import ServerView
+
+__all__ = ["ManagedView", "create_management"]
+
+LINKS: Final = {
+    "health": "/ping",
+    "models": "/models",
+    "crashes": "/crashes",
+    "reload": "/reload",
+}
+
+
+class ManagedView(ServerView, Protocol):
+    """The front-end as its operator sees it."""
+
+    def waiting(self) -> Mapping[str, int]:
+        """Return how many tasks wait for each model, in all front-ends together."""
+        ...
+
+    def crashes(self) -> list[CrashReport]:
+        """Return the crash reports that are kept, newest last."""
+        ...
+
+    def ask_reload(self) -> None:
+        """Ask the supervisor for what SIGHUP makes it do."""
+        ...
+
+
+def create_management(server: ManagedView) -> Flask:
+    """Return the WSGI application around *server*."""
+    app = bare_app("servekit.management")
+    add_health(app, server)
+
+    def root() -> Response:
+        return jsonify(links=LINKS)
+
+    def models() -> Response:
+        waiting = server.waiting()
+        return _json({"models": [_model(server, row, waiting) for row in server.table.models]})
+
+    def model(name: str) -> Response:
+        return _json(_model(server, find_model(server.table, name), server.waiting()))
+
+    def crashes() -> Response:
+        return _json({"crashes": server.crashes()})
+
+    def reload() -> Response:
+        server.ask_reload()
+        answer = jsonify(reload="asked for")
+        answer.status_code = 202
+        return answer
+
+    app.add_url_rule("/", "root", root)
+    app.add_url_rule("/models", "models", models)
+    app.add_url_rule("/models/<name>", "model", model)
+    app.add_url_rule("/crashes", "crashes", crashes)
+    app.add_url_rule("/reload", "reload", reload, methods=["POST"])
+    return app
+
+
+def _json(document: Mapping[str, Any]) -> Response:
+    return Response(msgspec.json.encode(document), mimetype="application/json")
+
+
+def _model(server: ServerView, row: ModelRow, waiting: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "version": row.version,
+        "description": row.description,
+        "is_ready": server.live_replicas(row.name) > 0,
+        "reason": row.reason,
+        "waiting": waiting.get(row.name, 0),
+        "capacity": row.capacity,
+        "max_batch_size": row.max_batch_size,
+        "predict_timeout_s": row.predict_timeout_s,
+        "replicas": [_replica(replica) for replica in row.replicas],
+    }
+
+
+def _replica(replica: ReplicaRow) -> dict[str, Any]:
+    return {
+        "index": replica.index,
+        "state": replica.state,
+        "reason": replica.reason,
+        "pid": replica.pid or None,
+        "restarts": max(0, replica.generation - 1),
+    }

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Management from outside: a private socket always, TCP with a token only."""
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from .conftest import wait_until
+
+MODELS = Path(__file__).parent / "models"
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def server(serve, tmp_path_factory):
+    """Serve with management on TCP, and a short run directory."""
+    directory = tmp_path_factory.mktemp("tokens")
+    for area in ("predict", "manage"):
+        (directory / area).write_text(f"{area}-token\n")
+        (directory / area).chmod(0o600)
+    server = serve(
+        "--models", MODELS / "slow", "--manage", "127.0.0.1:0",
+        "--predict-token-file", directory / "predict", "--manage-token-file", directory / "manage",
+    )  # fmt: skip
+    line = server.wait_for("managed at")
+    server.manage_port, server.path = re.search(
+        r"managed at http://[^:]+:(\d+) and (\S+)", line
+    ).groups()
+    return server
+
+
+def ask(sock: socket.socket, path: str, *headers: str, method: str = "GET"):
+    """Return status, headers and body of one request; closes *sock*."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close", *headers]
+    with sock:
+        sock.settimeout(30)
+        sock.sendall("\r\n".join([*lines, "", ""]).encode())
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), head.decode(), body
+
+
+def private(server) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(server.path)
+    return sock
+
+
+def over_tcp(server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.manage_port)))
+
+
+def test_private_socket_is_for_our_user_alone(server):
+    path = Path(server.path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert path.stat().st_uid == os.getuid()
+
+
+def test_private_socket_shows_models_and_their_workers(server):
+    status, _, body = ask(private(server), "/models/slow")
+    model = json.loads(body)
+
+    assert (status, model["is_ready"]) == (200, True)
+    assert [replica["pid"] for replica in model["replicas"]] == server.workers()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/models", 200),
+        ("/crashes", 200),
+        ("/ping", 200),
+        ("/models/no", 404),
+        ("/slow/predict", 404),
+    ],
+)
+def test_routes_of_the_private_socket(server, path, status):
+    assert ask(private(server), path)[0] == status
+
+
+TOKENS = {
+    "none": ([], 401),
+    "management's": (["Authorization: Bearer manage-token"], 200),
+    "predictions'": (["Authorization: Bearer predict-token"], 403),
+    "another": (["Authorization: Bearer manage-toke"], 401),
+}
+
+
+@pytest.mark.parametrize(("headers", "status"), TOKENS.values(), ids=TOKENS)
+@pytest.mark.parametrize("path", ["/models", "/ping", "/"])
+def test_tcp_needs_its_token_for_everything(server, path, headers, status):
+    got, head, _ = ask(over_tcp(server), path, *headers)
+
+    assert got == status
+    assert ("WWW-Authenticate: Bearer" in head) is (status == 401)
+
+
+def test_tcp_head_without_a_token_is_refused(server):
+    assert ask(over_tcp(server), "/models", method="HEAD")[0] == 401
+
+
+def test_main_listener_manages_nothing(server):
+    sock = socket.create_connection(("127.0.0.1", server.port))
+
+    assert ask(sock, "/models", "Authorization: Bearer manage-token")[0] == 404
+
+
+def test_crash_is_reported(server):
+    os.kill(server.workers()[0], signal.SIGKILL)
+
+    def reports():
+        return json.loads(ask(private(server), "/crashes")[2])["crashes"]
+
+    wait_until(lambda: [each["model"] for each in reports()] == ["slow"], "the crash is reported")
+
+
+def test_reload_is_what_a_hangup_does(server):
+    assert ask(private(server), "/reload", method="POST")[0] == 202
+    server.wait_for("reloading")
+    wait_until(lambda: ask(private(server), "/models")[0] == 200, "management goes on")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "0.0.0.0:0", "localhost:0"])
+def test_tcp_without_a_token_does_not_start(serve, address):
+    server = serve("--models", MODELS / "slow", "--manage", address, ready=False)
+
+    assert server.process.wait(20) == 3
+    assert server.wait_for("manage").startswith("servekit: manage: needs manage_token_file")
+
+
+def test_front_end_that_is_killed_leaves_management_where_it_was(server):
+    front_ends = [pid for pid in server.tree() if b"servekit.frontend" in command(pid)]
+    for pid in front_ends:
+        os.kill(pid, signal.SIGKILL)
+
+    assert ask(private(server), "/ping/live")[0] == 200
+
+
+def command(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
