@@ -43,7 +43,7 @@ def server(serve, tmp_path_factory):
         patch.setenv("SERVEKIT_PREDICT_TOKEN", "predict-secret")
         patch.setenv("SERVEKIT_MANAGE_TOKEN", "manage-secret")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "cloud-secret")
-        yield serve("--models", MODELS / "points", spy)
+        return serve("--models", MODELS / "points", spy)
 
 
 def exchange(server, text: bytes) -> bytes:
