@@ -59,4 +59,8 @@ def read_interface(manifest: Manifest, directory: Path) -> Interface | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_status = main()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+    os._exit(exit_status)  # threads that the module left behind do not keep us

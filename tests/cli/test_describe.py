@@ -161,6 +161,13 @@ def test_nothing_is_claimed_of_a_service_that_declares_nothing(say):
     assert json.loads(text)["is_imported"] is False
 
 
+def test_what_a_module_leaves_running_holds_nobody_up(say, model, tmp_path):
+    thread = "import threading; threading.Thread(target=threading.Event().wait).start()\n"
+    status, text, _ = say("describe", model(thread + typed(tmp_path)), "--import", "--json")
+
+    assert (status, json.loads(text)["input_schema"]) == (OK, {"type": "integer"})
+
+
 @pytest.mark.parametrize(
     ("source", "line"),
     [

@@ -16,6 +16,7 @@ from servekit_client import (
     NotFound,
     RequestError,
     ServiceError,
+    Unauthorized,
     Unavailable,
 )
 
@@ -23,22 +24,27 @@ from .conftest import wait_until
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples/echo"
+TOKEN = "0123456789abcdef0123456789abcdef"
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def server(serve):
-    return serve("--models", *(MODELS / name for name in ("grid", "points", "slow")), ECHO)
+def server(serve, tmp_path_factory):
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text(f"{TOKEN}\n")
+    tokens.chmod(0o600)
+    models = *(MODELS / name for name in ("grid", "points", "slow")), ECHO
+    return serve("--predict-token-file", tokens, "--models", *models)
 
 
-def with_threads(url, method, *arguments, **how):
-    with Client(url, retries=0) as client:
+def with_threads(url, method, *arguments, token=TOKEN, **how):
+    with Client(url, token=token, retries=0) as client:
         return getattr(client, method)(*arguments, **how)
 
 
-def with_asyncio(url, method, *arguments, **how):
+def with_asyncio(url, method, *arguments, token=TOKEN, **how):
     async def run():
-        async with AsyncClient(url, retries=0) as client:
+        async with AsyncClient(url, token=token, retries=0) as client:
             return await getattr(client, method)(*arguments, **how)
 
     return asyncio.run(run())
@@ -110,6 +116,14 @@ def test_fields_that_are_wrong_are_listed(call):
     assert raised.value.errors == [{"field": "y", "message": "expected float, got str"}]
 
 
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_a_prediction_needs_the_token(call, token):
+    with pytest.raises(Unauthorized, match="401"):
+        call("predict", "echo", 1, token=token)
+
+    assert call("ping", token=token)
+
+
 def test_a_deadline_ends_the_call(call):
     with pytest.raises(DeadlineExceeded):
         call("predict", "slow", {"seconds": 1}, timeout_s=0.2)
@@ -142,7 +156,7 @@ def test_a_model_that_is_not_there_is_not_described(call):
 
 
 def test_one_client_serves_many_threads(server):
-    with Client(server.url) as client, ThreadPoolExecutor(16) as pool:
+    with Client(server.url, token=TOKEN) as client, ThreadPoolExecutor(16) as pool:
         found = list(
             pool.map(lambda x: client.predict("points", {"x": x, "y": 1}), range(100, 300))
         )
@@ -152,7 +166,7 @@ def test_one_client_serves_many_threads(server):
 
 def test_one_client_serves_many_tasks(server):
     async def run():
-        async with AsyncClient(server.url) as client:
+        async with AsyncClient(server.url, token=TOKEN) as client:
             calls = (client.predict("points", {"x": x, "y": 1}) for x in range(100, 300))
             return await asyncio.gather(*calls)
 
@@ -162,7 +176,7 @@ def test_one_client_serves_many_tasks(server):
 def test_a_lost_worker_is_waited_for(server):
     with pytest.raises(Unavailable, match="503 Worker lost"):
         with_threads(server.url, "predict", "slow", {"exit": 3})
-    with Client(server.url, retries=8) as client:
+    with Client(server.url, token=TOKEN, retries=8) as client:
         found = client.predict("slow", {"id": 7})  # there is no worker, or no longer none
         wait_until(lambda: client.ping() and client.ping("slow"), "the model is ready again")
 
