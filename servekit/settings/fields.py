@@ -203,6 +203,9 @@ class Settings:
     worker_files: int = setting(
         0, "descriptors of a worker (RLIMIT_NOFILE); 0 sets no limit", Between(0, 1_000_000)
     )
+    reload: bool = setting(
+        False, "for development: load a model anew whenever one of its files is saved", switch
+    )
     strict: bool = setting(False, "exit with status 3 if any model fails to load", switch)
     install_requirements: bool = setting(
         False, "install an archive's requirements.txt into an environment of its own", switch

@@ -8,7 +8,6 @@ prints for people.
 """
 
 import dataclasses
-import hashlib
 import os
 import socket
 import sys
@@ -22,6 +21,7 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
 from servekit.supervisor.prepared import Outcome, Prepared, Request
+from servekit.supervisor.stamping import stamp
 from servekit.supervisor.user import cache_for, find_user, open_entry, require_readable
 from servekit.tether import die_with_parent
 
@@ -96,6 +96,8 @@ def prepare(request: Request, tell: Tell) -> Prepared:
     if user:
         if cache in directory.parents:
             open_entry(directory)
+        for path in assets.values():
+            open_entry(Path(path).parent)
         require_readable(user, directory, python)
     return _prepared(directory, manifest, digest, python, assets)
 
@@ -108,21 +110,6 @@ def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, s
         return directory, manifest, stamp(directory)
     unpacked = servekit_archiver.unpack(path, cache, _progress(tell))
     return Path(unpacked.directory), unpacked.manifest, unpacked.digest
-
-
-def stamp(directory: Path) -> str:
-    """Return what changes with any file in *directory*: paths, sizes and times, not content.
-
-    What Python writes there while it is served (``__pycache__``) does not count.
-    """
-    known = hashlib.sha256(os.fsencode(directory))
-    for place, folders, names in os.walk(directory):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(names):
-            path = Path(place) / name
-            status = path.lstat()
-            known.update(b"%b\0%d\0%d\0" % (os.fsencode(path), status.st_size, status.st_mtime_ns))
-    return known.hexdigest()
 
 
 def _progress(tell: Tell) -> Callable[[int, int], None]:
@@ -146,7 +133,7 @@ def _assets(manifest: Manifest, request: Request, cache: Path | None, tell: Tell
     place = cache or servekit_archiver.default_cache_dir()
     if request.fetch_assets:
         fetch_missing(manifest, place, tell)
-    paths = require_assets(manifest, place, hint_of(request.path, request.cache_dir))
+    paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
     return {name: str(path) for name, path in paths.items()}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from servekit import __version__
 from servekit.errors import StartupError
+from servekit.settings import Settings
 from servekit.supervisor.journal import Notice
 from servekit.supervisor.model import Model
 
@@ -20,13 +21,13 @@ def has_settled(models: Sequence[Model]) -> bool:
     return all(model.has_settled for model in models)
 
 
-def problem(models: Sequence[Model], *, is_strict: bool) -> StartupError | None:
-    """Return why the start has failed, if it has."""
+def problem(models: Sequence[Model], settings: Settings) -> StartupError | None:
+    """Return why the start has failed, if it has: with ``reload`` the next save may mend it."""
     failed = [model for model in models if model.has_settled and not model.is_loaded]
-    if len(failed) == len(models):
+    if len(failed) == len(models) and not settings.reload:
         kind = AllRefused if all(model.failure for model in failed) else StartupError
         return kind("no model could be loaded")
-    if failed and is_strict:
+    if failed and settings.strict:
         names = ", ".join(model.name for model in failed)
         return StartupError(f"strict: {names} could not be loaded")
     return None
@@ -35,5 +36,5 @@ def problem(models: Sequence[Model], *, is_strict: bool) -> StartupError | None:
 def serving(models: Sequence[Model], url: str) -> Notice:
     """Return the one line that scripts wait for."""
     labels = [model.label for model in models if model.is_loaded]
-    text = f"{__version__} serving {', '.join(labels)} at {url}  (docs at /docs)"
+    text = f"{__version__} serving {', '.join(labels) or 'nothing yet'} at {url}  (docs at /docs)"
     return Notice("serving", "servekit", text, fields={"url": url, "models": labels})

@@ -28,6 +28,7 @@ from servekit.supervisor.orphans import Orphans
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
 from servekit.supervisor.user import find_user
+from servekit.supervisor.watching import Watching
 
 __all__ = ["Supervisor"]
 
@@ -61,6 +62,8 @@ class Supervisor:
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
         self._preparations = Loads(usable_cores(), lambda: None)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
+        self._paths = [entry.path for entry in entries]
+        self._watching: Watching | None = None
         self._error: StartupError | None = None
         self._is_serving = False
         self._is_interrupted = False
@@ -100,6 +103,8 @@ class Supervisor:
             self.journal.attach(self._loop.call_later)
             raise_descriptor_limit()
             self._front_end.start()
+            if self.settings.reload:
+                self._watching = Watching(self._loop, self.journal, self._paths, self._saved)
             for model in self._models:
                 model.load()
             self._loop.run()
@@ -148,7 +153,7 @@ class Supervisor:
         path.write_text(json.dumps(dataclasses.asdict(self.settings)), encoding="utf-8")
 
     def _check_start(self) -> None:
-        if error := start_up.problem(self._models, is_strict=self.settings.strict):
+        if error := start_up.problem(self._models, self.settings):
             self._fail(error)
         elif start_up.has_settled(self._models) and self._front_end.is_ready:
             self._is_serving = True
@@ -209,6 +214,9 @@ class Supervisor:
         for model in self._models:
             model.load()
 
+    def _saved(self, place: int) -> None:
+        self._models[place].load()
+
     def _advance(self) -> None:
         if not self._is_serving and not self._shutdown.has_begun:
             self._check_start()
@@ -223,11 +231,14 @@ class Supervisor:
     # ------------------------------------------------------------------ end
 
     def _pids(self) -> set[int]:
-        pids = {self._front_end.pid} if self._front_end.pid else set()
+        others = self._front_end.pid, self._watching.pid if self._watching else None
+        pids = {pid for pid in others if pid is not None}
         return pids.union(*(model.pids for model in self._models))
 
     def _clean_up(self) -> None:
         self._front_end.kill()
+        if self._watching:
+            self._watching.kill()
         for model in self._models:
             model.kill("stopped")
         self._orphans.end()
