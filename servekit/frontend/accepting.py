@@ -17,6 +17,7 @@ from gevent.monkey import get_original
 from servekit.errors import NotReady
 from servekit.frontend.answer import problem_answer
 from servekit.frontend.connection import Connection
+from servekit.frontend.tls import TlsSocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,6 +115,8 @@ class Acceptor:
         # accept() makes one of gevent's sockets, whose every call goes through Python
         sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
         sock.setblocking(False)
+        if front_end.tls is not None and listener.family != socket.AF_UNIX:
+            sock = TlsSocket(sock, front_end.tls)
         front_end.add(Connection(sock, peer, front_end))
         return True
 

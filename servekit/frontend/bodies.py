@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.tls import TlsSocket
     from servekit.messages import Slab
 
 __all__ = ["Bodies", "Upload"]
@@ -97,7 +98,7 @@ class Upload:
         self._view[: self.filled] = self._begun
         self._begun = b""
 
-    def receive(self, sock: socket.socket) -> bool:
+    def receive(self, sock: socket.socket | TlsSocket) -> bool:
         """Take what has come; return whether the body is whole.
 
         :raises EOFError: the client ended it early.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.receiving import Receiver
 from servekit.frontend.sending import JOIN_BYTES, Sender
+from servekit.frontend.tls import TlsSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is looked at
+FRESH_S = 0.5  #: how long a client that asked nothing yet is waited for while draining
 LINGER_S = 2.0  #: how long a refused upload is read on, so that the client sees the refusal
 NEVER = float("inf")
 RESET = struct.pack("ii", 1, 0)  #: SO_LINGER: what was not acknowledged is thrown away
@@ -38,6 +40,7 @@ class Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
+        "_accepted_at",
         "_extra_lines",
         "_keeps_alive",
         "_receiver",
@@ -54,7 +57,9 @@ class Connection:
         "task",
     )
 
-    def __init__(self, sock: socket.socket, peer: Any, front_end: FrontEnd | Door) -> None:
+    def __init__(
+        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door
+    ) -> None:
         """Start reading *sock*, which is non-blocking and ours from now on."""
         self._socket = sock
         self.front_end = front_end
@@ -67,8 +72,15 @@ class Connection:
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
         self.task: Task | None = None  #: the prediction being answered
-        self.expires = monotonic() + front_end.settings.header_timeout
+        self._version = ""  #: of the last request
+        self._accepted_at = monotonic()
+        self.expires = self._accepted_at + front_end.settings.header_timeout
         self._receiver = Receiver(sock, self)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """It is TLS."""
+        return isinstance(self._socket, TlsSocket)
 
     @property
     def is_sending(self) -> bool:
@@ -127,7 +139,7 @@ class Connection:
             if release is not None:
                 release()
             return
-        if not self._keeps_alive or self.front_end.is_draining:
+        if not self._keeps_alive or (self.front_end.is_draining and not self._receiver.requests):
             self._keeps_alive = False
             head += b"Connection: close\r\n"
         elif self._version == "1.0":
@@ -144,7 +156,7 @@ class Connection:
         """Write the problem details of *error*."""
         if self.is_closed:
             return
-        if self.front_end.is_draining:
+        if self.front_end.is_draining and not self._receiver.requests:
             self._keeps_alive = False
         lines = self.front_end.heads.date + self._extra_lines
         self._sender.send(problem_answer(error, request_id, lines, closes=not self._keeps_alive))
@@ -221,7 +233,17 @@ class Connection:
         self._socket.close()
         self.front_end.connections.discard(self)
 
-    def close_if_idle(self) -> None:
-        """Close unless a request is under way; one that is will be the last."""
-        if not self.is_busy and not self._sender.rest and not self._receiver.is_in_request:
-            self.close()
+    def close_if_idle(self, now: float) -> None:
+        """Close unless a request is under way, or has come by now; one that is will be the last.
+
+        A client that has just connected gets the time to ask.
+        """
+        is_fresh = not self._version and now < self._accepted_at + FRESH_S
+        if not self._is_under_way and not is_fresh:
+            self._receiver.look()
+            if not self._is_under_way:
+                self.close()
+
+    @property
+    def _is_under_way(self) -> bool:
+        return bool(self.is_busy or self._sender.rest or self._receiver.is_in_request)

@@ -7,7 +7,7 @@ import atexit
 import gc
 import logging
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gevent
 from gevent import events, hub, monkey
@@ -22,12 +22,13 @@ from servekit.frontend.access import Access
 from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
 from servekit.plugins import create_plugin_manager
-from servekit.settings.tokens import Tokens, read_tokens
+from servekit.settings.tokens import read_tokens
 from servekit.tether import die_with_parent
+from servekit.tls import server_context
 from servekit.web import create_app, create_management
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from servekit.settings import Settings
@@ -36,6 +37,8 @@ __all__ = ["Application", "FrontEndWorker"]
 
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
+
+Read = TypeVar("Read")
 
 log = logging.getLogger("servekit.frontend")
 
@@ -61,14 +64,30 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         front_end = self.app.front_end
         front_end.start(listener.sock for listener in self.sockets)
         self.app.manage()
+        for listener in self.sockets:
+            listener.close()  # the front-end has copies, and the last one to close counts
         while self.alive:
             self.notify()
             gevent.sleep(NOTIFY_S)
-        front_end.drain(front_end.settings.grace)
+        draining = gevent.spawn(front_end.drain, front_end.settings.grace)
+        while not draining.ready():
+            self.notify()
+            draining.join(NOTIFY_S)
+        draining.get()
 
 
 class FrontEndArbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's own, but for the clock by which it stops."""
+    """gunicorn's own, but for the clock by which it stops, and for SIGHUP."""
+
+    def reload(self) -> None:
+        """Read anew what SIGHUP reads anew, and start new front-ends.
+
+        The old ones are more than there should be, so the main loop tells them to leave;
+        unlike gunicorn's own reload this waits for none, so a SIGTERM is heard meanwhile.
+        """
+        self.app.reload()
+        for _ in range(self.cfg.workers):
+            self.spawn_worker()
 
     def stop(self, graceful: bool = True) -> None:
         """End the front-ends, which keep to the grace themselves.
@@ -87,7 +106,8 @@ class Application(BaseApplication):  # type: ignore[misc]
     ) -> None:
         """Serve on the inherited descriptor *listener*, and management on those of *manage*.
 
-        :raises StartupError: a required plugin or a token file is not as it should be.
+        :raises StartupError: a required plugin, a token file or a certificate is not as it
+            should be.
         """
         self._settings = settings
         self._run_dir = run_dir
@@ -95,12 +115,12 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._manage = [socket.socket(fileno=number) for number in manage]
         self.front_end: Any = None
         self._hooks = create_plugin_manager(required=settings.require_plugins).hook
-        self._tokens: Tokens | None = None
+        self._tokens = read_tokens(settings)
+        self._tls = server_context(settings)
         super().__init__()
 
     def load_config(self) -> None:
-        """Tell gunicorn what it needs to know; all else is ours. Called again at SIGHUP."""
-        self._tokens = self._read_tokens()
+        """Tell gunicorn what it needs to know; all else is ours."""
         settings = {
             "bind": f"fd://{self._listener}",
             "workers": self._settings.front_ends,
@@ -122,10 +142,16 @@ class Application(BaseApplication):  # type: ignore[misc]
         atexit.register(gc.unfreeze)  # the interpreter ends in order only with what it can collect
         FrontEndArbiter(self).run()
 
+    def reload(self) -> None:
+        """Read tokens and certificates anew; the settings stay as they are."""
+        self._tokens = self._reread(read_tokens, self._tokens)
+        self._tls = self._reread(server_context, self._tls)
+
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
         self.front_end = FrontEnd(self._settings, self._run_dir)
         self.front_end.access = self._access()
+        self.front_end.tls = self._tls
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
 
@@ -133,21 +159,19 @@ class Application(BaseApplication):  # type: ignore[misc]
         """Serve management too."""
         application = create_management(self.front_end)
         for listener in self._manage:
-            door = Door(self.front_end, application, listener, self._tokens or Tokens())
+            door = Door(self.front_end, application, listener, self._tokens)
             self.front_end.open(door, listener)
 
     def _access(self) -> Access | None:
         """Return what guards predictions, or ``None`` where nothing is asked for."""
         authorize = self._hooks.authorize if self._hooks.authorize.get_hookimpls() else None
-        tokens = self._tokens or Tokens()
-        return Access(self.front_end, tokens, authorize) if tokens.predict or authorize else None
+        is_guarded = self._tokens.predict or authorize
+        return Access(self.front_end, self._tokens, authorize) if is_guarded else None
 
-    def _read_tokens(self) -> Tokens:
-        """Return the tokens as they are now; a file that went bad changes nothing."""
+    def _reread(self, read: Callable[[Settings], Read], old: Read) -> Read:
+        """Return what the files say now; one that went bad changes nothing."""
         try:
-            return read_tokens(self._settings)
+            return read(self._settings)
         except StartupError as error:
-            if self._tokens is None:
-                raise
-            log.error("%s; the tokens stay as they were", error)  # noqa: TRY400 - says it all
-            return self._tokens
+            log.error("%s; what was read before stays in use", error)  # noqa: TRY400 - says it all
+            return old

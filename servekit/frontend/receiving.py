@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.frontend.connection import Connection
+    from servekit.frontend.tls import TlsSocket
 
 __all__ = ["Receiver"]
 
@@ -40,7 +41,7 @@ class Receiver:
         "requests",
     )
 
-    def __init__(self, sock: socket.socket, connection: Connection) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, connection: Connection) -> None:
         """Start reading *sock*, which is non-blocking."""
         self._socket = sock
         self._connection = connection
@@ -125,6 +126,11 @@ class Receiver:
         elif error is None and parser.stage != IDLE and not connection.is_closed:
             self._await_rest()
 
+    def look(self) -> None:
+        """Take what has come and no event has told of yet."""
+        if self._is_reading:
+            self._on_readable()
+
     def go_on(self) -> None:
         """The last answer is out: see to the request that has begun, if one has, and read on."""
         if self._parser.stage != IDLE:
@@ -208,6 +214,8 @@ class Receiver:
             if is_whole:
                 self._upload = None
                 self._connection.begin(upload.finish(), upload.batcher)
+                if self._connection.is_encrypted and not self._connection.is_closed:
+                    self.look()  # what is decrypted already no event will tell of
             else:
                 self._await_body(monotonic(), upload.filled)
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from servekit.frontend.tls import TlsSocket
+
 __all__ = ["JOIN_BYTES", "Sender"]
 
 WRITE = 2
@@ -36,7 +38,7 @@ class Sender:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: socket.socket | TlsSocket,
         loop: Any,
         on_flushed: Callable[[], None],
         on_lost: Callable[[], None],

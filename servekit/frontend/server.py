@@ -31,6 +31,7 @@ from servekit.messages import Reload, Table
 
 if TYPE_CHECKING:
     import socket
+    import ssl
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -48,6 +49,7 @@ __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
 LAST_ANSWERS_S = 0.5  #: for the 503s of what was not finished within the grace
+OVERLAP_S = 1.0  #: how long one whose place is taken accepts on, while the other one boots
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 TIMEOUT_MS = re.compile(rb"[0-9]{1,9}")
@@ -69,6 +71,7 @@ class FrontEnd:
         self.is_draining = False
         self.address = (settings.host, settings.port)
         self.application: Any = None
+        self.tls: ssl.SSLContext | None = None  #: connections are in the clear without it
         self.access: Access | None = None  #: nobody is refused without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._run_dir = run_dir
@@ -119,6 +122,8 @@ class FrontEnd:
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
+        if not self.table.is_draining:  # another front-end takes our place
+            gevent.sleep(OVERLAP_S)
         self._acceptor.close(is_last=self.table.is_draining)
         for acceptor in self._others:
             acceptor.close(is_last=False)
@@ -132,7 +137,7 @@ class FrontEnd:
         deadline = monotonic() + limit_s
         while self.connections and monotonic() < deadline:
             for connection in list(self.connections):
-                connection.close_if_idle()
+                connection.close_if_idle(monotonic())
             gevent.sleep(0.02)
 
     def add(self, connection: Connection) -> None:

@@ -96,7 +96,7 @@ def _environ(connection: Connection, request: HttpRequest, request_id: str) -> d
         "REMOTE_ADDR": connection.peer[0] if connection.peer else "",
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
+        "wsgi.url_scheme": "https" if connection.is_encrypted else "http",
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,

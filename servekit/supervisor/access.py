@@ -17,9 +17,13 @@ __all__ = ["bind_manage", "bind_private", "check_access", "managing"]
 def check_access(settings: Settings, journal: Journal) -> None:
     """Warn of token files that others may read.
 
-    :raises StartupError: a token file is not as it should be, or management is to be
-        reachable over TCP and no token protects it.
+    :raises StartupError: a token file or a certificate is not as it should be, or
+        management is to be reachable over TCP and no token protects it.
     """
+    if settings.tls_certificate or settings.tls_key or settings.tls_client_ca:
+        from servekit.tls import server_context  # OpenSSL, which few supervisors need
+
+        server_context(settings)
     tokens = read_tokens(settings)
     if settings.manage and not tokens.manage:
         raise StartupError(f"manage: needs manage_token_file or {MANAGE_VARIABLE}")

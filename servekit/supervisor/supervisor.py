@@ -158,7 +158,8 @@ class Supervisor:
         elif start_up.has_settled(self._models) and self._front_end.is_ready:
             self._is_serving = True
             self.journal.notice(managing(self._manage))
-            self.journal.notice(start_up.serving(self._models, url_of(self._listener)))
+            scheme = "https" if self.settings.tls_certificate else "http"
+            self.journal.notice(start_up.serving(self._models, url_of(self._listener, scheme)))
 
     def _fail(self, error: StartupError) -> None:
         if self._error is None:
