@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS and mutual TLS: the same connections, encrypted."""
+
+import os
+import ssl
+from time import monotonic
+
+import pytest
+import trustme
+
+from servekit.errors import StartupError
+from servekit.messages import Slab
+from servekit.settings import Settings
+from servekit.tls import server_context
+
+from .conftest import WAIT_S, FrontEndUnderTest, post, receive
+
+BODY = os.urandom(3_000_000)
+
+
+class Files:
+    """An authority, and the PEM files of a server and of a client that it vouches for."""
+
+    def __init__(self, directory) -> None:
+        self.authority = trustme.CA()
+        self.directory = directory
+        self.ca = self.write("ca", self.authority.cert_pem)
+        server = self.authority.issue_cert("localhost", "127.0.0.1")
+        self.certificate = self.write("server", *server.cert_chain_pems)
+        self.key = self.write("key", server.private_key_pem)
+        self.client = self.authority.issue_cert("client@test")
+
+    def write(self, name, *blobs) -> str:
+        path = self.directory / f"{name}.pem"
+        path.write_bytes(b"".join(blob.bytes() for blob in blobs))
+        return str(path)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"tls_certificate": self.certificate, "tls_key": self.key}
+
+    def connect(self, front_end, *, is_known: bool = False) -> ssl.SSLSocket:
+        context = ssl.create_default_context()
+        self.authority.configure_trust(context)
+        if is_known:
+            self.client.configure_cert(context)
+        return context.wrap_socket(front_end.connect(), server_hostname="localhost")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("pem"))
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory, files):
+    directory = tmp_path_factory.mktemp("run")
+    front_end = FrontEndUnderTest(directory, header_timeout=0.5, **files.settings)
+    yield front_end
+    assert front_end.stop() == 0
+
+
+def test_connection_is_kept_and_speaks_http(encrypted, files):
+    with files.connect(encrypted) as sock:
+        for body in (b"1", b"2" * 20_000):
+            sock.sendall(post(body))
+            assert receive(sock)[::2] == (200, body)
+
+        assert (sock.version(), sock.selected_alpn_protocol()) == ("TLSv1.3", None)
+
+
+def test_request_may_arrive_in_records_of_one_byte(encrypted, files):
+    with files.connect(encrypted) as sock:
+        for byte in post(b"slow"):
+            sock.sendall(bytes((byte,)))
+
+        assert receive(sock)[::2] == (200, b"slow")
+
+
+def test_large_body_reaches_the_worker_in_shared_memory_and_the_next_request_is_seen(
+    encrypted, files
+):
+    with files.connect(encrypted) as sock:
+        sock.sendall(post(BODY) + post(b"next"))
+
+        assert receive(sock)[::2] == (200, BODY)
+        assert receive(sock)[::2] == (200, b"next")
+    batches = [
+        encrypted.worker.batches.get(timeout=WAIT_S)
+        for _ in range(encrypted.worker.batches.qsize())
+    ]
+    assert len(BODY) in [item[0].size for (item,) in batches if isinstance(item[0], Slab)]
+
+
+def test_large_answer_waits_for_a_slow_reader_and_holds_up_nobody(encrypted, files):
+    slab = encrypted.worker.arena.allocate(8_000_000)
+    encrypted.worker.arena.view(slab)[:] = large = os.urandom(8_000_000)
+    usual = encrypted.worker.answer
+    encrypted.worker.answer = lambda item: ("", "x/y", slab) if item[0] == b"1" else usual(item)
+    with files.connect(encrypted) as slow, files.connect(encrypted) as quick:
+        slow.sendall(post(b"1"))
+        quick.sendall(post(b"quick"))
+        assert receive(quick)[2] == b"quick"
+
+        assert receive(slow)[::2] == (200, large)
+    encrypted.worker.answer = usual
+
+
+def test_refused_upload_is_told_so(encrypted, files):
+    with files.connect(encrypted) as sock:
+        sock.sendall(post(b"")[:-4].replace(b"Length: 0", b"Length: 99999999") + b"\r\n\r\n")
+        sock.sendall(b"x" * 30_000)
+
+        assert receive(sock)[0] == 413
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(post(b"1"), id="HTTP in the clear"),
+        pytest.param(b"\x16\x03\x01", id="a handshake that stops"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_client_without_tls_is_closed_in_time_and_in_silence(encrypted, capfd, sent):
+    with encrypted.connect() as sock:
+        started = monotonic()
+        sock.sendall(sent)
+        while sock.recv(64):
+            pass
+
+        assert monotonic() - started < 1.0
+    assert capfd.readouterr().err == ""
+
+
+def test_client_that_ends_tls_alone_is_answered_and_closed(encrypted, files):
+    with files.connect(encrypted) as sock:
+        sock.sendall(post(b"1"))
+        assert receive(sock)[0] == 200
+        sock.unwrap()
+
+
+def test_old_versions_are_refused(encrypted, files):
+    context = ssl.create_default_context()
+    files.authority.configure_trust(context)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with context.wrap_socket(encrypted.connect(), server_hostname="localhost") as sock:
+        assert sock.version() == "TLSv1.2"
+
+    assert server_context(Settings(**files.settings)).minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_client_needs_a_certificate_of_the_authority(start, files):
+    front_end = start(tls_client_ca=files.ca, **files.settings)
+    with files.connect(front_end, is_known=True) as sock:
+        sock.sendall(post(b"1"))
+        assert receive(sock)[0] == 200
+    with files.connect(front_end) as sock, pytest.raises((ssl.SSLError, ConnectionError)):
+        sock.recv(1)  # TLS 1.3: the client learns of it only now
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        pytest.param({"tls_certificate": "/nowhere.pem"}, "tls_certificate: /nowhere.pem: no such",
+                     id="no certificate"),
+        pytest.param({"tls_key": "/nowhere.pem"}, "tls_key: /nowhere.pem: no such", id="no key"),
+        pytest.param({"tls_certificate": "junk"}, "no usable PEM in it", id="no PEM"),
+        pytest.param({"tls_key": "other"}, "key values mismatch", id="key of another"),
+        pytest.param({"tls_client_ca": "junk"}, "tls_client_ca", id="authority that is no PEM"),
+        pytest.param({"tls_certificate": ""}, "tls_key: of no use without", id="key alone"),
+    ],
+)  # fmt: skip
+def test_bad_file_is_named_in_one_line(files, tmp_path, changes, said):
+    known = {"junk": tmp_path / "junk.pem", "other": tmp_path / "other.pem"}
+    known["junk"].write_text("hello\n")
+    other = files.authority.issue_cert("localhost")
+    known["other"].write_bytes(other.private_key_pem.bytes())
+    changes = {name: str(known.get(value, value)) for name, value in changes.items()}
+
+    with pytest.raises(StartupError) as raised:
+        server_context(Settings(**files.settings | changes))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
