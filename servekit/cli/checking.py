@@ -27,6 +27,7 @@ from servekit.supervisor.loop import Loop, Timer
 from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, Request
 from servekit.supervisor.process import Command, Process, python_module
+from servekit.supervisor.user import find_user
 
 __all__ = ["Report", "examine", "prepare"]
 
@@ -68,7 +69,13 @@ def prepare(text: str, settings: Settings, display: Display) -> Prepared:
             outcomes.append(outcome)
             loop.stop()
 
-    request = Request(entry.path, entry.name, settings.cache_dir, settings.install_requirements)
+    request = Request(
+        entry.path,
+        entry.name,
+        settings.cache_dir,
+        settings.install_requirements,
+        worker_user=settings.worker_user,
+    )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S
     child = Preparation(loop, request, timeout_s, lambda line: display.line(name, line), on_outcome)
@@ -127,11 +134,13 @@ class Examination:
     def _command(self, control: socket.socket, threads: int) -> Command:
         prepared, descriptor = self._report.prepared, control.fileno()
         numbers = str(os.getpid()), str(descriptor)
+        user = find_user(self._settings.worker_user)
         return Command(
             arguments=python_module("servekit.worker.checking", *numbers, python=prepared.python),
-            environment=worker_environment(os.environ, threads, prepared.environment),
+            environment=worker_environment(os.environ, threads, prepared.environment, user),
             directory=prepared.directory,
             inherited=(descriptor,),
+            user=user,
         )
 
     def _line(self, line: str) -> None:

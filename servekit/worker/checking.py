@@ -26,7 +26,7 @@ from servekit.worker.examples import example_item, example_problem
 from servekit.worker.loading import Loaded, Loading, load_service
 from servekit.worker.log import say, traceback_text
 from servekit.worker.predictor import OpenItem, Predictor
-from servekit.worker.process import become_worker, leave, on_fork
+from servekit.worker.process import become_worker, leave, limit, on_fork
 from servekit.worker.warming import batch_of, batch_problem, samples_of
 
 __all__ = ["check", "main"]
@@ -47,6 +47,8 @@ def main() -> int:
         request = read_request(control)
     except OSError:
         return LEFT
+
+    limit(request.launch.memory_bytes, request.launch.files)
 
     def tell(message: msgspec.Struct) -> None:
         control.sendall(encode_frame(message))

@@ -53,9 +53,10 @@ def model(tmp_path):
     return write
 
 
-def check(*arguments):
+def check(*arguments, **variables):
     return subprocess.run(
         [sys.executable, "-m", "servekit.cli", "check", *map(str, arguments)],
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         timeout=WAIT_S,
@@ -164,6 +165,20 @@ def test_what_is_wrong_decides_the_status(model, toml, load, predict, status, to
 
     assert told in done.stdout + done.stderr
     assert done.returncode == status
+
+
+@pytest.mark.parametrize(
+    ("variable", "load"),
+    [
+        pytest.param("SERVEKIT_WORKER_FILES", "[open('/dev/null') for _ in 'x' * 200]", id="files"),
+        pytest.param("SERVEKIT_WORKER_MEMORY", "bytearray(3 << 30)", id="memory"),
+    ],
+)
+def test_the_limits_of_workers_hold(model, variable, load):
+    most = {"SERVEKIT_WORKER_FILES": "100", "SERVEKIT_WORKER_MEMORY": "1GiB"}[variable]
+    done = check(model(load=load), **{variable: most})
+
+    assert (done.returncode, "(service.py:8)" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(

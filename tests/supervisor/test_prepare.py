@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An entry of ``--models`` becomes a model that can be launched, or one line that says why not."""
 
+import hashlib
 import json
+import os
+import pwd
 import subprocess
 import sys
 import zipfile
@@ -96,6 +99,25 @@ def test_refusal_is_one_line(model, tmp_path, make, options, complaint):
     assert outcome.model is None
     assert complaint.replace("'", '"') in outcome.error.replace("'", '"')
     assert "\n" not in outcome.error
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")
+def test_a_workers_user_can_read_the_assets(model, tmp_path, monkeypatch):
+    """Python itself may lie where no other user can read it: here that is not the question."""
+    monkeypatch.setattr("servekit.supervisor.prepare.require_readable", lambda *paths: None)
+    monkeypatch.setattr("os.umask", lambda mask: mask)  # this process lives on
+    (tmp_path / "w.txt").write_bytes(b"1")
+    directory, digest = model(), hashlib.sha256(b"1").hexdigest()
+    asset = f'\n[assets.w]\nurl = "{(tmp_path / "w.txt").as_uri()}"\nsha256 = "{digest}"\n'
+    with (directory / "model.toml").open("a") as file:
+        file.write(asset)
+    options = {"worker_user": "nobody", "fetch_assets": True}
+    found = prepare(directory, tmp_path / "cache", **options).model
+    path = Path(found.assets["w"])
+
+    assert path.is_relative_to(tmp_path / "cache" / f"user-{pwd.getpwnam('nobody').pw_uid}")
+    modes = [place.stat().st_mode & 0o777 for place in (path, path.parent, path.parent.parent)]
+    assert modes == [0o444, 0o755, 0o711]
 
 
 # ---------------------------------------------------------------- requirements
