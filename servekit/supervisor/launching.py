@@ -17,7 +17,8 @@ from servekit.supervisor.worker import worker_command
 
 __all__ = ["boot_of", "launch_of", "prepared_row", "unprepared_row"]
 
-HIDDEN_KEYS = ("files", "created_by", "format")  #: of the manifest: nobody routes by them
+#: of the manifest: nobody routes by them
+HIDDEN_KEYS = ("files", "created_by", "format", "assets", "warm_up")
 
 
 def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_replicas: int) -> Boot:
