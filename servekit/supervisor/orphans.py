@@ -45,7 +45,11 @@ class Orphans:
 
     def sweep(self) -> None:
         """Kill those that there are; come back for what is not dead yet."""
-        if _kill_strangers(self._known() | self._guard_pid):
+        try:
+            left = _kill_strangers(self._known() | self._guard_pid)
+        except OSError:  # no descriptor is left to look with
+            left = 1
+        if left:
             self._loop.call_later(REAP_S, self.sweep)
 
     def end(self) -> None:

@@ -59,7 +59,11 @@ class Succession:
     def follow(self, prepared: Prepared) -> None:
         """Load a version beside the current one; it takes over once all its replicas serve."""
         self._next = ReplicaSet(self._loop, self._server, prepared, self._on_change, is_trial=True)
-        self._next.launch(self._indexes, self._sockets)
+        try:
+            self._next.launch(self._indexes, self._sockets)
+        except OSError as error:  # no descriptor is left for a socket
+            self._next.failure = f"cannot be launched: {error.strerror}"
+            self._on_change()
 
     def stop(self) -> None:
         """Let the workers leave."""

@@ -13,7 +13,6 @@ OPEN = {
     "F6": "timeouts are a second late",
     "F7": "what is in the accept queue at a stop is reset",
     "F8": "SIGHUP ends the server",
-    "F9": "programs of a service outlive a killed supervisor",
     "F20": "a worker that leaves after sys.exit is handed one more batch",
     "F19": "gunicorn drains by the wall clock",
 }

@@ -4,9 +4,11 @@
 import http.client
 import json
 import os
+import resource
 import signal
 import threading
 from collections import Counter
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -130,6 +132,36 @@ def test_model_that_could_not_be_prepared_is_tried_again(start, model):
     server.signal(signal.SIGHUP)
 
     server.wait_for("worker_ready", model="broken")
+
+
+def test_model_that_crashes_is_healed_by_a_good_version(start, model):
+    broken = model("broken", act="crash")
+    server = start(model("good"), broken)
+    server.wait_for("worker_exited", model="broken", generation=2)
+    rewrite(broken, "2.0")
+    server.signal(signal.SIGHUP)
+    server.wait_for("model_reloaded", new="broken/2.0")
+    with server.control() as control:
+        control.wait_for(lambda table: serving(table) == {"1.0": [0], "2.0": [1]})
+
+
+def test_reload_without_descriptors_fails_alone_and_is_possible_again(start, model):
+    directory = model()
+    server = start(directory)
+    server.wait_for("serving")
+    pid = server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    rewrite(directory, "2.0")
+    resource.prlimit(
+        pid, resource.RLIMIT_NOFILE, (len(list(Path(f"/proc/{pid}/fd").iterdir())), before[1])
+    )
+    server.signal(signal.SIGHUP)
+    failed = server.wait_for("reload_failed")
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    server.signal(signal.SIGHUP)
+
+    assert "Too many open files" in failed["reason"]
+    server.wait_for("model_reloaded", new="digits/2.0")
 
 
 def test_a_stop_while_a_version_loads_is_not_delayed(start, model, run_dir):

@@ -2,6 +2,7 @@
 """The supervisor over real processes: start, crash, crash loop, hang, end."""
 
 import os
+import resource
 import signal
 import socket
 from pathlib import Path
@@ -196,6 +197,23 @@ def test_old_report_does_not_kill_the_replacement(start, model):
         server.wait_for("worker_ready", generation=2)
 
     assert len([e for e in server.events if e["event"] == "worker_exited"]) == 1
+
+
+def test_worker_that_cannot_be_started_is_tried_again(start, model):
+    server = start(model())
+    worker = server.wait_for("worker_ready")["pid"]
+    server.wait_for("serving")
+    pid = server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    os.kill(worker, signal.SIGKILL)
+    gone = server.wait_for("worker_exited", generation=2)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+    assert gone["reason"] == "cannot be started: Too many open files"
+    assert 0.5 <= gone["restart_s"] <= 1.1  # or who killed the first could not be found out
+    server.wait_for("worker_ready", generation=3)
+    assert not [event for event in server.events if event["event"] == "internal_error"]
 
 
 def test_killed_front_end_is_replaced_at_once(start, model):
