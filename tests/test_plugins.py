@@ -42,6 +42,12 @@ def test_hook_that_raises_is_named():
         collect(create_plugin_manager(broken, discover=False), "register_services")
 
 
+def test_plugin_that_is_required_has_to_be_there():
+    create_plugin_manager(required=["onnx"])
+    with pytest.raises(PluginError, match=r"^plugin nope is required and not installed$"):
+        create_plugin_manager(required=["onnx", "nope"])
+
+
 def test_first_party_plugins_are_found_with_their_hooks():
     found = {each.name: each for each in installed_plugins()}
 
@@ -60,5 +66,7 @@ def test_broken_plugin_is_named_and_the_others_go_on(tmp_path, monkeypatch):
 
     found = {each.name: each for each in installed_plugins()}
 
+    with pytest.raises(PluginError, match=r"^plugin broken is required and broken: ModuleNot"):
+        create_plugin_manager(required=["broken"])
     assert found["broken"].error == "ModuleNotFoundError: No module named 'no_such_module'"
     assert found["onnx"].module is not None

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def main() -> None:
     try:
         Application(Settings(**values), args.run_dir, args.listener, args.manage).run()
     except StartupError as error:
-        sys.exit(f"{error}")
+        sys.stderr.write(f"{error}\n")
+        sys.exit(os.EX_CONFIG)  # the supervisor does not try again
 
 
 if __name__ == "__main__":

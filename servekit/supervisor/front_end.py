@@ -128,7 +128,8 @@ class FrontEnd:
     def _failed(self, exit_code: int, lived_s: float, last_line: str) -> None:
         wait = self._judge(exit_code)
         self._ready_at = None
-        if self._failed_boots >= TRIES and not self._has_served:
+        is_hopeless = exit_code == os.EX_CONFIG or self._failed_boots >= TRIES
+        if is_hopeless and not self._has_served:
             self._on_unable(last_line)
             return
         wait = Wait(min(wait.delay_s, MAX_WAIT_S))  # without it nothing is served at all

@@ -136,6 +136,33 @@ def test_tcp_without_a_token_does_not_start(serve, address):
     assert server.wait_for("manage").startswith("servekit: manage: needs manage_token_file")
 
 
+def test_tokens_are_read_again_at_a_hangup_and_a_bad_file_changes_nothing(serve, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("old")
+    server = serve("--models", MODELS / "points", "--predict-token-file", tokens)
+
+    def status(token):
+        return server.post("/points/predict", b'{"x": 1}', Authorization=f"Bearer {token}")[0]
+
+    assert (status("old"), status("new")) == (200, 401)
+    tokens.write_text("new")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: status("old") == 401, "the old token is refused")
+    wait_until(lambda: status("new") == 200, "the new token is taken")
+    tokens.write_text("no token")
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for("line 1: not a token")
+
+    assert status("new") == 200
+
+
+def test_server_without_a_required_plugin_does_not_start(serve):
+    server = serve("--models", MODELS / "slow", "--require-plugins", "nope", ready=False)
+
+    assert server.process.wait(20) == 3
+    assert server.lines[-1] == "servekit: front-end: plugin nope is required and not installed"
+
+
 def test_front_end_that_is_killed_leaves_management_where_it_was(server):
     front_ends = [pid for pid in server.tree() if b"servekit.frontend" in command(pid)]
     for pid in front_ends:
