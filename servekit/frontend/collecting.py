@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "Collector", "HttpRequest"]
 
+OWS = b" \t"  #: around a value, not of it (RFC 9112 5.1)
 MAX_HEADERS = 100
 SPACE = 0x20
 #: how far the request under way is; the last two are set by who keeps its clock
@@ -106,7 +107,7 @@ class Collector:
             value = fields.joined(name, headers[name], value)
         elif len(headers) >= MAX_HEADERS:
             raise HeadersTooLarge(f"header fields: limit {MAX_HEADERS}")
-        headers[name] = value
+        headers[name] = value.rstrip(OWS)  # llhttp leaves it there
 
     def on_headers_complete(self) -> None:
         """Refuse now what can be refused before the body."""

@@ -58,16 +58,19 @@ class RequestParser(Collector):
             if failure is not None:
                 return failure
         self.received += len(data)
+        rest = None
         try:
             self._llhttp.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            return self._feed_again(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as error:
             if not isinstance(error.__context__, ServekitError):
                 raise
             return error.__context__
         except httptools.HttpParserError as error:
             return self._not_http(error, data)
+        if rest is not None:  # not above: a callback's error would then seem to come of this one
+            return self._feed_again(rest)
         if self.received > self._framing_limit and self._framing_bytes() > self._framing_limit:
             return HeadersTooLarge(f"header section: limit {self._settings.max_header} bytes")
         return None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client may send, and what it gets: HTTP/1.1 seen from a raw socket."""
 
+import json
 import re
 import socket
 
@@ -19,6 +20,11 @@ ANSWERED = [
     pytest.param(CHUNKED + b"2\r\nhi\r\n0\r\nX: y\r\n\r\n", b"hi", id="trailer is ignored"),
     pytest.param(b"\r\n" + HEAD + b"Content-Length: 1\r\n\r\nh", b"h", id="leading empty line"),
     pytest.param(HEAD + b"Content-Length: 0\r\n\r\n", b"", id="empty body reaches the worker"),
+    pytest.param(
+        b"POST /echo/predict HTTP/1.1\r\nHost:\ttest \t\r\nContent-Length: 2 \r\n"
+        b"Content-Encoding: identity \r\nX-Request-Timeout-Ms: 900 \r\n\r\nhi", b"hi",
+        id="white space around values is none of theirs",
+    ),
     pytest.param(
         b"POST /echo/predict?a=b HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\n\r\nh", b"h",
         id="query is ignored",
@@ -44,6 +50,16 @@ WISHES = {
         "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAI"
     ),
 }
+
+
+def test_refusal_after_a_wish_for_another_protocol_is_answered(shared):
+    with shared.connect() as sock:
+        sock.sendall(post(b"hi", "Connection: Upgrade", "Upgrade: h2c") + HEAD + b"Host: b\r\n\r\n")
+        text = b""
+        while piece := sock.recv(65536):
+            text += piece
+
+        assert re.findall(rb"HTTP/1.1 (\d+)", text) == [b"200", b"400"]
 
 
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)

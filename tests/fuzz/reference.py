@@ -19,6 +19,7 @@ FIELD = re.compile(
 HOST = re.compile(rb"[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 LENGTH = re.compile(rb"[0-9]{1,8}")
 CHUNK = re.compile(rb"([0-9A-Fa-f]{1,7})(?:;" + TOKEN + rb"=" + TOKEN + rb")*\r\n")
+MAX_TARGET = 8000
 PLAIN_FIELDS = (
     b"host",
     b"content-length",
@@ -56,7 +57,7 @@ def read(stream: bytes) -> tuple[list[Request], bytes]:
 
 def _read_one(stream: bytes) -> tuple[Request, bytes]:
     line = LINE.match(stream)
-    if not line or line[1] not in METHODS:
+    if not line or line[1] not in METHODS or len(line[2]) > MAX_TARGET:
         raise Doubt
     fields, rest = _read_fields(stream[line.end() :])
     is_old = line[3] == b"0"
