@@ -36,14 +36,15 @@ PARAMETERS: Final = {
     "RequestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "An id to find this request by; printable ASCII.",
-        "schema": {"type": "string", "maxLength": 128},
+        "description": "An id to find this request by: 1 to 128 visible ASCII characters; the "
+        "server makes one in place of any other.",
+        "schema": {"type": "string"},
     },
     "RequestTimeout": {
         "name": "X-Request-Timeout-Ms",
         "in": "header",
         "description": "When to give up with a 504, if sooner than the model's own timeout.",
-        "schema": {"type": "integer", "minimum": 0},
+        "schema": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
     },
 }
 

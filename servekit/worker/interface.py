@@ -25,6 +25,8 @@ STRUCTURED = (
 )
 INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
+LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38}
+
 
 def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interface:
     """Return the interface of *service*, as far as its signature and annotations tell it."""
@@ -119,4 +121,6 @@ def _element(dtype: str) -> dict[str, Any]:
         sign, bits = INTEGERS[dtype]
         low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         return {"type": "integer", "minimum": low, "maximum": high}
+    if dtype in LARGEST:
+        return {"type": "number", "minimum": -LARGEST[dtype], "maximum": LARGEST[dtype]}
     return {"type": {"bool": "boolean", "str": "string"}.get(dtype, "number")}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client may send, and what it gets: HTTP/1.1 seen from a raw socket."""
 
-import json
 import re
 import socket
 

@@ -288,7 +288,8 @@ def test_signatures_that_say_nothing_sensible_fail_the_boot(signature):
 def test_the_interface_of_a_signature():
     signature = {**ONE, "outputs": [{"name": "digit", "dtype": "uint8", "shape": []}]}
     interface = loaded(service_of(shape_of_batch, signature)).interface
-    row = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+    number = {"type": "number", "minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38}
+    row = {"type": "array", "items": number, "minItems": 2, "maxItems": 2}
     array = {"type": "array", "items": row, "minItems": 2, "maxItems": 2}
 
     assert interface.signature == signature
