@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from servekit_archiver.assets import Asset
 from servekit_archiver.cli.commands import Commands, add_command, human_bytes
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.reader import Archive, open_archive
@@ -65,6 +66,7 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
     yield "worker", f"replicas {worker.replicas}, {limits}"
     yield from (("", f"{key}={value!r}") for key, value in sorted(worker.env.items()))
+    yield from (("asset", _describe_asset(*item)) for item in sorted(manifest.assets.items()))
     if manifest.options:
         yield "options", json.dumps(manifest.to_mapping()["options"])
     if manifest.examples:
@@ -72,6 +74,11 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield "created by", f"{manifest.created_by}, format {manifest.format}"
     yield "size", f"{human_bytes(archive.size)}, unpacked {human_bytes(archive.unpacked_size)}"
     yield "digest", archive.digest
+
+
+def _describe_asset(name: str, asset: Asset) -> str:
+    size = f", {human_bytes(asset.size)}" if asset.size is not None else ""
+    return f"{name}: {asset.url}{size}"
 
 
 def _describe_signature(manifest: Manifest) -> Iterator[tuple[str, str]]:
