@@ -12,7 +12,6 @@ pytestmark = pytest.mark.e2e
 OPEN = {
     "F6": "timeouts are a second late",
     "F7": "what is in the accept queue at a stop is reset",
-    "F8": "SIGHUP ends the server",
     "F20": "a worker that leaves after sys.exit is handed one more batch",
     "F19": "gunicorn drains by the wall clock",
 }
