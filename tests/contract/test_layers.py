@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "service": {"weights", "options"},
     "checkup": {"messages"},
     "assets": {"errors", "plugins"},
-    "testing": BASE | PLUGINS | {"worker"},
+    "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
     "settings": {"errors"},
     "__init__": {"errors", "service", "hookspecs"},
     "messages": set(),

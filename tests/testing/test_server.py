@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A served model can be disturbed, and is always ended."""
 
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
 import pytest
 
 from servekit.testing import ServedModel
@@ -54,6 +60,24 @@ def test_a_model_that_cannot_be_loaded_fails_the_test_with_its_reason(model):
         pytest.raises(AssertionError, match=r"the server is gone\n(.*\n)*.*no weights"),
     ):
         served.wait_ready()
+
+
+def test_a_test_that_is_killed_leaves_no_server(model):
+    code = (
+        "import os, sys; from servekit.testing import ServedModel\n"
+        "served = ServedModel(sys.argv[1]).wait_ready()\n"
+        "print(served.process.pid, served.worker_pid(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, model()], capture_output=True, text=True, check=False
+    )
+    pids = killed.stdout.split()
+    deadline, pause = monotonic() + 20, Event()
+    while any(Path(f"/proc/{pid}/exe").exists() for pid in pids):
+        assert monotonic() < deadline, f"{pids} live on"
+        pause.wait(0.02)
+
+    assert (killed.returncode, len(pids)) == (-9, 2)
 
 
 def test_what_is_printed_is_in_the_log(model, serve_model):

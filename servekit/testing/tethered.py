@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.testing.tethered PARENT COMMAND ...``: a ``servekit`` that ends with PARENT.
+
+A test that is killed, or runs into its time limit, ends no servers.
+"""
+
+import sys
+
+from servekit.cli import main
+from servekit.tether import die_with_parent
+
+if __name__ == "__main__":
+    die_with_parent(int(sys.argv[1]))
+    sys.exit(main(sys.argv[2:]))
