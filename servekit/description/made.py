@@ -39,12 +39,8 @@ def _made(schema: Any, definitions: Definitions, inside: tuple[str, ...]) -> Any
         if name in inside:
             raise _Endless
         return _made(definitions.get(name), definitions, (*inside, name))
-    for key in ("examples", "enum"):
-        if schema.get(key):
-            return schema[key][0]
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
+    if given := _given(schema):
+        return given[0]
     forms = schema.get("anyOf") or schema.get("oneOf")
     if forms:
         return _first(forms, definitions, inside)
@@ -53,6 +49,14 @@ def _made(schema: Any, definitions: Definitions, inside: tuple[str, ...]) -> Any
         kind = kind[0]
     make = MAKERS.get(str(kind))
     return make(schema, definitions, inside) if make else None
+
+
+def _given(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """Return values that the schema itself names, the best one first."""
+    for key in ("examples", "enum"):
+        if schema.get(key):
+            return list(schema[key])
+    return [schema[key] for key in ("const", "default") if key in schema]
 
 
 def _first(forms: Sequence[Any], definitions: Definitions, inside: tuple[str, ...]) -> Any:
