@@ -156,9 +156,10 @@ class Connection:
         """Write the problem details of *error*."""
         if self.is_closed:
             return
-        if self.front_end.is_draining and not self._receiver.requests:
+        front_end = self.front_end
+        if front_end.pressure.is_full or (front_end.is_draining and not self._receiver.requests):
             self._keeps_alive = False
-        lines = self.front_end.heads.date + self._extra_lines
+        lines = front_end.heads.date + self._extra_lines
         self._sender.send(problem_answer(error, request_id, lines, closes=not self._keeps_alive))
         self._finish()
 

@@ -17,8 +17,8 @@ LOOK_S = 1.0
 
 def longest_look_s(settings: Settings) -> float:
     """Return how long a connection may be left alone: no longer than the shortest timeout."""
-    timeouts = (settings.header_timeout, settings.body_timeout, settings.keep_alive)
-    return max(TICK_S, min(LOOK_S, *timeouts))
+    reading = (settings.header_timeout, settings.body_timeout, settings.keep_alive)
+    return max(TICK_S, min(LOOK_S, *reading, settings.send_timeout))
 
 
 class Expiry:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import logging
+import os
 import socket
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import gevent
 from gevent import events, hub, monkey
@@ -139,8 +140,10 @@ class Application(BaseApplication):  # type: ignore[misc]
         """Be the arbiter until told to stop."""
         gc.collect()
         gc.freeze()  # the collector would write to, and so copy, every page that was shared
-        atexit.register(gc.unfreeze)  # the interpreter ends in order only with what it can collect
-        FrontEndArbiter(self).run()
+        try:
+            FrontEndArbiter(self).run()
+        except SystemExit as end:  # of the arbiter, or of a front-end that it has forked
+            leave(end.code)
 
     def reload(self) -> None:
         """Read tokens and certificates anew; the settings stay as they are."""
@@ -175,3 +178,10 @@ class Application(BaseApplication):  # type: ignore[misc]
         except StartupError as error:
             log.error("%s; what was read before stays in use", error)  # noqa: TRY400 - says it all
             return old
+
+
+def leave(status: str | int | None) -> NoReturn:
+    """End this process at once: the interpreter would take long to free what the kernel frees."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import struct
 import termios
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Sender:
 
     __slots__ = (
         "_loop",
+        "_moved_at",
         "_on_flushed",
         "_on_lost",
         "_release",
@@ -95,12 +97,14 @@ class Sender:
     def start_clock(self, now: float) -> None:
         """From *now* on the client is expected to take what waits."""
         self._taken, self._taken_at = self._count_taken(), now
+        self._moved_at = now
 
     def is_stuck(self, now: float, timeout_s: float, rate: int) -> bool:
         """Whether the client took less than *rate* bytes a second for *timeout_s*, or nothing."""
         taken = self._count_taken()
         if taken - self._taken >= max(1, int(rate * timeout_s)):
-            self._taken, self._taken_at = taken, now
+            has_moved = self._moved_at > self._taken_at  # else the kernel alone sent on
+            self._taken, self._taken_at = taken, self._moved_at if has_moved else now
         return now - self._taken_at >= timeout_s
 
     def _count_taken(self) -> int:
@@ -131,6 +135,7 @@ class Sender:
             self._on_lost()
             return
         self._written += sent
+        self._moved_at = monotonic()
         self.rest = _after(self.rest, sent)
         if not self.rest:
             self._watcher.stop()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gevent
 
 from servekit import crashes
-from servekit.errors import ClientError, Draining
+from servekit.errors import ClientError, Draining, Unavailable
 from servekit.frontend import metrics
 from servekit.frontend.accepting import Acceptor
 from servekit.frontend.admission import admit, refuse
@@ -27,7 +27,7 @@ from servekit.frontend.router import Router
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import Task
 from servekit.frontend.wsgi import call_application
-from servekit.messages import Reload, Table
+from servekit.messages import Reload, Slab, Table
 
 if TYPE_CHECKING:
     import socket
@@ -100,6 +100,7 @@ class FrontEnd:
             gevent.sleep(0.001)
         listeners = list(listeners)
         self.address = listeners[0].getsockname()[:2]
+        self.pressure.measure(monotonic())
         self._acceptor.open(listeners)
         self._sweeper = self.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
@@ -177,8 +178,8 @@ class FrontEnd:
             request_id = given.decode("latin-1")
         else:
             request_id = self.next_request_id()
-        if request.refusal is not None:
-            connection.answer_problem(request.refusal, request_id)
+        if request.refusal is not None or self.pressure.is_full:
+            self._turn_away(connection, request, batcher, request_id)
             return
         batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
@@ -212,6 +213,17 @@ class FrontEnd:
             admit(task)
         else:
             refuse(task, refusal)
+
+    def _turn_away(
+        self,
+        connection: Connection,
+        request: HttpRequest,
+        batcher: Batcher | None,
+        request_id: str,
+    ) -> None:
+        if batcher is not None and isinstance(request.body, Slab):
+            batcher.bodies.free(request.body)
+        connection.answer_problem(request.refusal or Unavailable(), request_id)
 
     def next_request_id(self) -> str:
         """Return an id that no other request of this server has."""
