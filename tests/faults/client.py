@@ -103,6 +103,9 @@ class Client:
         while self._waiting:
             if self._free:
                 connection = self._free.pop()
+                if connection.is_stale:
+                    self._drop(connection)
+                    continue
             elif self._kept < self._connections:
                 self._kept += 1
                 connection = self._connect()

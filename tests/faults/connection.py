@@ -36,6 +36,16 @@ class Connection:
         self._received = b""
         self.is_spent = False  #: the server closes it, or has sent what is no answer
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server has closed it meanwhile; clients look before they reuse one."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def carry(self, shot: Shot, line: Line) -> None:
         """Take a request; ``write`` sends it."""
         self.shot, self.line = shot, line
