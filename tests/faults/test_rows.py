@@ -10,10 +10,9 @@ from tests.faults.rows import ROWS
 pytestmark = pytest.mark.e2e
 #: rows that wait for a part of the server that is being made
 OPEN = {
-    "F6": "timeouts are a second late",
-    "F7": "what is in the accept queue at a stop is reset",
+    "F6": "slow readers are held longer than their timeout",
     "F20": "a worker that leaves after sys.exit is handed one more batch",
-    "F19": "gunicorn drains by the wall clock",
+    "F19": "a stop takes longer than it should",
 }
 
 

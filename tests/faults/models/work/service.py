@@ -2,6 +2,7 @@
 """Takes its time over each batch, and remembers what it ran."""
 
 import time
+from collections import deque
 
 from servekit import Service
 
@@ -12,7 +13,7 @@ class Work(Service):
     def load(self, context):
         self.seconds = context.options["seconds"]
         self.version = context.version
-        self.ran = []
+        self.ran = deque(maxlen=5000)
 
     def predict(self, batch):
         items = [item if isinstance(item, dict) else {} for item in batch]
@@ -26,4 +27,4 @@ class Work(Service):
         answer = {"id": item.get("id"), "version": self.version}
         if "answer_bytes" in item:
             answer["x"] = "x" * item["answer_bytes"]
-        return answer | ({"ran": self.ran} if item.get("list") else {})
+        return answer | ({"ran": list(self.ran)} if item.get("list") else {})
