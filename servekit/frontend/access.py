@@ -144,6 +144,7 @@ def _request(
             for name, value in headers.items()
         },
         peer=connection.peer[0] if connection.peer else "",
+        subject=connection.subject,
     )
 
 

@@ -83,6 +83,11 @@ class Connection:
         return isinstance(self._socket, TlsSocket)
 
     @property
+    def subject(self) -> str:
+        """Of the client's certificate; "" without one."""
+        return self._socket.subject if isinstance(self._socket, TlsSocket) else ""
+
+    @property
     def is_sending(self) -> bool:
         """The client has not taken all of its answer yet."""
         return bool(self._sender.rest)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ __all__ = ["TlsSocket"]
 RECORD_BYTES = 17_408  #: the largest record on the wire
 PIECE_BYTES = 65_536  #: encrypted at once: what the kernel does not take has to wait with us
 HELD_BYTES = 4 * PIECE_BYTES  #: a client that makes us answer the protocol, and reads nothing
+SPECIAL = re.compile(r"[\\,=+\x00-\x1f]")  #: in a value of a subject: a name must not pass for two
+ESCAPED = r"\\\g<0>"
 NOTHING_YET = (ssl.SSLWantReadError,)
 ENDED = (ssl.SSLZeroReturnError, ssl.SSLEOFError)
 
@@ -46,6 +49,13 @@ class TlsSocket:
     def setsockopt(self, *option: Any) -> None:
         """Set an option of the socket."""
         self._socket.setsockopt(*option)
+
+    @property
+    def subject(self) -> str:
+        """Of the client's certificate, ``commonName=ada,organizationName=x``; "" without one."""
+        certificate: Any = self._object.getpeercert()
+        named = [each for name in (certificate or {}).get("subject", ()) for each in name]
+        return ",".join(f"{kind}={SPECIAL.sub(ESCAPED, text)}" for kind, text in named)
 
     # ------------------------------------------------------------ reading
 

@@ -53,10 +53,10 @@ def bind_private(run_dir: Path) -> socket.socket:
     return listener
 
 
-def managing(listeners: list[socket.socket]) -> Notice:
+def managing(listeners: list[socket.socket], scheme: str) -> Notice:
     """Return the line that says where management is."""
     addresses = [
-        listener.getsockname() if listener.family == socket.AF_UNIX else url_of(listener)
+        listener.getsockname() if listener.family == socket.AF_UNIX else url_of(listener, scheme)
         for listener in listeners
     ]
     text = f"managed at {' and '.join(addresses)}"

@@ -157,8 +157,8 @@ class Supervisor:
             self._fail(error)
         elif start_up.has_settled(self._models) and self._front_end.is_ready:
             self._is_serving = True
-            self.journal.notice(managing(self._manage))
             scheme = "https" if self.settings.tls_certificate else "http"
+            self.journal.notice(managing(self._manage, scheme))
             self.journal.notice(start_up.serving(self._models, url_of(self._listener, scheme)))
 
     def _fail(self, error: StartupError) -> None:

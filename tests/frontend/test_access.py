@@ -175,7 +175,7 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
         find=lambda *route: batcher if route == (b"POST", b"/echo/predict") else None
     )
     front_end = SimpleNamespace(router=router, log_exception=Log())
-    connection = SimpleNamespace(peer=("192.0.2.7", 5))
+    connection = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
     access = Access(front_end, tokens or Tokens(), authorize)
     given = {name.encode(): value.encode() for name, value in headers.items()}
     return access.guard(connection)(method, target, given), asked, counted
@@ -208,6 +208,7 @@ def test_plugins_are_told_who_asks_for_what():
     (request,) = judge([], authorization="Bearer x")[1]
 
     assert (request.model, request.method, request.peer) == ("echo", "POST", "192.0.2.7")
+    assert request.subject == "commonName=ada"
     assert request.headers == {"authorization": "Bearer x"}
 
 

@@ -2,13 +2,16 @@
 """TLS and mutual TLS: the same connections, encrypted."""
 
 import os
+import socket
 import ssl
+import threading
 from time import monotonic
 
 import pytest
 import trustme
 
 from servekit.errors import StartupError
+from servekit.frontend.tls import TlsSocket
 from servekit.messages import Slab
 from servekit.settings import Settings
 from servekit.tls import server_context
@@ -182,3 +185,47 @@ def test_bad_file_is_named_in_one_line(files, tmp_path, changes, said):
         server_context(Settings(**files.settings | changes))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("common_name", "expected"),
+    [
+        pytest.param("ada", "commonName=ada", id="name"),
+        pytest.param("a,CN=root", r"commonName=a\,CN\=root", id="name that would pass for two"),
+        pytest.param(None, "", id="no certificate"),
+    ],
+)
+def test_subject_of_a_client(tmp_path, common_name, expected):
+    files = Files(tmp_path)
+    ours, theirs = socket.socketpair()
+    context = ssl.create_default_context()
+    files.authority.configure_trust(context)
+    server_side = server_context(Settings(**files.settings, tls_client_ca=files.ca))
+    if common_name is None:
+        server_side.verify_mode = ssl.CERT_OPTIONAL
+    else:
+        files.authority.issue_cert(common_name=common_name).configure_cert(context)
+
+    def ask():
+        with context.wrap_socket(theirs, server_hostname="localhost") as client:
+            client.sendall(b"hi")
+            client.recv(1)
+
+    client = threading.Thread(target=ask)
+    client.start()
+    sock = TlsSocket(ours, server_side)
+    while receive_once(sock) != b"hi":
+        pass
+    subject = sock.subject
+    sock.close()
+    client.join(WAIT_S)
+
+    assert subject.endswith(expected)
+    assert bool(subject) is bool(expected)
+
+
+def receive_once(sock) -> bytes:
+    try:
+        return sock.recv(65536)
+    except BlockingIOError:  # the handshake goes on
+        return b""
