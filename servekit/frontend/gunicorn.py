@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "FrontEndWorker"]
 
+HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
 
@@ -52,6 +54,11 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         # Else gevent looks through every installed distribution for plugins of its own, 25 times.
         events.notify_and_call_entry_points = events.notify
         monkey.patch_all()
+
+    def init_signals(self) -> None:
+        """Handle signals; those that came since the fork are handled now."""
+        super().init_signals()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 
     def init_process(self) -> None:
         """Prepare a freshly forked front-end."""
@@ -89,6 +96,17 @@ class FrontEndArbiter(Arbiter):  # type: ignore[misc]
         self.app.reload()
         for _ in range(self.cfg.workers):
             self.spawn_worker()
+
+    def spawn_worker(self) -> Any:
+        """Fork with the signals held back that the child has no handlers for yet.
+
+        It would lose them, and with SIGTERM its end.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+        try:
+            return super().spawn_worker()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 
     def stop(self, graceful: bool = True) -> None:
         """End the front-ends, which keep to the grace themselves.

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -165,3 +166,13 @@ def test_only_model_that_cannot_load_ends_the_start_with_3(serve, tmp_path):
 
     assert server.process.wait(20) == 3
     server.wait_for("no weights")
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.2])
+def test_stop_while_front_ends_are_replaced_is_heard(serve, delay_s):
+    server = serve("--models", MODELS / "points")
+    server.process.send_signal(signal.SIGHUP)
+    threading.Event().wait(delay_s)
+    server.process.send_signal(signal.SIGTERM)
+
+    assert server.process.wait(10) == 0
