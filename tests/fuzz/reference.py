@@ -12,7 +12,7 @@ __all__ = ["Request", "read"]
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 METHODS = (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE")
-LINE = re.compile(rb"([A-Z]+) (/[!-\"$-~]*) HTTP/1\.([01])\r\n")
+LINE = re.compile(rb"([A-Z]+) (/[A-Za-z0-9/?=._-]*) HTTP/1\.([01])\r\n")
 FIELD = re.compile(
     rb"(" + TOKEN + rb"):[ \t]*([!-~\x80-\xff](?:[ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?[ \t]*\r\n"
 )
@@ -101,7 +101,9 @@ def _read_chunks(stream: bytes) -> tuple[bytes, bytes]:
             raise Doubt
         size = int(head[1], 16)
         if not size:
-            _, rest = _read_fields(stream[head.end() :])
+            trailers, rest = _read_fields(stream[head.end() :])
+            if trailers.keys() - {b"x"}:
+                raise Doubt  # RFC 9110 6.5.1: what frames or routes may not come so late
             return body, rest
         end = head.end() + size
         if stream[end : end + 2] != b"\r\n":
