@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 from contextlib import suppress
@@ -107,7 +106,7 @@ def _digits(text: bytes) -> str:
 
 
 def supervisor_kills(stage: Stage) -> Iterator[Figure]:
-    """A killed supervisor leaves no process, and its port is free at once.
+    """A killed supervisor leaves no process and no directory, and its port is free at once.
 
     The service has started a program, and a daemon in a session of its own.
     """
@@ -123,8 +122,6 @@ def supervisor_kills(stage: Stage) -> Iterator[Figure]:
             with suppress(NotAsExpected):
                 wait_until(lambda p=server.port: _is_free(p), "the port is free", GONE_S)
             gone_s.append(monotonic() - killed if _is_free(server.port) else float("inf"))
-            for path in server.scratch.iterdir():  # only the next server there would do it
-                shutil.rmtree(path)
     yield none(f"processes left after {GONE_S:g} s, {len(gone_s)} servers", left)
     yield at_most("until all is gone and the port is free, worst", max(gone_s), GONE_S, "s")
 
