@@ -16,7 +16,7 @@ import pytest
 
 WAIT_S = 30.0
 BIN = Path(sys.executable).parent
-URL = re.compile(r"http://127\.0\.0\.1:(\d+)")
+URL = re.compile(r"https?://127\.0\.0\.1:(\d+)")
 
 
 class Server:
