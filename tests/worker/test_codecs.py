@@ -6,6 +6,8 @@ import io
 import math
 import struct
 import time
+from datetime import date
+from decimal import Decimal
 
 import msgpack
 import msgspec
@@ -108,6 +110,8 @@ def test_hostile_json_costs_linear_time(body):
         (np.array(["a", None], object), b'["a",null]'),
         ((1, [None, "null"]), b'[1,[null,"null"]]'),
         (b"abc", b'"YWJj"'),
+        ([Decimal("1.50"), {1}, date(2026, 1, 2)], b'["1.50",[1],"2026-01-02"]'),
+        (2**70, b"1180591620717411303424"),
         ({"\ud800": ["\udfff", "é", 1.5]}, b'{"\\ud800":["\\udfff","\\u00e9",1.5]}'),
         ({1: 2}, b'{"1":2}'),
     ],
