@@ -35,10 +35,13 @@ def room_of(size: int) -> int:
 class Arena:
     """The writer's side: hands out slabs, lowest offset first, so that warm pages are reused."""
 
-    def __init__(self, size: int) -> None:
-        """Reserve addresses for *size* bytes; pages are taken when they are written."""
+    def __init__(self, size: int, name: str = "servekit-arena") -> None:
+        """Reserve addresses for *size* bytes; pages are taken when they are written.
+
+        :param name: for whoever looks at the descriptors of a process.
+        """
         self.size = max(PAGE, size // PAGE * PAGE)
-        self.descriptor = os.memfd_create("servekit-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, self.size)
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
         self._map: mmap.mmap | None = None

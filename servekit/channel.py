@@ -28,7 +28,8 @@ HEADER = struct.Struct("<I")
 MAX_FRAME_BYTES = 1 << 30
 READ_BYTES = 1 << 18
 
-DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
+MAX_DESCRIPTORS = 2
+DESCRIPTOR_SPACE = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
 
 Message = TypeVar("Message")
 _encoder = msgspec.msgpack.Encoder()
@@ -56,12 +57,12 @@ def encode_frame(message: msgspec.Struct, buffer: bytearray | None = None) -> by
     return frame
 
 
-def send_first(sock: socket.socket, message: msgspec.Struct, descriptor: int) -> None:
-    """Send *message* as the first frame of a channel, and *descriptor* with it.
+def send_first(sock: socket.socket, message: msgspec.Struct, *descriptors: int) -> None:
+    """Send *message* as the first frame of a channel, and *descriptors* with it.
 
     :raises OSError: the peer is gone; a fresh channel has room for one small frame.
     """
-    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
     sock.sendmsg([encode_frame(message)], [rights])
 
 
@@ -76,11 +77,11 @@ class FrameReader(Generic[Message]):
         self._view = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
         self._filled = 0
 
-    def read_first(self) -> tuple[list[Message], int]:
-        """Receive once, and with the first byte the descriptor that the peer sends along.
+    def read_first(self, expected: int) -> tuple[list[Message], list[int]]:
+        """Receive once, and with the first byte the descriptors that the peer sends along.
 
-        :return: the messages completed by it, and the descriptor, now ours.
-        :raises ChannelClosed: end of file, or no descriptor came.
+        :return: the messages completed by it, and the *expected* descriptors, now ours.
+        :raises ChannelClosed: end of file, or as many descriptors did not come.
         """
         view = self._view[self._filled :]
         flags = socket.MSG_CMSG_CLOEXEC
@@ -89,12 +90,12 @@ class FrameReader(Generic[Message]):
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(data)
-        if len(descriptors) != 1:
+        if len(descriptors) != expected:
             for descriptor in descriptors:
                 os.close(descriptor)
             raise ChannelClosed("the peer sent no arena")
         self._filled += count
-        return self._take_frames(), descriptors[0]
+        return self._take_frames(), list(descriptors)
 
     def read(self) -> list[Message]:
         """Receive once and return the messages completed by it: none, one or several.

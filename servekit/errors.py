@@ -5,6 +5,7 @@ ServekitError                      500
 ├── RequestError                   400   the client can fix it
 │   ├── ClientError                400   a service calls the request malformed
 │   ├── BodyMalformed              400   the body does not decode as its content type says
+│   ├── ClientGone                 400   it closed its side before the prediction began
 │   ├── Unauthorized               401   ``WWW-Authenticate`` is set
 │   │   └── InvalidToken                 one was given, and it is none of ours
 │   ├── Forbidden                  403   known, but not allowed here
@@ -30,6 +31,7 @@ ServekitError                      500
 ├── DeadlineExceeded               504
 ├── ServiceError                   500   the service broke its contract
 │   ├── PredictFailed
+│   ├── PoisonRequest                    it killed a worker, alone, the second time
 │   ├── ResultNotEncodable
 │   └── WrongBatchLength
 ├── OutOfMemory                    507   the service ran out of memory
@@ -52,6 +54,7 @@ __all__ = [
     "BodyTooLarge",
     "BootError",
     "ClientError",
+    "ClientGone",
     "ClientTooSlow",
     "DeadlineExceeded",
     "Draining",
@@ -67,6 +70,7 @@ __all__ = [
     "NotSupported",
     "OutOfMemory",
     "PluginError",
+    "PoisonRequest",
     "PredictFailed",
     "QueueFull",
     "RequestError",
@@ -93,9 +97,14 @@ class ServekitError(Exception):
 
     status: ClassVar[int] = 500
     title: ClassVar[str] = "Internal error"
-    #: seconds a client should wait before it tries again, ``None`` sends no ``Retry-After``;
-    #: an instance may know better than its class
+    #: seconds a client should wait before it tries again; ``None`` sends no ``Retry-After``
     retry_after_s: int | None = None
+
+    def __init__(self, *args: object, retry_after_s: int | None = None) -> None:
+        """Take a better *retry_after_s* than the class has, where one is known."""
+        super().__init__(*args)
+        if retry_after_s is not None:
+            self.retry_after_s = retry_after_s
 
 
 class RequestError(ServekitError):
@@ -113,6 +122,12 @@ class RequestError(ServekitError):
 
 class ClientError(RequestError):
     """A service calls the request malformed."""
+
+
+class ClientGone(RequestError):
+    """The client closed its side of the connection before the prediction began."""
+
+    title = "Client gone"
 
 
 class BodyMalformed(RequestError):
@@ -253,11 +268,6 @@ class TooManyRequests(ServekitError):
     title = "Too many requests"
     retry_after_s = 1
 
-    def __init__(self, retry_after_s: int = 1) -> None:
-        """Say in how many seconds the next request will be taken."""
-        super().__init__()
-        self.retry_after_s = retry_after_s
-
 
 class Unavailable(ServekitError):
     """Not able now; the client may retry."""
@@ -302,6 +312,12 @@ class PredictFailed(ServiceError):
     """``predict`` raised; the traceback is in the worker's log, under the request id."""
 
     title = "Prediction failed"
+
+
+class PoisonRequest(ServiceError):
+    """A worker died twice with this request inside, the second time with no other."""
+
+    title = "Request killed its worker"
 
 
 class ResultNotEncodable(ServiceError):

@@ -63,7 +63,7 @@ Answer = tuple[str, str, bytes | Slab]
 class Predict(Struct, array_like=True, tag=1):
     """Front-end to worker: one batch, in arrival order."""
 
-    batch: int
+    batch: int  #: from 1, and grows: 0 marks nobody as cancelled
     items: list[Item]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
 
@@ -183,6 +183,7 @@ class ReplicaRow(Struct):
     state: str  #: a ``State`` of ``supervisor/lifecycle.py``, in lower case
     reason: str = ""  #: why it is not serving
     pid: int = 0  #: of the worker that fills it; 0 if there is none
+    next_try: float = 0.0  #: when the next worker will be started, if that is known
 
 
 class ModelRow(Struct):
@@ -199,6 +200,7 @@ class ModelRow(Struct):
     reason: str = ""  #: why the model cannot be loaded at all
     manifest: dict[str, Any] = {}
     interface: Interface | None = None  #: known once a replica has been ready
+    may_retry: bool = False  #: a request whose worker died may be sent to another one
 
 
 class Table(Struct, array_like=True, tag=20):

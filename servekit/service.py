@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The author's half of the contract: what a service class is given and what it must do."""
 
-from collections.abc import Callable, Mapping
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
@@ -29,6 +31,15 @@ class Context:
     logger: Logger
     replicas: int = 1  #: how many workers serve this model
     assets: Mapping[str, Path] = field(default_factory=dict)  #: the ``[assets]``, fetched
+    read_requests: Callable[[], Sequence["Request"]] = field(default=tuple, repr=False)
+
+    @property
+    def requests(self) -> Sequence["Request"]:
+        """The requests of the batch that ``predict`` has now, one per input, in their order.
+
+        Made when it is asked for; empty while nothing is predicted.
+        """
+        return self.read_requests()
 
     def read_options(self, kind: type[T]) -> T:
         """Return ``options`` as *kind*, a msgspec ``Struct`` or a dataclass of every key.
@@ -82,12 +93,14 @@ class Context:
 
 @dataclass(slots=True)
 class Request:
-    """One request as ``preprocess`` sees it. Runs in: worker."""
+    """One request, as ``preprocess`` and ``Context.requests`` give it. Runs in: worker."""
 
     content_type: str  #: media type in lower case, without parameters: ``image/png``
     buffer: bytes | memoryview  #: the body, not copied; gone once the request is answered
     request_id: str
     decode: Callable[[], Any] = field(repr=False)
+    deadline: float = math.inf  #: ``time.monotonic``: nobody waits for the answer any longer
+    has_gone: Callable[[], bool] = field(default=lambda: False, repr=False)  #: the client
 
     @property
     def body(self) -> bytes:
@@ -102,6 +115,19 @@ class Request:
         :raises UnknownMediaType: no codec reads this content type.
         """
         return self.decode()
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until ``deadline``, at least 0."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def is_cancelled(self) -> bool:
+        """The client has gone or the deadline has passed: whatever the output, nobody gets it.
+
+        Costs no system call; may be asked as often as is useful, from any thread.
+        """
+        return self.has_gone() or time.monotonic() >= self.deadline
 
 
 class Service:

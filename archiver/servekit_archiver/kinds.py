@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from servekit_archiver.strictjson import describe, join, show, value_problems
 
-__all__ = ["Choice", "Json", "Kind", "ListOf", "MapOf", "Number", "Text"]
+__all__ = ["Choice", "Json", "Kind", "ListOf", "MapOf", "Number", "Switch", "Text"]
 
 Check = Callable[[str], str | None]  #: what is wrong with a text, or ``None``
 
@@ -116,6 +116,19 @@ class Choice:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """``true`` or ``false``."""
+
+    def check(self, value: object, where: str, problems: list[str]) -> Any:
+        if not isinstance(value, bool):
+            problems.append(f"{where}: {show(value)} is {describe(value)}, not true or false")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)

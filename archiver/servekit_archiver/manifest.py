@@ -9,7 +9,7 @@ from typing import Any, Self
 from servekit_archiver import strictjson
 from servekit_archiver.assets import ASSET_NAME, Asset
 from servekit_archiver.errors import ManifestError
-from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Text
+from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Switch, Text
 from servekit_archiver.names import MANIFEST, find_clashes
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.references import reference_problems
@@ -67,6 +67,11 @@ class Manifest(Record):
     )
     batching: Batching = key(Table(Batching), factory=Batching, help="how batches are made")
     worker: Worker = key(Table(Worker), factory=Worker, help="the model's processes")
+    retry: bool = key(
+        Switch(),
+        default=False,
+        help="whether requests whose worker died are tried once more, each alone",
+    )
     examples: tuple[Example, ...] = key(
         ListOf(Table(Example), max_items=100),
         default=(),

@@ -52,6 +52,7 @@ def test_every_key_is_kept():
         "examples": [{"input": [1, None], "output": {"a": 1}, "tolerance": 0.1}],
         "warm_up": {"batch_sizes": [1, 4]},
         "assets": {"w": ASSET | {"size": 7, "file": "w"}},
+        "retry": True,
         "options": {"a": {"b": [1.5, "c", True, None]}},
     }
 
@@ -135,6 +136,7 @@ def test_every_key_is_kept():
         ({"assets": {"w": ASSET | {"file": ".."}}}, "assets.w.file: '..' contains the part"),
         ({"assets": {"../w": ASSET}}, "assets: key: '../w' is not made of letters"),
         ({"options": []}, "options: [] is a list, not a table"),
+        ({"retry": 1}, "retry: 1 is a number, not true or false"),
         ({"files": FILES | {"../x": INFO}}, "files: key: '../x' contains the part '..'"),
         ({"files": {"s.py": {"size": -1, "sha256": SHA}}}, "files.s.py.size: -1 is below 0"),
         ({"files": {"s.py": {"size": 1, "sha256": "A" * 64}}}, "files.s.py.sha256: 'AAAA"),

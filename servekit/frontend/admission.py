@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision to take a task: is the model able to answer, and is there room to wait."""
 
-from servekit.errors import NotReady, QueueFull, ServekitError
+from servekit.errors import PoisonRequest, QueueFull, ServekitError
 from servekit.frontend.task import Task
 
 __all__ = ["admit", "refuse"]
 
 
 def admit(task: Task) -> None:
-    """Queue *task* with its model, or answer it at once with 503 or 429."""
+    """Queue *task* with its model, or answer it at once."""
     batcher = task.batcher
     if not batcher.is_open:
-        refuse(task, NotReady())
-    elif batcher.waiting >= batcher.capacity:
-        refuse(task, QueueFull())
+        refuse(task, batcher.not_ready())
+    elif not batcher.queue.has_room(task.body_bytes):
+        wait_s = batcher.rate.seconds_for(batcher.waiting, task.arrived)
+        refuse(task, QueueFull(retry_after_s=wait_s))
+    elif batcher.culprits.sizes and batcher.is_culprit(task):
+        refuse(task, PoisonRequest())
     else:
         batcher.put(task)
 

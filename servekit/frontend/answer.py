@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from servekit.channel import ChannelClosed
 from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, problem
 
 __all__ = ["CONTINUE", "AnswerHeads", "options_head", "problem_answer"]
@@ -36,12 +37,17 @@ class AnswerHeads:
         self.date = b"Date: %b\r\n" % formatdate(usegmt=True).encode()
 
     def ok(self, media_type: str) -> bytes:
-        """Return the head of a 200 up to the value of ``X-Request-Id``."""
+        """Return the head of a 200 up to the value of ``X-Request-Id``.
+
+        :raises ChannelClosed: a worker named *media_type*, and it is none.
+        """
         head = self._heads.get(media_type)
         if head is None:
+            if not (media_type.isascii() and media_type.isprintable()):
+                raise ChannelClosed("the peer sent what is no media type")
             head = b"HTTP/1.1 200 OK\r\n%bContent-Type: %b\r\nX-Request-Id: " % (
                 self.date,
-                media_type.encode("latin-1"),
+                media_type.encode(),
             )
             self._heads[media_type] = head
         return head

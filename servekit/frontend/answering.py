@@ -6,8 +6,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from msgspec import json
+from msgspec import MsgspecError, Struct, json
 
+from servekit.channel import ChannelClosed
 from servekit.errors import RequestError, error_class
 from servekit.frontend import metrics
 from servekit.messages import Slab
@@ -29,20 +30,23 @@ __all__ = ["answer_batch", "fail_task"]
 def answer_batch(
     batch: list[Task], reply: Reply, sent_at: float, now: float, heads: AnswerHeads, lend: Lend
 ) -> None:
-    """Answer the members of *batch*, sent at *sent_at*, in one pass."""
+    """Answer the members of *batch*, sent at *sent_at*, in one pass.
+
+    :raises ChannelClosed: an answer is none; the members after it are not answered.
+    """
     timing = _server_timing(len(batch), reply, now - sent_at)
     counters = batch[0].batcher.metrics
     counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
+        if error:
+            fail_task(task, _error_from(error, bytes(content)))
         if task.is_done:
             if release is not None:
                 release()
             continue
-        if error:
-            fail_task(task, _error_from(error, bytes(content)))
-            continue
+        start = head(media_type)
         task.is_done = True
         duration = now - task.arrived
         values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
@@ -51,7 +55,7 @@ def answer_batch(
         task.connection.answer(
             b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
             % (
-                head(media_type),
+                start,
                 task.request_id.encode(),
                 (sent_at - task.arrived) * 1e3,
                 timing,
@@ -80,10 +84,23 @@ def fail_task(task: Task, error: ServekitError) -> None:
         task.fail(error)
 
 
+class Said(Struct):
+    """The body of an error that crossed the channel."""
+
+    detail: str = ""
+    errors: list[dict[str, str]] = []
+
+
+_decode_said = json.Decoder(Said).decode
+
+
 def _error_from(name: str, body: bytes) -> ServekitError:
     """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
     kind = error_class(name)
     if not issubclass(kind, RequestError):
         return kind()
-    said = json.decode(body)
-    return kind(said.get("detail", ""), said.get("errors", ()))
+    try:
+        said = _decode_said(body)
+    except MsgspecError as error:
+        raise ChannelClosed(f"the peer sent what is no error: {error}") from error
+    return kind(said.detail, said.errors)

@@ -10,14 +10,15 @@ one batch of eight costs less than one of one and another of seven.
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.errors import DeadlineExceeded, NotReady, ServekitError
+from servekit.errors import NotReady, ServekitError
 from servekit.frontend.answering import fail_task
 from servekit.frontend.bodies import Bodies
+from servekit.frontend.culprits import Culprits
+from servekit.frontend.rate import AnswerRate, whole_seconds
+from servekit.frontend.task_queue import TaskQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,41 +26,48 @@ if TYPE_CHECKING:
     from servekit.frontend.metrics import ModelMetrics
     from servekit.frontend.replica import Replica
     from servekit.frontend.task import Task
+    from servekit.frontend.task_queue import QueueMemory
     from servekit.messages import ModelRow
     from servekit.settings import Settings
 
-__all__ = ["MAX_BATCH_BYTES", "Batcher"]
+__all__ = ["Batcher"]
 
-#: a batch stops growing here, so that one frame stays far below its limit
-MAX_BATCH_BYTES = 64 * 2**20
 SILENCE_S = 10.0  #: an idle worker that says nothing for so long hangs
 
 
 class Batcher:
     """Queues the tasks of one model and makes batches of them."""
 
-    def __init__(self, row: ModelRow, metrics: ModelMetrics, loop: Any, settings: Settings) -> None:
-        """Serve the model of *row*."""
+    def __init__(
+        self,
+        row: ModelRow,
+        metrics: ModelMetrics,
+        loop: Any,
+        settings: Settings,
+        memory: QueueMemory,
+    ) -> None:
+        """Serve the model of *row*; its queue takes of *memory*."""
         self.metrics = metrics
         self.bodies = Bodies(settings.arena)
+        self.queue = TaskQueue(metrics, memory)
+        self.culprits = Culprits()
+        self.rate = AnswerRate()
         self._loop = loop
         self._front_ends = settings.front_ends
         self.replicas: dict[int, Replica] = {}
         self.leaving: list[Replica] = []  #: of an older version; they serve until others can
         self.idle: list[Replica] = []
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
-        self._queue: deque[Task] = deque()
-        self._done_in_queue = 0
+        self.is_draining = False  #: nothing is tried again
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
-        self._early: list[tuple[float, int, Task]] = []
         self._timer: Any = None
         self.update(row)
 
     def update(self, row: ModelRow) -> None:
         """Take over what the routing table says now."""
         self.row = row
-        self.capacity = row.capacity
+        self.queue.capacity = row.capacity
         if not self.leaving:
             self.max_batch_size = row.max_batch_size
         self.max_batch_size = min(self.max_batch_size, row.max_batch_size)
@@ -74,7 +82,13 @@ class Batcher:
             for replica in row.replicas
         )
         if not self.is_open:
-            self.fail_waiting(NotReady())
+            self.queue.fail(self.not_ready())
+
+    def not_ready(self) -> NotReady:
+        """Return the refusal of a model without a replica, with the wait for the next worker."""
+        now = monotonic()
+        tries = [place.next_try - now for place in self.row.replicas if place.next_try > now]
+        return NotReady(retry_after_s=whole_seconds(min(tries)) if tries else None)
 
     def part_with(self, indexes: Iterable[int]) -> None:
         """Keep replicas that are to leave only as long as no other can answer."""
@@ -96,13 +110,22 @@ class Batcher:
     @property
     def waiting(self) -> int:
         """Number of tasks that still wait."""
-        return len(self._queue) - self._done_in_queue
+        return len(self.queue)
+
+    def is_culprit(self, task: Task) -> bool:
+        """Whether a request that said the same killed a worker not long ago."""
+        culprits = self.culprits
+        return task.body_bytes in culprits.sizes and culprits.knows(
+            task.item[1], self.bodies.content(task.item[0]), monotonic()
+        )
+
+    # ------------------------------------------------------------ in, and out in batches
 
     def put(self, task: Task) -> None:
         """Queue *task*; it leaves at once if a replica is idle."""
-        self._queue.append(task)
+        self.queue.put(task)
         if task.deadline < task.arrived + self.predict_timeout_s:
-            heapq.heappush(self._early, (task.deadline, id(task), task))
+            self.queue.note_early(task)
         if self.idle and not self._is_gathering:
             if self._had_company:
                 self._is_gathering = True
@@ -117,96 +140,22 @@ class Batcher:
     def dispatch(self) -> None:
         """Give idle replicas what waits."""
         now = monotonic()
-        while self.idle and self._queue:
+        idle, queue = self.idle, self.queue
+        while idle and (waiting := len(queue)):
             if self.max_delay_s and self._is_worth_waiting(now):
                 return
-            batch = self._take(now)
+            share = -(-waiting // len(idle))
+            batch = queue.take(now, min(self.max_batch_size, share))
             if batch:
                 self._had_company = len(batch) > 1
-                self.idle.pop().send(batch, now)
-
-    def cancel(self, task: Task) -> None:
-        """Drop a task whose client has gone, if no worker has it yet."""
-        if task.is_done or task.is_sent:
-            return
-        task.is_done = True
-        task.drop_body()
-        self._forget_one("cancelled")
-
-    def expire(self, now: float) -> None:
-        """Answer 504 to every task past its deadline, waiting or in flight."""
-        while self._early and self._early[0][0] <= now:
-            self._expire_waiting(heapq.heappop(self._early)[2])
-        queue = self._queue
-        while queue and (queue[0].is_done or queue[0].deadline <= now):  # in order of arrival
-            task = queue.popleft()
-            if task.is_done:
-                self._done_in_queue -= 1
-            else:
-                self.metrics.count_drop("expired")
-                fail_task(task, DeadlineExceeded())
-        for replica in self.every_replica:
-            replica.expire(now)
-        self.hand_over()
-        self.metrics.set_waiting(self.waiting)
-        self.bodies.trim()
-
-    def close(self) -> None:
-        """The model is gone from the table."""
-        self.is_open = False
-        self.fail_waiting(NotReady())
-        for replica in self.every_replica:
-            replica.close()
-        self.bodies.arena.close()
-
-    def fail_all(self, error: ServekitError) -> None:
-        """Answer *error* to all that waits and to all that a worker has."""
-        self.fail_waiting(error)
-        for replica in self.every_replica:
-            for task in replica.batch or ():
-                fail_task(task, error)
-
-    def fail_waiting(self, error: ServekitError) -> None:
-        """Answer *error* to all that waits."""
-        queue, self._queue, self._done_in_queue = self._queue, deque(), 0
-        self._early.clear()
-        for task in queue:
-            fail_task(task, error)
-
-    def _take(self, now: float) -> list[Task]:
-        """Return the next idle replica's share in arrival order; none if all had gone."""
-        queue, size = self._queue, 0
-        share = max(1, -(-self.waiting // len(self.idle)))
-        room = min(self.max_batch_size, share)
-        batch: list[Task] = []
-        while queue and len(batch) < room:
-            task = queue.popleft()
-            if task.is_done:
-                self._done_in_queue -= 1
-            elif task.deadline <= now:
-                self.metrics.count_drop("expired")
-                fail_task(task, DeadlineExceeded())
-            else:
-                body = task.item[0]
-                size += len(body) if type(body) is bytes else 0  # others are not in the frame
-                if size > MAX_BATCH_BYTES and batch:
-                    queue.appendleft(task)
-                    break
-                task.is_sent = True
-                batch.append(task)
-        return batch
+                idle.pop().send(batch, now)
 
     def _is_worth_waiting(self, now: float) -> bool:
         """Hold a partial batch back for ``max_delay_s``, never past a member's deadline."""
-        while self._queue and self._queue[0].is_done:
-            self._queue.popleft()
-            self._done_in_queue -= 1
-        if not self._queue or self.waiting >= self.max_batch_size:
+        oldest = self.queue.first()
+        if oldest is None or oldest.was_lost or self.waiting >= self.max_batch_size:
             return False
-        oldest = self._queue[0]
-        until = min(oldest.arrived + self.max_delay_s, oldest.deadline)
-        if self._early:
-            until = min(until, self._early[0][0])
+        until = min(oldest.arrived + self.max_delay_s, oldest.deadline, self.queue.first_deadline)
         if until <= now:
             return False
         if self._timer is not None:
@@ -215,15 +164,43 @@ class Batcher:
         self._timer.start(self.dispatch)
         return True
 
-    def _expire_waiting(self, task: Task) -> None:
-        if not task.is_done and not task.is_sent:
-            fail_task(task, DeadlineExceeded())
-            self._forget_one("expired")
+    # ------------------------------------------------------------ without an answer of a worker
 
-    def _forget_one(self, reason: str) -> None:
-        """Account for a task that is done while it stands in the queue."""
-        self.metrics.count_drop(reason)
-        self._done_in_queue += 1
-        if self._done_in_queue > self.capacity:
-            self._queue = deque(task for task in self._queue if not task.is_done)
-            self._done_in_queue = 0
+    def cancel(self, task: Task) -> None:
+        """Drop a task whose client has gone, or tell the worker that has it."""
+        if task.is_done:
+            return
+        if not task.is_sent:
+            self.queue.drop(task, "cancelled", None)
+            return
+        task.is_cancelled = True
+        for replica in self.every_replica:
+            replica.cancel(task)
+
+    def expire(self, now: float) -> None:
+        """Answer 504 to every task past its deadline, waiting or in flight."""
+        self.queue.expire(now)
+        is_idle = not self.waiting
+        for replica in self.every_replica:
+            replica.expire(now)
+            is_idle = is_idle and replica.batch is None
+        self.hand_over()
+        self.rate.sample(now, self.metrics.answered, is_idle=is_idle)
+        self.metrics.set_waiting(self.waiting)
+        self.culprits.forget(now)
+        self.bodies.trim()
+
+    def close(self) -> None:
+        """The model is gone from the table."""
+        self.is_open = False
+        self.queue.fail(NotReady())
+        for replica in self.every_replica:
+            replica.close()
+        self.bodies.arena.close()
+
+    def fail_all(self, error: ServekitError) -> None:
+        """Answer *error* to all that waits and to all that a worker has."""
+        self.queue.fail(error)
+        for replica in self.every_replica:
+            for task in replica.batch or ():
+                fail_task(task, error)

@@ -35,6 +35,10 @@ class Bodies:
         """Whether a body of *size* bytes can ever have room."""
         return size <= self.arena.size
 
+    def content(self, body: bytes | Slab) -> bytes | memoryview:
+        """Return the bytes of *body*, wherever they lie."""
+        return body if isinstance(body, bytes) else self.arena.view(body)
+
     def allocate(self, upload: Upload) -> Slab | None:
         """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
         slab = None if self._waiting else self.arena.allocate(upload.size)

@@ -129,6 +129,8 @@ class Connection:
         is_queued = self.task is not None and not self.task.is_sent
         if is_queued or not (self.is_busy or self._sender.rest):
             self.close()
+        elif self.task is not None:
+            self.task.cancel()  # the worker may stop early; what it answers is still written
 
     # ------------------------------------------------------------ answer -> bytes
 

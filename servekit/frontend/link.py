@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gevent.monkey import get_original
 
 from servekit.arena import ArenaReader
+from servekit.cancelling import Cancelled
 from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.messages import ReplyMessage, Welcome
 
@@ -37,6 +38,7 @@ class Link:
         "_rest",
         "_socket",
         "_writable",
+        "cancelled",
         "is_open",
     )
 
@@ -45,11 +47,13 @@ class Link:
         loop: Any,
         address: str,
         bodies: int,
+        places: int,
         on_message: Callable[[Any], None],
         on_lost: Callable[[], None],
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
 
+        :param places: of the longest batch.
         :param on_lost: called once when the worker is gone or breaks the protocol.
         :raises OSError: the listener's backlog is full.
         """
@@ -57,7 +61,9 @@ class Link:
         try:
             sock.setblocking(False)
             sock.connect(address)
-            send_first(sock, Welcome(), bodies)
+            self.cancelled = Cancelled(places)
+            with self.cancelled.descriptor() as cancelled:
+                send_first(sock, Welcome(), bodies, cancelled)
         except OSError:
             sock.close()
             raise
@@ -136,7 +142,7 @@ class Link:
     def _on_readable(self) -> None:
         try:
             if self._answers is None:
-                messages, descriptor = self._reader.read_first()
+                messages, (descriptor,) = self._reader.read_first(1)
                 self._answers = ArenaReader(descriptor)
             else:
                 messages = self._reader.read()

@@ -29,7 +29,7 @@ DURATIONS = (
 )
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 STATUSES = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
-DROPS = ("expired", "cancelled")
+DROPS = ("expired", "cancelled", "poison")
 
 HISTOGRAMS = {
     "request_duration_seconds": ("From the whole request to its answer", DURATIONS),
@@ -59,6 +59,7 @@ REQUESTS_SUM = REQUESTS + len(DURATIONS) + 1
 QUEUES = PLACES["queue_duration_seconds"]
 PREDICTS = PLACES["predict_duration_seconds"]
 BATCHES = PLACES["batch_size"]
+BATCHES_SUM = BATCHES + len(SIZES) + 1
 OK = PLACES[200]
 
 
@@ -85,8 +86,13 @@ class ModelMetrics:
         self.values[PLACES.get(status, OTHER_STATUS)] += 1
 
     def count_drop(self, reason: str) -> None:
-        """Count a task that no worker saw: ``expired`` or ``cancelled``."""
+        """Count a task that no worker saw, or will see again: one of ``DROPS``."""
         self.values[PLACES[reason]] += 1
+
+    @property
+    def answered(self) -> float:
+        """Number of tasks that workers have answered."""
+        return self.values[BATCHES_SUM]
 
     def set_waiting(self, tasks: int) -> None:
         """Note the length of the queue."""

@@ -15,7 +15,9 @@ from servekit.channel import ChannelClosed, FrameTooLarge
 from servekit.errors import DeadlineExceeded, WorkerLost
 from servekit.frontend.answering import answer_batch, fail_task
 from servekit.frontend.link import Link
-from servekit.messages import Freed, Hello, Hung, Lost, Ping, Pong, Predict, Reply, Slab
+from servekit.frontend.loans import Loans
+from servekit.frontend.losses import settle
+from servekit.messages import Freed, Hello, Hung, Lost, Ping, Pong, Predict, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +58,7 @@ class Replica:
         self._heard_at = 0.0
         self._pinged_at = 0.0
         self._ping_failure = ""
-        self._slabs: dict[int, Slab] = {}  #: bodies that the worker may look at, by offset
-        self._freed: list[int] = []  #: answers that the worker may overwrite, by offset
+        self._loans = Loans(batcher.bodies)
 
     # ------------------------------------------------------------ the channel's life
 
@@ -67,7 +68,7 @@ class Replica:
         if self._link is not None:
             return
         if row.generation > self._generation or row.state != "serving":
-            self._free(list(self._slabs))  # the process that could look at them is gone
+            self._loans.end_all()
         if row.generation > self._generation and row.state == "serving":
             self._open(row)
 
@@ -83,19 +84,24 @@ class Replica:
         )
 
     def _open(self, row: ReplicaRow) -> None:
-        arena = self._batcher.bodies.arena
+        batcher = self._batcher
         with contextlib.suppress(OSError):  # the listener's backlog is full: we try again
             self._link = Link(
-                self._loop, row.address, arena.descriptor, self._on_message, self._on_gone
+                self._loop,
+                row.address,
+                batcher.bodies.arena.descriptor,
+                batcher.row.max_batch_size,
+                self._on_message,
+                self._on_gone,
             )
             self._generation = row.generation
             self._is_greeted = self._is_given_up = False
             self._ping_failure = ""
-            self._freed = []
+            self._loans.begin(self._link)
             self._heard_at = monotonic()
 
     def close(self) -> None:
-        """Close the channel; what it holds is answered with 503."""
+        """Close the channel; what it holds is lost."""
         if self._link is not None:
             self._link.close()
             self._on_lost()
@@ -106,12 +112,11 @@ class Replica:
         self._leave_idle()
         if self.batch is None:
             self.close()
-            self._free(list(self._slabs))
+            self._loans.end_all()
 
     def _on_gone(self) -> None:
         if self.batch:
-            ids = [task.request_id for task in self.batch]
-            self._report(Lost(self._batcher.row.name, self.row.index, self._generation, ids))
+            self._report_lost(self.batch)
         self._on_lost()
 
     def _on_lost(self) -> None:
@@ -119,8 +124,13 @@ class Replica:
         self._heard_at = monotonic()
         self._leave_idle()
         batch, self.batch = self.batch, None
-        for task in batch or ():
-            fail_task(task, WorkerLost())
+        if batch:
+            self._loans.keep(settle(self._batcher, batch))
+            self._batcher.dispatch()
+
+    def _report_lost(self, batch: list[Task]) -> None:
+        ids = [task.request_id for task in batch]
+        self._report(Lost(self._batcher.row.name, self.row.index, self._generation, ids))
 
     # ------------------------------------------------------------ one batch out, its answers back
 
@@ -131,29 +141,37 @@ class Replica:
         self._batch_id += 1
         self._sent_at = now
         items = [task.item for task in batch]
-        for item in items:
-            if type(item[0]) is Slab:
-                self._slabs[item[0].offset] = item[0]
+        self._loans.lend(items)
         try:
-            self._link.send(Predict(self._batch_id, items, self._freed))
-            self._freed = []
+            self._link.send(Predict(self._batch_id, items, self._loans.returned))
+            self._loans.returned = []
         except FrameTooLarge:
             self.close()
+
+    def cancel(self, task: Task) -> None:
+        """Let the worker know that nobody waits for *task* any more, if it has it."""
+        if self.batch and task in self.batch and self._link is not None:
+            self._link.cancelled.mark(self._batch_id, self.batch.index(task))
 
     def _on_message(self, message: Reply | Hello | Pong | Freed) -> None:
         self._heard_at = monotonic()
         if type(message) is Reply:
             self._on_reply(message)
         elif isinstance(message, Hello):
-            self._generation = max(self._generation, message.generation)
-            self._is_greeted = True
-            self._become_idle()
-            self._batcher.hand_over()
+            self._on_hello(message)
         elif isinstance(message, Freed):
-            self._free(message.offsets)
+            self._loans.end(message.offsets)
         else:
             assert isinstance(message, Pong)
             self._ping_failure = message.reason
+
+    def _on_hello(self, hello: Hello) -> None:
+        if self._is_greeted:
+            raise ChannelClosed("a second greeting: the channel is in doubt")
+        self._generation = max(self._generation, hello.generation)
+        self._is_greeted = True
+        self._become_idle()
+        self._batcher.hand_over()
 
     def _become_idle(self) -> None:
         if self._is_retired:
@@ -170,31 +188,25 @@ class Replica:
         batch, link = self.batch, self._link
         if batch is None or reply.batch != self._batch_id or len(reply.answers) != len(batch):
             raise ChannelClosed("an answer to another batch: the channel is in doubt")
+        assert link is not None
         self.batch = None
         sent_at, heard_at = self._sent_at, self._heard_at
-        if self._slabs:
-            self._free([offset for offset in self._slabs if offset not in reply.held])
+        self._loans.end_all_but(reply.held)
         self._become_idle()  # the worker gets its next batch before we write the answers
-        answer_batch(
-            batch, reply, sent_at, heard_at, self._heads, lambda slab: self._lend(link, slab)
-        )
-
-    def _lend(self, link: Link | None, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
-        """Return an answer's bytes, and what to call when the client has them."""
-        assert link is not None
-
-        def release() -> None:
-            if self._link is link:
-                self._freed.append(slab.offset)
-
-        return link.view(slab), release
-
-    def _free(self, offsets: list[int]) -> None:
-        """The worker looks at these bodies no more."""
-        for offset in offsets:
-            slab = self._slabs.pop(offset, None)
-            if slab is not None:
-                self._batcher.bodies.free(slab)
+        try:
+            answer_batch(
+                batch,
+                reply,
+                sent_at,
+                heard_at,
+                self._heads,
+                lambda slab: self._loans.borrow(link, slab),
+            )
+        except ChannelClosed:
+            self._report_lost(batch)
+            for task in batch:
+                fail_task(task, WorkerLost())
+            raise
 
     # ------------------------------------------------------------ time
 
@@ -231,8 +243,8 @@ class Replica:
         if now - max(self._heard_at, self._pinged_at) > PING_S:
             self._pinged_at = now
             self._link.send(Ping())
-        elif self._freed:
-            offsets, self._freed = self._freed, []
+        elif self._loans.returned:
+            offsets, self._loans.returned = self._loans.returned, []
             self._link.send(Freed(offsets))
 
     def _give_up(self, reason: str) -> None:

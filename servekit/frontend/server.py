@@ -26,6 +26,7 @@ from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import Task
+from servekit.frontend.task_queue import QueueMemory
 from servekit.frontend.wsgi import call_application
 from servekit.messages import Reload, Slab, Table
 
@@ -77,6 +78,7 @@ class FrontEnd:
         self._run_dir = run_dir
         self._metrics_dir = run_dir / "metrics"
         self.router = Router()
+        self._queue_memory = QueueMemory(settings.queue_memory)
         self._models: dict[str, Batcher] = {}
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
@@ -123,6 +125,8 @@ class FrontEnd:
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
+        for batcher in self._models.values():
+            batcher.is_draining = True
         if not self.table.is_draining:  # another front-end takes our place
             gevent.sleep(OVERLAP_S)
         self._acceptor.close(is_last=self.table.is_draining)
@@ -200,14 +204,16 @@ class FrontEnd:
                 timeout_s = min(timeout_s, _timeout_s(headers[b"x-request-timeout-ms"]))
             except ClientError as error:
                 refusal = error
+        body = request.body
         item = (
-            request.body,
+            body,
             headers.get(b"content-type", b""),
             headers.get(b"accept", b""),
             request_id,
             now + timeout_s,
         )
-        task = Task(connection, batcher, item, request_id, now, now + timeout_s)
+        size = len(body) if isinstance(body, bytes) else body.size
+        task = Task(connection, batcher, item, request_id, now, now + timeout_s, size)
         connection.task = task
         if refusal is None:
             admit(task)
@@ -277,12 +283,13 @@ class FrontEnd:
         batcher = self._models.get(row.name)
         if batcher is None:
             counters = metrics.ModelMetrics(self._metrics_dir, row.name)
-            batcher = Batcher(row, counters, self.loop, self.settings)
+            batcher = Batcher(row, counters, self.loop, self.settings, self._queue_memory)
             self._models[row.name] = batcher
         else:
             gone = batcher.replicas.keys() - {place.index for place in row.replicas}
             batcher.part_with(gone)
             batcher.update(row)
+        batcher.is_draining = self.is_draining
         for place in row.replicas:
             replica = batcher.replicas.get(place.index)
             if replica is None:

@@ -24,8 +24,11 @@ class Task(Struct, eq=False):
     request_id: str
     arrived: float  #: ``monotonic``
     deadline: float  #: ``monotonic``
+    body_bytes: int
     is_sent: bool = False  #: a worker has it
     is_done: bool = False  #: answered, or nobody waits for the answer any more
+    is_cancelled: bool = False  #: its client went away while a worker had it
+    was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
 
     def fail(self, error: ServekitError) -> None:
         """Answer with a problem, unless it is done already."""
@@ -41,5 +44,5 @@ class Task(Struct, eq=False):
             self.batcher.bodies.free(body)
 
     def cancel(self) -> None:
-        """The client has gone: no worker needs to see this task any more."""
+        """The client has gone: no worker needs to see this task, or to go on with it."""
         self.batcher.cancel(self)

@@ -87,6 +87,7 @@ def prepared_row(prepared: Prepared, settings: Settings) -> ModelRow:
         max_delay_s=prepared.max_delay_s,
         predict_timeout_s=settings.predict_timeout or prepared.predict_timeout_s,
         capacity=settings.queue,
+        may_retry=prepared.may_retry,
         manifest=_public_keys(prepared.manifest),
     )
 

@@ -152,6 +152,7 @@ def _prepared(
         max_delay_s=manifest.batching.max_delay_ms / 1000,
         predict_timeout_s=manifest.worker.predict_timeout_s,
         load_timeout_s=manifest.worker.load_timeout_s,
+        may_retry=manifest.retry,
         environment=dict(manifest.worker.env),
         size_bytes=_size(directory, manifest),
         assets=assets,

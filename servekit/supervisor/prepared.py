@@ -31,6 +31,7 @@ class Prepared(msgspec.Struct, kw_only=True):
     max_delay_s: float
     predict_timeout_s: float
     load_timeout_s: float
+    may_retry: bool
     environment: dict[str, str]
     size_bytes: int  #: of all its files
     assets: dict[str, str] = {}  #: name to path, all of them there

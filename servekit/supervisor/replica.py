@@ -73,6 +73,7 @@ class Replica:
         self._backoff = backoff
         self._worker: Worker | None = None
         self._timer: Timer | None = None
+        self._next_try = 0.0  #: ``monotonic``; past unless in backoff
         self.index = index
         self.place = place
         self.generation = 0
@@ -87,7 +88,9 @@ class Replica:
         address: str = self._listener.getsockname()
         state = self.state.name.lower()
         pid = self.pid or 0
-        return ReplicaRow(self.index, self.generation, address, state, self.reason, pid)
+        return ReplicaRow(
+            self.index, self.generation, address, state, self.reason, pid, self._next_try
+        )
 
     @property
     def pid(self) -> int | None:
@@ -172,6 +175,7 @@ class Replica:
             if wait.has_given_up:
                 self.state = advance(self.state, Event.GAVE_UP)
             self._set_timer(wait.delay_s, self._retry)
+            self._next_try = monotonic() + wait.delay_s
         self._owner.exited(self, ended, wait)
         self._owner.end_turn(self)
 

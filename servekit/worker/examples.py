@@ -11,7 +11,8 @@ from servekit_archiver.manifest import Example
 
 from servekit.errors import BootError
 from servekit.media_types import media_type_of
-from servekit.worker.predictor import Answered, OpenItem, Predictor
+from servekit.worker.current import OpenItem
+from servekit.worker.predictor import Answered, Predictor
 
 __all__ = ["difference", "example_item", "example_problem", "problem_of", "run_examples"]
 

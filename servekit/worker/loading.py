@@ -17,6 +17,7 @@ from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
 from servekit.worker.annotations import BatchTypes, TypedInput, batch_types
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.current import CurrentBatch
 from servekit.worker.examples import run_examples
 from servekit.worker.finding import find_service
 from servekit.worker.inputs import AnyInput, InputKind
@@ -68,8 +69,10 @@ def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginMana
     service, manifest = kind(), loading.manifest
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
-    service.load(_context(loading))
-    loaded = wrap(service, CodecTable(manager), max_answer_bytes=loading.max_answer_bytes)
+    table = CodecTable(manager)
+    current = CurrentBatch(BodyReaders(table))
+    service.load(_context(loading, current))
+    loaded = wrap(service, table, current, max_answer_bytes=loading.max_answer_bytes)
     service.warm_up()
     return loaded
 
@@ -86,7 +89,7 @@ def prove(loaded: Loaded, loading: Loading) -> None:
         run_batches(manifest.warm_up.batch_sizes, samples, predictor)
 
 
-def _context(loading: Loading) -> Context:
+def _context(loading: Loading, current: CurrentBatch) -> Context:
     manifest = loading.manifest
     return Context(
         model=manifest.name,
@@ -99,22 +102,32 @@ def _context(loading: Loading) -> Context:
         logger=logging.getLogger(manifest.name),
         replicas=loading.replicas,
         assets=loading.assets,
+        read_requests=current.requests,
     )
 
 
-def wrap(service: Service, table: CodecTable, *, max_answer_bytes: int = 1 << 30) -> Loaded:
+def wrap(
+    service: Service,
+    table: CodecTable,
+    current: CurrentBatch | None = None,
+    *,
+    max_answer_bytes: int = 1 << 30,
+) -> Loaded:
     """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
+
+    :param current: what it sees of the batch in hand, if it got a ``Context``.
 
     :raises BootError: its signature or its annotations contradict themselves.
     """
+    current = current or CurrentBatch(BodyReaders(table))
     types = batch_types(service)
     kind = _input_kind(service.signature, types)
     interface = describe(service, types, table)
     predictor = Predictor(
         service,
         kind,
-        BodyReaders(table),
         Plans(table, interface.produces),
+        current,
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
     )

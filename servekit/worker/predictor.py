@@ -5,24 +5,26 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
-from servekit.errors import RequestError, ResultNotEncodable
+from servekit.cancelling import CancelledReader
+from servekit.errors import ClientGone, RequestError, ResultNotEncodable
 from servekit.service import Service
+from servekit.worker.current import CurrentBatch, OpenItem
 from servekit.worker.inputs import InputKind
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
-from servekit.worker.reading import BodyReaders, InputReaders, preprocessing
+from servekit.worker.reading import InputReaders
 from servekit.worker.writing import Plan, Plans, write
 
-__all__ = ["Answered", "OpenItem", "Predictor", "Turn"]
-
-#: an ``Item`` whose body is at hand; a view is read-only and released after the turn
-OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
+__all__ = ["Answered", "Predictor", "Turn"]
 
 #: an ``Answer`` before it is laid out for its way
 Answered = tuple[str, str, bytes]
 
-#: content type, body and request id to a checked input
-ReadInput = Callable[[bytes, Any, str], Any]
+#: content type, body and place in the batch to a checked input
+ReadInput = Callable[[bytes, Any, int], Any]
+
+EXPIRED: Answered = ("DeadlineExceeded", "", b"")
+GONE: Answered = error_answer(ClientGone())
 
 
 class Turn(NamedTuple):
@@ -49,49 +51,73 @@ class Predictor:
         self,
         service: Service,
         kind: InputKind,
-        bodies: BodyReaders,
         plans: Plans,
+        current: CurrentBatch,
         *,
         has_own_json: bool = False,
         max_answer_bytes: int = 1 << 30,
     ) -> None:
         """Specialise for *service*: steps that it does not override are not called."""
+        bodies = current.bodies
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
         if type(service).preprocess is Service.preprocess:
-            self._read: ReadInput = lambda header, body, _id: inputs[header](body)
+            self._read: ReadInput = lambda header, body, _place: inputs[header](body)
             #: may a body of a content type be a view?
             self.takes_view: Callable[[bytes], bool] = bodies.takes_views
         else:
-            self._read = preprocessing(service, bodies, kind)
+            self._read = lambda _header, _body, place: kind.check(
+                service.preprocess(current.request(place))
+            )
             self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
         has_postprocess = type(service).postprocess is not Service.postprocess
         self._postprocess = service.postprocess if has_postprocess else None
         self._service, self._kind, self._plans = service, kind, plans
+        self._current = current
         self._max_answer_bytes = max_answer_bytes
         self.is_leaving = False  #: the service asked the process to exit
 
-    def answer(self, items: Sequence[OpenItem]) -> Turn:
-        """Answer *items*, in their order. Blocks as long as the service does; raises nothing."""
+    def answer(
+        self,
+        items: Sequence[OpenItem],
+        number: int = 0,
+        cancelled: CancelledReader | None = None,
+    ) -> Turn:
+        """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
+
+        :param number: of the batch, by which *cancelled* knows it.
+        """
         started = monotonic()
         answers: list[Any] = [None] * len(items)
-        tasks, inputs = self._decode(items, answers)
+        if self._current.begin(items, number, cancelled):
+            self._refuse_gone(answers)
+        tasks, inputs = self._decode(items, answers, started)
         decoded = monotonic()
         outputs = self._predict(tasks, inputs) if tasks else []
         predicted = monotonic()
         self._encode(tasks, outputs, answers)
         encoded = monotonic()
+        self._current.end()
         return Turn(answers, decoded - started, predicted - decoded, encoded - predicted)
 
+    def _refuse_gone(self, answers: list[Any]) -> None:
+        for place in range(len(answers)):
+            if self._current.has_gone(place):
+                answers[place] = GONE
+
     def _decode(
-        self, items: Sequence[OpenItem], answers: list[Any]
+        self, items: Sequence[OpenItem], answers: list[Any], now: float
     ) -> tuple[list[Task], list[Any]]:
         read, plans = self._read, self._plans
         tasks: list[Task] = []
         inputs: list[Any] = []
-        for place, (body, content_type, accept, request_id, _) in enumerate(items):
+        for place, (body, content_type, accept, request_id, deadline) in enumerate(items):
+            if deadline <= now:
+                answers[place] = EXPIRED
+            if answers[place] is not None:
+                continue
             try:
                 plan = plans[accept]
-                inputs.append(read(content_type, body, request_id))
+                inputs.append(read(content_type, body, place))
                 tasks.append(Task(place, plan, request_id))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
                 answers[place] = self._failed("preprocess", error, [request_id])
@@ -113,6 +139,7 @@ class Predictor:
         return outputs
 
     def _predict_batch(self, tasks: list[Task], batch: Any) -> list[Any]:
+        self._current.tasks = tasks
         try:
             result = self._service.predict(batch)
             return outputs_of(result, len(tasks), may_be_mapping=type(batch) is dict)

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
-from servekit.service import Request, Service
 from servekit.worker.codecs.form import FORM, decode_form
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs import InputKind
 from servekit.worker.media import parse_content_type
 
-__all__ = ["BodyReader", "BodyReaders", "InputReaders", "preprocessing"]
+__all__ = ["BodyReader", "BodyReaders", "InputReaders"]
 
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
@@ -120,23 +119,3 @@ class InputReaders(dict[bytes, Read]):
         if is_json and not self._has_own_json:
             return self._kind.decode_json
         return lambda body: self._kind.check(reader.decode(body))
-
-
-def preprocessing(
-    service: Service, bodies: BodyReaders, kind: InputKind
-) -> Callable[[bytes, bytes, str], Any]:
-    """Return what makes a checked input by the ``preprocess`` of *service*.
-
-    It takes a ``Content-Type``, a body and a request id.
-    """
-
-    def read(header: bytes, body: bytes, request_id: str) -> Any:
-        media_type = parse_content_type(header)[0] if header.strip() else ""
-
-        def decode() -> Any:
-            reader = bodies[header]
-            return reader.decode(body if reader.takes_views else bytes(body))
-
-        return kind.check(service.preprocess(Request(media_type, body, request_id, decode)))
-
-    return read

@@ -148,7 +148,7 @@ class Server:
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        turn = self._predictor.answer(items)
+        turn = self._predictor.answer(items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         try:
@@ -202,10 +202,10 @@ class Channel:
         self._is_open = False
 
     def read(self) -> list[Any]:
-        """Receive once; the front-end's arena comes with its first message."""
+        """Receive once; what it shares comes with its first message."""
         if self._is_open:
             return self._reader.read()
-        messages, descriptor = self._reader.read_first()
-        self.shared.open(descriptor)
+        messages, descriptors = self._reader.read_first(2)
+        self.shared.open(*descriptors)
         self._is_open = True
         return messages

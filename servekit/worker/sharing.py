@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import cast
 
 from servekit.arena import Arena, ArenaReader, Look
+from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed
 from servekit.messages import Answer, Item, Slab
-from servekit.worker.predictor import Answered, OpenItem
+from servekit.worker.current import OpenItem
+from servekit.worker.predictor import Answered
 
 __all__ = ["SharedBodies"]
 
@@ -20,12 +22,14 @@ class SharedBodies:
         self.arena = Arena(arena_bytes)
         self._large_body_bytes = large_body_bytes
         self._bodies: ArenaReader | None = None
+        self.cancelled: CancelledReader | None = None
         self._looks: dict[int, Look] = {}
         self._answers: dict[int, Slab] = {}
 
-    def open(self, descriptor: int) -> None:
-        """Map the arena that the front-end sent with its first message."""
-        self._bodies = ArenaReader(descriptor)
+    def open(self, bodies: int, cancelled: int) -> None:
+        """Map the memory whose descriptors the front-end sent with its first message."""
+        self._bodies = ArenaReader(bodies)
+        self.cancelled = CancelledReader(cancelled)
 
     def look(self, items: list[Item], takes_view: Callable[[bytes], bool]) -> list[OpenItem]:
         """Return *items* with bytes, or a read-only view of them, where a slab stood.

@@ -11,8 +11,9 @@ from servekit_archiver import Manifest
 
 from servekit.errors import BootError
 from servekit.service import Service
+from servekit.worker.current import OpenItem
 from servekit.worker.examples import example_item, problem_of
-from servekit.worker.predictor import OpenItem, Predictor
+from servekit.worker.predictor import Predictor
 
 __all__ = ["batch_of", "batch_problem", "run_batches", "samples_of"]
 

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "servekit"
 BASE = {"errors", "service", "settings", "__init__"}
-CROSSING = {"messages", "channel", "arena", "tether"}
+CROSSING = {"messages", "channel", "arena", "cancelling", "tether"}
 PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "channel": set(),
     "arena": {"channel", "messages"},
     "crashes": set(),
+    "cancelling": {"arena", "messages"},
     "tether": set(),
     "cgroup": set(),
     "media_types": set(),

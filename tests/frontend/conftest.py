@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real front-end process between a stand-in supervisor and a scripted worker."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from servekit.arena import Arena, ArenaReader
+from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.messages import (
     ControlMessage,
@@ -49,6 +52,7 @@ class ScriptedWorker:
         self.channel: socket.socket | None = None
         self.arena = Arena(2**26)  #: of our answers
         self.bodies: ArenaReader | None = None  #: the front-end's
+        self.cancelled: CancelledReader | None = None
         self.freed: list[int] = []
         self.held: tuple[int, list] | None = None
         self.greeted = threading.Event()
@@ -64,9 +68,10 @@ class ScriptedWorker:
                 self.channel, _ = self.listener.accept()
                 send_first(self.channel, Hello(self.generation), self.arena.descriptor)
                 reader = FrameReader(self.channel, RequestMessage)
-                messages, descriptor = reader.read_first()
+                messages, (bodies, cancelled) = reader.read_first(2)
                 assert isinstance(messages[0], Welcome)
-                self.bodies = ArenaReader(descriptor)
+                self.bodies = ArenaReader(bodies)
+                self.cancelled = CancelledReader(cancelled)
                 self.greeted.set()
                 while True:
                     for message in reader.read():
@@ -102,6 +107,17 @@ class ScriptedWorker:
         """Close the channel as the kernel does when a worker is killed."""
         self.channel.shutdown(socket.SHUT_RDWR)
         self.channel.close()
+
+    def close(self) -> None:
+        """Accept no channel any more, and close the one there is."""
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes a thread that accepts
+        if self.channel is not None and self.channel.fileno() >= 0:
+            with contextlib.suppress(OSError):  # the other end was first
+                self.channel.shutdown(socket.SHUT_RDWR)
+        self.thread.join(WAIT_S)
+        self.listener.close()
+        if self.channel is not None:
+            self.channel.close()
 
 
 class FrontEndUnderTest:
@@ -192,6 +208,21 @@ def shared(tmp_path_factory):
     front_end = FrontEndUnderTest(tmp_path_factory.mktemp("run"))
     yield front_end
     assert front_end.stop() == 0
+
+
+@pytest.fixture
+def clients(shared):
+    """Return what sends requests to the shared front-end; its worker holds nothing afterwards."""
+    from .clients import Clients, forget_batches, wait_for_queue
+
+    wait_for_queue(shared, 0)  # the test before this one left some to be answered
+    forget_batches(shared.worker)
+    with ExitStack() as stack:
+        yield Clients(shared, stack)
+        shared.worker.is_holding = False
+        if shared.worker.held:
+            shared.worker.release()
+        receive(Clients(shared, stack).send(b"last"))  # what queued before it is answered too
 
 
 @pytest.fixture

@@ -186,8 +186,12 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
     [
         pytest.param([], None, id="no opinion"),
         pytest.param([Forbidden("no")], 403, id="one refusal"),
-        pytest.param([TooManyRequests(3), Unauthorized("who")], 401, id="lowest status wins"),
-        pytest.param([Unauthorized("who"), TooManyRequests(3)], 401, id="in any order"),
+        pytest.param(
+            [TooManyRequests(retry_after_s=3), Unauthorized("who")], 401, id="lowest status wins"
+        ),
+        pytest.param(
+            [Unauthorized("who"), TooManyRequests(retry_after_s=3)], 401, id="in any order"
+        ),
         pytest.param(RuntimeError("bug"), 500, id="exception lets nobody in"),
         pytest.param([True], 500, id="what is no refusal lets nobody in"),
         pytest.param([NotReady()], 500, id="another error lets nobody in"),

@@ -11,68 +11,10 @@ from time import monotonic
 
 import pytest
 
-from servekit.frontend.metrics import collect
 from servekit.messages import Hung, ReplicaRow
 
+from .clients import Clients, bodies, forget_batches, hold_one, next_batch, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
-
-
-class Clients:
-    """Open connections that each have sent one request."""
-
-    def __init__(self, front_end, stack):
-        self.front_end, self.stack = front_end, stack
-
-    def send(self, body, *headers):
-        sock = self.stack.enter_context(self.front_end.connect())
-        sock.sendall(post(body, *headers))
-        return sock
-
-
-@pytest.fixture
-def clients(shared):
-    with ExitStack() as stack:
-        yield Clients(shared, stack)
-        shared.worker.is_holding = False
-        if shared.worker.held:
-            shared.worker.release()
-        receive(Clients(shared, stack).send(b"last"))  # what queued before it is answered too
-
-
-def bodies(batch):
-    return [item[0] for item in batch]
-
-
-def next_batch(worker):
-    return worker.batches.get(timeout=WAIT_S)
-
-
-@pytest.fixture(autouse=True)
-def _forget_batches(shared):
-    forget_batches(shared.worker)
-
-
-def forget_batches(worker):
-    while not worker.batches.empty():
-        worker.batches.get_nowait()
-
-
-def hold_one(shared, clients):
-    """Keep the worker busy with one request and return its connection."""
-    shared.worker.is_holding = True
-    first = clients.send(b"first")
-    assert bodies(next_batch(shared.worker)) == [b"first"]
-    return first
-
-
-def wait_for_queue(front_end, tasks):
-    """Wait until the front-end counts so many waiting tasks."""
-    deadline = monotonic() + WAIT_S
-    while monotonic() < deadline:
-        for family in collect(front_end.run_dir / "metrics"):
-            if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
-                return
-    raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")
 
 
 def test_lone_task_goes_at_once(shared, clients):

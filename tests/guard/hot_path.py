@@ -64,7 +64,7 @@ class FrontEndPath:
         send_first(self.worker, Hello(1), self.arena.descriptor)
         self.reader: FrameReader[Any] = FrameReader(self.worker, RequestMessage)
         self._turn_until_readable(self.worker)
-        self.reader.read_first()
+        self.reader.read_first(2)
         self.turn()
 
     def _turn_until_readable(self, sock: socket.socket) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
 from servekit.frontend.task import Task
+from servekit.frontend.task_queue import QueueMemory
 from servekit.messages import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
 
@@ -38,7 +39,9 @@ class QueueAlone:
     def __init__(self, directory: Path, count: int) -> None:
         replica = ReplicaRow(0, 1, str(directory / "nobody.sock"), "serving")
         row = ModelRow("alone", "1.0", "", [replica], BATCH, 0.0, 1e6, count, interface=Interface())
-        self.batcher = Batcher(row, ModelMetrics(directory, "alone"), None, Settings())
+        self.batcher = Batcher(
+            row, ModelMetrics(directory, "alone"), None, Settings(), QueueMemory(2**29)
+        )
         self.straw = Straw()
         self.tasks: list[Task] = []
         self.count = count
@@ -48,7 +51,8 @@ class QueueAlone:
         now = monotonic()
         item = (BODY, b"application/json", b"", "0123456789ab-1", now + timeout_s)
         self.tasks = [
-            Task(self.straw, self.batcher, item, "", now, item[4]) for _ in range(self.count)
+            Task(self.straw, self.batcher, item, "", now, item[4], len(BODY))
+            for _ in range(self.count)
         ]
 
     def put(self) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from servekit_archiver import Manifest
 
 from servekit.arena import Arena, ArenaReader
+from servekit.cancelling import Cancelled
 from servekit.channel import FrameReader, encode_frame, send_first
 from servekit.messages import (
     Launch,
@@ -31,10 +32,16 @@ PATIENCE_S = 20
 ARENA_BYTES = 1 << 20  #: room for a few answers only
 
 
-def item(body: bytes | Any, content_type="application/json", accept="", request_id="r1"):
+def item(
+    body: bytes | Any,
+    content_type="application/json",
+    accept="",
+    request_id="r1",
+    deadline=math.inf,
+):
     """Return an item as a front-end sends it; what is not bytes is sent as JSON."""
     encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return (encoded, content_type.encode(), accept.encode(), request_id, math.inf)
+    return (encoded, content_type.encode(), accept.encode(), request_id, deadline)
 
 
 class Channel:
@@ -48,8 +55,10 @@ class Channel:
         self.sock.connect(address)
         self._reader = FrameReader(self.sock, ReplyMessage)
         self.arena = Arena(1 << 26)  #: of the bodies we send
-        send_first(self.sock, Welcome(), self.arena.descriptor)
-        messages, descriptor = self._reader.read_first()
+        self.cancelled = Cancelled(32)
+        with self.cancelled.descriptor() as cancelled:
+            send_first(self.sock, Welcome(), self.arena.descriptor, cancelled)
+        messages, (descriptor,) = self._reader.read_first(1)
         (self.hello,) = messages
         self.answers = ArenaReader(descriptor)
 

@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 
 from servekit import Context, Service, errors
+from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
-from tests.worker.batches import answer
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.current import CurrentBatch
+from servekit.worker.loading import wrap
+from servekit.worker.predictor import Predictor
+from servekit.worker.reading import BodyReaders
+from tests.worker.process import item
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "writing-a-service.md").read_text()
@@ -36,14 +42,16 @@ def shown():
             signature = None
 
 
-def service_in(source: str, tmp_path) -> Service:
-    """Run *source* and return an instance, loaded, of the service that it defines."""
+def predictor_in(source: str, signature, tmp_path) -> Predictor:
+    """Run *source* and return the service that it defines, loaded, behind a predictor."""
     names = {"__name__": "shown"}
     exec(compile(source, "shown.py", "exec"), names)
     classes = [
         value for value in names.values() if isinstance(value, type) and issubclass(value, Service)
     ]
     np.save(tmp_path / "weights.npy", [1, 2, 3])
+    table = CodecTable(create_plugin_manager(discover=False))
+    current = CurrentBatch(BodyReaders(table))
     service = next(found for found in classes if found is not Service)()
     service.load(
         Context(
@@ -55,20 +63,21 @@ def service_in(source: str, tmp_path) -> Service:
             threads=1,
             options={},
             logger=getLogger("shown"),
+            read_requests=current.requests,
         )
     )
     service.warm_up()
-    return service
+    service.signature = signature
+    return wrap(service, table, current).predictor
 
 
 @pytest.mark.parametrize(("source", "signature", "request_text", "expected"), list(shown()))
 def test_services_of_the_guide_answer_as_it_says(
     tmp_path, source, signature, request_text, expected
 ):
-    service = service_in(source, tmp_path)
-    service.signature = signature
-    name, body = answer(service, request_text.encode())
-    found = msgspec.json.decode(body)
+    predictor = predictor_in(source, signature, tmp_path)
+    ((error, media_type, body),) = predictor.answer([item(request_text.encode())]).answers
+    name, found = error or media_type, msgspec.json.decode(body)
 
     if name == "application/json":
         assert found["prediction"] == json.loads(expected)

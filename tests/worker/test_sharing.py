@@ -104,7 +104,7 @@ def test_large_answer_comes_in_shared_memory_and_its_room_is_used_again(start):
     offsets = set()
     for turn in range(10):
         freed = sorted(offsets) if turn else []
-        channel.send(Predict(turn, [item(300_000), item(10)], freed))
+        channel.send(Predict(turn + 1, [item(300_000), item(10)], freed))
         reply = channel.receive()
         large, small = (answer[2] for answer in reply.answers)
         assert isinstance(large, Slab)

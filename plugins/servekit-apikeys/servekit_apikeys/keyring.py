@@ -83,7 +83,7 @@ class Keyring:
             return Forbidden("this API key is not for this model")
         bucket = self._buckets.get(found)
         wait_s = bucket.take() if bucket else 0.0
-        return TooManyRequests(math.ceil(wait_s)) if wait_s else None
+        return TooManyRequests(retry_after_s=math.ceil(wait_s)) if wait_s else None
 
 
 def digest(key: str) -> str:

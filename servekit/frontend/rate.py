@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a model answers, and so how long its queue will take. Pure: moments are handed in."""
+
+from collections import deque
+from math import ceil
+
+__all__ = ["LONGEST_S", "AnswerRate", "whole_seconds"]
+
+WINDOW_S = 5.0  #: the rate of so long; longer where a batch takes longer
+KNOWN_AFTER_S = 1.0  #: work for so long before the rate says anything
+LONGEST_S = 60  #: nobody is told to wait longer before the next try
+
+
+def whole_seconds(seconds: float) -> int:
+    """Return *seconds* as ``Retry-After`` says them: rounded up, 1 to ``LONGEST_S``."""
+    return min(LONGEST_S, max(1, ceil(seconds)))
+
+
+class AnswerRate:
+    """Looks at a counter of answers now and then, so it costs a request nothing."""
+
+    def __init__(self) -> None:
+        #: moment and count, at the beginning of the work and whenever the count had grown
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def sample(self, now: float, answered: float, *, is_idle: bool) -> None:
+        """Note how many tasks were *answered* so far; a rest is not slowness."""
+        samples = self._samples
+        if is_idle:
+            samples.clear()
+        if not samples or answered > samples[-1][1]:
+            samples.append((now, answered))
+        while len(samples) > 2 and samples[1][0] <= now - WINDOW_S:
+            samples.popleft()
+
+    def seconds_for(self, tasks: int, now: float) -> int:
+        """Return the whole seconds until *tasks* will have been answered, as far as is known.
+
+        While nothing is answered they take at least as long again as it has been so far.
+        """
+        if not self._samples:
+            return 1
+        began, before = self._samples[0]
+        elapsed, answered = now - began, self._samples[-1][1] - before
+        if elapsed < KNOWN_AFTER_S:
+            return 1
+        return whole_seconds(tasks * elapsed / answered if answered else elapsed)

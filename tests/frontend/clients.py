@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of a front-end under test, and what its scripted worker gets."""
+
+from time import monotonic
+
+from servekit.frontend.metrics import collect
+
+from .conftest import WAIT_S, post
+
+
+class Clients:
+    """Open connections that each have sent one request."""
+
+    def __init__(self, front_end, stack):
+        self.front_end, self.stack = front_end, stack
+
+    def send(self, body, *headers):
+        sock = self.stack.enter_context(self.front_end.connect())
+        sock.sendall(post(body, *headers))
+        return sock
+
+
+def bodies(batch):
+    return [item[0] for item in batch]
+
+
+def next_batch(worker):
+    return worker.batches.get(timeout=WAIT_S)
+
+
+def forget_batches(worker):
+    while not worker.batches.empty():
+        worker.batches.get_nowait()
+
+
+def hold_one(front_end, clients):
+    """Keep the worker busy with one request and return its connection."""
+    front_end.worker.is_holding = True
+    first = clients.send(b"first")
+    assert bodies(next_batch(front_end.worker)) == [b"first"]
+    return first
+
+
+def wait_for_queue(front_end, tasks):
+    """Wait until the front-end counts so many waiting tasks."""
+    deadline = monotonic() + WAIT_S
+    while monotonic() < deadline:
+        for family in collect(front_end.run_dir / "metrics"):
+            if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
+                return
+    raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")
