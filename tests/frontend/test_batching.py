@@ -200,6 +200,21 @@ def test_model_without_a_replica_gets_503_at_once(start):
     assert (status, headers["retry-after"]) == (503, "1")
 
 
+def test_model_without_a_replica_says_when_the_next_worker_is_started(start):
+    front_end = start()
+    row = ReplicaRow(0, 1, "", "failed", "crashed", next_try=monotonic() + 20)
+    front_end.publish(replicas=[row])
+    deadline = monotonic() + WAIT_S
+    status = 200
+    while status == 200 and monotonic() < deadline:
+        with front_end.connect() as sock:
+            sock.sendall(post(b"1"))
+            status, headers, _ = receive(sock)
+
+    assert status == 503
+    assert 15 <= int(headers["retry-after"]) <= 20
+
+
 def test_partial_batch_is_held_for_company_no_longer_than_max_delay(start):
     front_end = start()
     front_end.publish(max_delay_s=0.3, max_batch_size=2)

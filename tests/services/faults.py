@@ -85,6 +85,7 @@ DOES = {
     "stdout None": lambda: [setattr(sys, "stdout", None)],
     "thread": lambda: [threading.Thread(target=time.sleep, args=(1000,)).start()],
     "inherit": inherited,
+    "1 GB": lambda: [bytes(2**30)],
     "chdir": lambda: [os.chdir("/")],
 }
 RETURNS = {

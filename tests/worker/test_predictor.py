@@ -2,12 +2,21 @@
 """The way of a batch, without a process around it."""
 
 import math
+import os
+from time import monotonic
 
 import msgspec
 import pytest
 
 from servekit import ClientError, InputError
+from servekit.cancelling import Cancelled, CancelledReader
 from servekit.errors import OutOfMemory, QueueFull
+from servekit.plugins import create_plugin_manager
+from servekit.service import Request
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.current import CurrentBatch
+from servekit.worker.loading import wrap
+from servekit.worker.reading import BodyReaders
 from tests.worker.batches import answer, answers, echo, item, loaded, service_of
 
 
@@ -98,3 +107,63 @@ def test_steps_that_are_not_overridden_are_not_called(monkeypatch):
     monkeypatch.setattr(type(service), "postprocess", Service.postprocess)
 
     assert loaded(service).predictor._postprocess is None
+
+
+def test_what_is_late_or_abandoned_never_reaches_predict():
+    calls = []
+    predictor = loaded(service_of(lambda self, batch: calls.append(batch) or batch)).predictor
+    ours = Cancelled(8)
+    with ours.descriptor() as descriptor:
+        cancelled = CancelledReader(os.dup(descriptor))
+    ours.mark(7, 1)
+    items = [item(0, deadline=monotonic() - 1), item(1), item(2)]
+    found = predictor.answer(items, 7, cancelled).answers
+    predictor.answer([item(3), item(4)], 8, cancelled)
+
+    assert [name for name, _, _ in found] == ["DeadlineExceeded", "ClientGone", ""]
+    assert calls == [[2], [3, 4]]
+
+
+def watching(seen, signature=None):
+    """Return a predictor of a service that notes the requests it has, and its context."""
+    table = CodecTable(create_plugin_manager(discover=False))
+    current = CurrentBatch(BodyReaders(table))
+    service = service_of(lambda self, batch: seen.append(current.requests()) or batch)
+    service.signature = signature
+    return wrap(service, table, current).predictor, current
+
+
+def test_the_requests_of_a_batch_stand_in_the_order_of_its_inputs():
+    seen = []
+    predictor, current = watching(seen)
+    ids = ["a", "bad", "c"]
+    bodies = [b"1", b"{", b"3"]
+    predictor.answer([item(b, request_id=i) for b, i in zip(bodies, ids, strict=True)])
+
+    ((first, second),) = seen
+    assert [first.request_id, second.request_id] == ["a", "c"]
+    assert (second.body, second.input, second.content_type) == (b"3", 3, "application/json")
+    assert current.requests() == []
+
+
+def test_inputs_of_different_shapes_each_have_their_own_requests():
+    seen = []
+    signature = {
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [-1]}],
+        "outputs": [{"name": "x", "dtype": "float32", "shape": [-1]}],
+    }
+    predictor, _ = watching(seen, signature)
+    values = {"a": [1], "b": [1, 2], "c": [3]}
+    predictor.answer([item({"x": x}, request_id=name) for name, x in values.items()])
+
+    assert sorted([request.request_id for request in call] for call in seen) == [["a", "c"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "is_cancelled"), [(-1.0, True), (60.0, False), (math.inf, False)]
+)
+def test_a_request_is_cancelled_when_its_deadline_has_passed(deadline_s, is_cancelled):
+    request = Request("text/plain", b"", "r", bytes, monotonic() + deadline_s)
+
+    assert request.is_cancelled is is_cancelled
+    assert (request.remaining_s > 0) is not is_cancelled

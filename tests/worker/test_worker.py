@@ -134,6 +134,7 @@ FAILURES = {
     "cyclic": "ResultNotEncodable",
     "deep": "ResultNotEncodable",
     "large": "ResultNotEncodable",
+    "1 GB": "ResultNotEncodable",
 }
 
 
