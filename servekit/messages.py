@@ -208,6 +208,7 @@ class Table(Struct, array_like=True, tag=20):
 
     models: list[ModelRow]
     is_draining: bool = False
+    missing_daemons: list[str] = []  #: required ones that do not run
 
 
 class FrontEndReady(Struct, array_like=True, tag=21):

@@ -129,6 +129,20 @@ REFUSED = {
     "empty name": ("", {}, {"models": ["=a.mar"]}, "models: '=a.mar': the name is empty"),
     "empty path": ("", {}, {"models": ["a="]}, "models: 'a=': the path is empty"),
     "open quote": ("", {"SERVEKIT_MODELS": "'a"}, {}, "a quotation mark is open"),
+    "daemon without a command": (
+        "[[daemons]]\nname = 'a'", {}, {}, "daemons: Object missing required field `command`"
+    ),
+    "daemon with an empty command": (
+        "[[daemons]]\nname = 'a'\ncommand = []", {}, {}, "daemons: a: the command is empty"
+    ),
+    "daemon whose name is a path": (
+        "[[daemons]]\nname = 'a/b'\ncommand = ['x']", {}, {}, "daemons: 'a/b' is no name"
+    ),
+    "unknown key of a daemon": (
+        "[[daemons]]\nname = 'a'\ncommand = ['x']\nuser = 'b'", {}, {}, "unknown field `user`"
+    ),
+    "one daemon that is no array": ("[daemons]\nname = 'a'", {}, {}, "daemons: Expected `array`"),
+    "daemons in a variable": ("", {"SERVEKIT_DAEMONS": "redis"}, {}, "'SERVEKIT_DAEMONS'"),
     "not TOML": ("=", {}, {}, "servekit.toml"),
     "not UTF-8": ("\udcff", {}, {}, "servekit.toml: byte 0 is not UTF-8"),
 }  # fmt: skip

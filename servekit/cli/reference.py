@@ -45,6 +45,10 @@ port = 9000
 replicas = 2
 max_body = "50MiB"
 predict_timeout = 10
+
+[[daemons]]                                    # in the file alone, see operating
+name = "redis"
+command = ["redis-server", "--port", "6380"]
 ```
 """
 

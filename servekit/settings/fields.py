@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servekit.settings.daemons import DaemonSpec
 from servekit.settings.values import (
     DAY_S,
     GIB,
@@ -223,6 +224,7 @@ class Settings:
     log_level: str = setting(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error")
     )
+    daemons: tuple[DaemonSpec, ...] = ()  #: no option: tables of ``servekit.toml`` alone
 
 
 def options() -> list[Option]:
@@ -230,4 +232,5 @@ def options() -> list[Option]:
     return [
         Option(name=field.name, default=field.default, **field.metadata)
         for field in dataclasses.fields(Settings)
+        if field.metadata
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servekit.errors import StartupError
+from servekit.settings.daemons import read_daemons
 from servekit.settings.fields import PREFIX, Option, Settings, options
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
 
@@ -17,6 +18,7 @@ __all__ = ["SettingsError", "load_settings"]
 
 #: variables of ours that are no settings: they are secrets, and stay where they are
 SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
+DAEMONS = "daemons"  #: the one key that is no option
 HERE = Path()  #: what the paths of flags and variables are relative to
 
 
@@ -82,11 +84,16 @@ def _words(option: Option, text: str) -> Any:
 def _from_file(path: Path) -> dict[str, Any]:
     known = {option.name: option for option in options()}
     table = _table(path)
-    _refuse_unknown(table, known, f"{path}: unknown key")
-    return {
+    daemons = table.pop(DAEMONS, [])
+    _refuse_unknown(table, [*known, DAEMONS], f"{path}: unknown key")
+    values = {
         key: _value(known[key], value, f"{path}: {key}", path.parent)
         for key, value in table.items()
     }
+    try:
+        return values | {DAEMONS: read_daemons(path.parent, daemons)}
+    except ValueError as error:
+        raise SettingsError(f"{path}: {DAEMONS}: {error}") from error
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from servekit.supervisor.replica import Replica
 from servekit.supervisor.worker import Exit
 
 __all__ = [
+    "daemon_exited",
+    "daemon_started",
     "front_end_exited",
     "model_failed",
     "model_reloaded",
@@ -88,6 +90,19 @@ def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
     text = f"exited with {exit_code} after {_seconds(lived_s)}, {_next(wait)}"
     fields = {"exit_code": exit_code, "restart_s": round(wait.delay_s, 3)}
     return Notice("front_end_exited", "front-end", text, "warning", fields)
+
+
+def daemon_started(subject: str, pid: int) -> Notice:
+    """``daemon/redis started``."""
+    return Notice("daemon_started", subject, "started", fields={"pid": pid})
+
+
+def daemon_exited(subject: str, reason: str, lived_s: float | None, wait: Wait) -> Notice:
+    """``daemon/redis exited with 1 after 3.0 s, restarting at once``."""
+    after = "" if lived_s is None else f" after {_seconds(lived_s)}"
+    fields = {"reason": reason, "restart_s": round(wait.delay_s, 3)}
+    level = "error" if wait.has_given_up else "warning"
+    return Notice("daemon_exited", subject, f"{reason}{after}, {_next(wait)}", level, fields)
 
 
 def _next(wait: Wait | None) -> str:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way down, in order: say so, drain the front-end, then let the workers leave."""
+"""The way down, in order: say so, drain the front-end, let the workers leave, then daemons."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 from servekit.settings import Settings
+from servekit.supervisor.daemon import Daemons
 from servekit.supervisor.front_end import FrontEnd
 from servekit.supervisor.loads import Loads
 from servekit.supervisor.loop import Loop
@@ -14,6 +15,7 @@ __all__ = ["Shutdown"]
 MARGIN_S = 2.0  #: the front-end keeps to the grace itself; this is for one that does not
 LEAVE_S = 5.0  #: a worker whose front-end is gone holds no batch; it may still close its service
 QUICK_S = 1.0
+LAST_S = 1.5  #: of a hurry: for the daemons, which go last
 
 
 class Shutdown:
@@ -25,6 +27,7 @@ class Shutdown:
         settings: Settings,
         front_end: FrontEnd,
         models: Sequence[Model],
+        daemons: Daemons,
         loads: Iterable[Loads],
         close_listener: Callable[[], object],
     ) -> None:
@@ -33,6 +36,7 @@ class Shutdown:
         self._settings = settings
         self._front_end = front_end
         self._models = models
+        self._daemons = daemons
         self._loads = loads
         self._close_listener = close_listener
         self._is_front_end_stopped = False
@@ -56,6 +60,7 @@ class Shutdown:
             model.kill("stopped")
         self._stop_front_end()
         self._loop.call_later(QUICK_S, self._front_end.kill)
+        self._loop.call_later(LAST_S, self._daemons.kill)
 
     def advance(self) -> None:
         """Take the next step, or end the loop; called whenever a child is gone."""
@@ -64,7 +69,9 @@ class Shutdown:
         if self._is_front_end_stopped and self._front_end.pid is None:
             self._stop_workers()
             if not any(model.pids for model in self._models):
-                self._loop.stop()
+                self._daemons.stop()
+                if not self._daemons.pids:
+                    self._loop.stop()
 
     def _stop_front_end(self) -> None:
         if self._is_front_end_stopped:

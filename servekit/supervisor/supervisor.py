@@ -14,6 +14,7 @@ from servekit.supervisor import start_up
 from servekit.supervisor.access import bind_manage, bind_private, check_access, managing
 from servekit.supervisor.control import ControlSocket
 from servekit.supervisor.crash_log import CrashLog
+from servekit.supervisor.daemon import Daemons
 from servekit.supervisor.entry import clash, parse_entries
 from servekit.supervisor.environment import usable_cores
 from servekit.supervisor.front_end import FrontEnd, front_end_command
@@ -62,6 +63,7 @@ class Supervisor:
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
         self._preparations = Loads(usable_cores(), lambda: None)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
+        self._daemons = Daemons(self._loop, settings.daemons, journal, self.changed)
         self._paths = [entry.path for entry in entries]
         self._watching: Watching | None = None
         self._error: StartupError | None = None
@@ -87,6 +89,7 @@ class Supervisor:
             settings,
             self._front_end,
             self._models,
+            self._daemons,
             (self._preparations, self.loads),
             self._listener.close,
         )
@@ -102,6 +105,7 @@ class Supervisor:
             self._write_settings()
             self.journal.attach(self._loop.call_later)
             raise_descriptor_limit()
+            self._daemons.start()
             self._front_end.start()
             if self.settings.reload:
                 self._watching = Watching(self._loop, self.journal, self._paths, self._saved)
@@ -150,7 +154,8 @@ class Supervisor:
 
     def _write_settings(self) -> None:
         path = self.run_dir / "settings.json"
-        path.write_text(json.dumps(dataclasses.asdict(self.settings)), encoding="utf-8")
+        shared = dataclasses.replace(self.settings, daemons=())  # their variables may be secrets
+        path.write_text(json.dumps(dataclasses.asdict(shared)), encoding="utf-8")
 
     def _check_start(self) -> None:
         if error := start_up.problem(self._models, self.settings):
@@ -170,7 +175,7 @@ class Supervisor:
 
     def _table(self) -> Table:
         rows = [model.row() for model in self._models]
-        return Table(rows, is_draining=self._shutdown.has_begun)
+        return Table(rows, self._shutdown.has_begun, self._daemons.missing)
 
     def _front_ends_ready(self, count: int) -> None:
         self._front_end.set_ready(count >= self.settings.front_ends)
@@ -234,7 +239,7 @@ class Supervisor:
     def _pids(self) -> set[int]:
         others = self._front_end.pid, self._watching.pid if self._watching else None
         pids = {pid for pid in others if pid is not None}
-        return pids.union(*(model.pids for model in self._models))
+        return pids.union(self._daemons.pids, *(model.pids for model in self._models))
 
     def _clean_up(self) -> None:
         self._front_end.kill()
@@ -242,6 +247,7 @@ class Supervisor:
             self._watching.kill()
         for model in self._models:
             model.kill("stopped")
+        self._daemons.kill()
         self._orphans.end()
         for listener in (self._listener, *self._manage):
             listener.close()

@@ -47,6 +47,7 @@ def _server_reasons(server: ServerView, table: Table) -> list[str]:
     reasons = _draining(table)
     if not table.models:
         reasons.append("no models")
+    reasons += [f"daemon {name} does not run" for name in table.missing_daemons]
     for row in table.models:
         reasons += _model_reasons(server, row)
     return reasons

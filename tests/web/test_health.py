@@ -74,6 +74,15 @@ def test_a_draining_server_is_not_ready(server, client, path):
     assert (answer.status_code, answer.json["reasons"]) == (503, ["shutting down"])
 
 
+def test_a_required_daemon_that_does_not_run_makes_the_server_unready(server, client):
+    server.table = Table(server.table.models, missing_daemons=["redis"])
+
+    answer = client.get("/ping")
+
+    assert (answer.status_code, answer.json["reasons"]) == (503, ["daemon redis does not run"])
+    assert client.get("/digits/ping").status_code == 200
+
+
 def test_a_server_that_cannot_predict_is_alive_all_the_same():
     assert FakeServer().client().get("/ping/live").status_code == 200
 
