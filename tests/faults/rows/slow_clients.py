@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from time import monotonic
@@ -46,14 +47,14 @@ def slow_clients(stage: Stage) -> Iterator[Figure]:
             steady("work", RATE, stage.count(10, 2), "idle", item=ITEM)
         )
         front_end = server.pid_of("front-end")
-        sockets, memory = _sockets(front_end), procfs.rss_bytes(front_end)
+        before, memory = _descriptors(front_end), procfs.rss_bytes(front_end)
         good, held, highest, seen, gone_s = _with_crowd(server, crowd, seconds)
-    yield at_least("slow connections held", held - sockets, sum(crowd) * 0.95)
+    yield at_least("slow connections held", held - before, sum(crowd) * 0.95)
     yield none("other than 200 for the others", good.other_than({200}) + good.lost() + good.wrong())
     bound = 2 * idle.latency_ms(99, 200)
     yield at_most("their p99, idle twice over", good.latency_ms(99, 200), bound, "ms")
     more = highest - memory
-    yield at_most("memory for a slow connection", more / KIB / max(1, held - sockets), 100, "KiB")
+    yield at_most("memory for a slow connection", more / KIB / max(1, held - before), 100, "KiB")
     yield at_most("memory for all", more / MIB, 150, "MiB")
     yield at_most("the last is gone after", gone_s, timeout_s + 1, "s")
     kinds = {kind: counts for kind, counts in seen["statuses"].items() if kind != "readers"}
@@ -67,12 +68,12 @@ def _with_crowd(
     server: Served, crowd: tuple[int, ...], seconds: float
 ) -> tuple[Ledger, int, int, dict[str, dict[str, float]], float]:
     front_end = server.pid_of("front-end")
-    before = _sockets(front_end)
+    before = _descriptors(front_end)
     memory, held = [0], [0]
 
     def look() -> None:
         memory.append(procfs.rss_bytes(front_end))
-        held.append(_sockets(front_end))
+        held.append(_descriptors(front_end))
 
     counts = [f"{k}={n}" for k, n in zip(("headers", "bodies", "readers"), crowd, strict=True)]
     command = [sys.executable, "-m", "tests.faults.slow_clients", str(server.port), str(seconds)]
@@ -82,11 +83,11 @@ def _with_crowd(
     try:
         assert slow.stdout is not None
         shots = steady("work", RATE, seconds, "F6", item=ITEM)
-        looks = [Action(n / 2, look) for n in range(round(seconds * 2))]
+        looks = [Action(n + 0.9, look) for n in range(round(seconds))]
         good = Client(server.port, 32).run(shots, looks)
         assert slow.stdout.readline() == "stopped\n", "the slow clients have failed"
         stopped = monotonic()
-        wait_until(lambda: _sockets(front_end) <= before, "slow clients are gone", 30)
+        wait_until(lambda: _descriptors(front_end) <= before, "slow clients are gone", 30)
         gone_s = monotonic() - stopped
         return good, max(held), max(memory), json.loads(slow.communicate("\n", 10)[0]), gone_s
     finally:
@@ -94,5 +95,6 @@ def _with_crowd(
         slow.wait()
 
 
-def _sockets(pid: int) -> int:
-    return sum(target.startswith("socket:") for target in procfs.descriptors(pid))
+def _descriptors(pid: int) -> int:
+    """Count them, without a look at each: that takes so long that the good clients would notice."""
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - in a fraction of the time
