@@ -77,6 +77,7 @@ class Reply(Struct, array_like=True, tag=2):
     predict_s: float
     encode_s: float
     held: list[int] = []  #: offsets of the batch's slabs that the service still looks at
+    is_last: bool = False  #: the worker leaves: whoever sends it another batch loses it
 
 
 class Hello(Struct, array_like=True, tag=3):

@@ -192,7 +192,8 @@ class Replica:
         self.batch = None
         sent_at, heard_at = self._sent_at, self._heard_at
         self._loans.end_all_but(reply.held)
-        self._become_idle()  # the worker gets its next batch before we write the answers
+        if not reply.is_last:
+            self._become_idle()  # the worker gets its next batch before we write the answers
         try:
             answer_batch(
                 batch,

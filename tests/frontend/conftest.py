@@ -97,11 +97,12 @@ class ScriptedWorker:
         """Return the body of *item*, wherever it lies."""
         return bytes(self.bodies.view(item[0])) if isinstance(item[0], Slab) else item[0]
 
-    def release(self) -> None:
+    def release(self, *, is_last: bool = False) -> None:
         """Answer the batch in hand."""
         (batch, items), self.held = self.held, None
         answers = [self.answer(item) for item in items]
-        self.channel.sendall(encode_frame(Reply(batch, answers, 0.001, 0.002, 0.003)))
+        reply = Reply(batch, answers, 0.001, 0.002, 0.003, is_last=is_last)
+        self.channel.sendall(encode_frame(reply))
 
     def die(self) -> None:
         """Close the channel as the kernel does when a worker is killed."""

@@ -175,6 +175,23 @@ def test_batch_in_a_dying_worker_gets_503_and_the_queue_waits_for_the_next(start
         assert receive(queued)[::2] == (200, b"queued")
 
 
+def test_worker_that_leaves_is_sent_nothing_more(start):
+    front_end = start()
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        first = hold_one(front_end, clients)
+        queued = clients.send(b"queued")
+        wait_for_queue(front_end, 1)
+        front_end.worker.release(is_last=True)
+        assert receive(first)[0] == 200
+        front_end.worker.die()
+        replacement = ScriptedWorker(front_end.run_dir / "second.sock", generation=2)
+        row = ReplicaRow(0, 2, str(replacement.address), "serving")
+        front_end.publish(replicas=[row])
+
+        assert receive(queued)[::2] == (200, b"queued")
+
+
 def test_hung_worker_is_reported_and_its_batch_gets_504(start):
     front_end = start()
     front_end.publish(predict_timeout_s=0.3)
