@@ -61,8 +61,8 @@ def chosen(text: str) -> list[str]:
 
 
 def names(key: str) -> set[str]:
-    """Return what a row may be called by."""
-    return {key, *key.split("-")}
+    """Return what a row may be called by, in capitals."""
+    return {key.upper(), *key.upper().split("-")}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from tests.faults.rows.crash_loop import crash_loop
 from tests.faults.rows.growth import growth
 from tests.faults.rows.large_bodies import large_bodies
 from tests.faults.rows.overload import overload
+from tests.faults.rows.poison import poison
 from tests.faults.rows.slow_clients import slow_clients
 from tests.faults.rows.stops import front_end_kills, reloads, stops, supervisor_kills
 from tests.faults.rows.surroundings import clock_jumps, network
@@ -37,6 +38,7 @@ ROWS: Final[dict[str, Callable[[Stage], Iterator[Figure]]]] = {
     "F18": network,
     "F19": clock_jumps,
     "F20": zoo,
+    "poison": poison,
 }
 
 
