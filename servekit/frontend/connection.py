@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.frontend.answer import CONTINUE, problem_answer
+from servekit.frontend.compression import VARY
 from servekit.frontend.receiving import Receiver
 from servekit.frontend.sending import JOIN_BYTES, Sender
 from servekit.frontend.tls import TlsSocket
@@ -41,6 +42,7 @@ class Connection:
 
     __slots__ = (
         "_accepted_at",
+        "_coding",
         "_extra_lines",
         "_keeps_alive",
         "_receiver",
@@ -68,6 +70,7 @@ class Connection:
         self._refusal: ServekitError | None = None  #: to be said after the answers under way
         self._keeps_alive = True
         self._extra_lines = b""  #: header lines of the next answer, for a browser
+        self._coding = b""  #: of the next answer
         self.is_busy = False  #: a request is being answered
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
@@ -105,6 +108,8 @@ class Connection:
         self._version = request.version
         if self.front_end.cors is not None:
             self._extra_lines = self.front_end.cors.lines(request.headers)
+        if self.front_end.compression is not None:
+            self._coding = self.front_end.compression.choose(request.headers)
         self.front_end.route(self, request, batcher)
 
     def send_continue(self) -> None:
@@ -139,13 +144,21 @@ class Connection:
     ) -> None:
         """Write one answer.
 
-        :param head: the status line and header lines, without the empty line.
+        :param head: the status line and header lines, ``Content-Length`` the last, without the
+            empty line.
         :param release: called once *body* is out, or nobody will read it.
         """
         if self.is_closed:
             if release is not None:
                 release()
             return
+        compression = self.front_end.compression
+        if compression is not None:
+            coding, self._coding = self._coding, b""
+            if coding and compression.is_worth(head, body):
+                compression.answer(self, coding, head, body, release)  # which calls us again
+                return
+            head += VARY
         if not self._keeps_alive or (self.front_end.is_draining and not self._receiver.requests):
             self._keeps_alive = False
             head += b"Connection: close\r\n"

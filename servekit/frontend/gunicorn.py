@@ -21,6 +21,7 @@ from gunicorn.workers.ggevent import GeventWorker
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
 from servekit.frontend.access import Access
+from servekit.frontend.compression import create_compression
 from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
 from servekit.plugins import create_plugin_manager
@@ -125,8 +126,8 @@ class Application(BaseApplication):  # type: ignore[misc]
     ) -> None:
         """Serve on the inherited descriptor *listener*, and management on those of *manage*.
 
-        :raises StartupError: a required plugin, a token file or a certificate is not as it
-            should be.
+        :raises StartupError: a required plugin, a token file, a certificate or a library is not
+            as it should be.
         """
         self._settings = settings
         self._run_dir = run_dir
@@ -136,6 +137,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._hooks = create_plugin_manager(required=settings.require_plugins).hook
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
+        self._compression = create_compression(settings)
         super().__init__()
 
     def load_config(self) -> None:
@@ -173,6 +175,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.front_end = FrontEnd(self._settings, self._run_dir)
         self.front_end.access = self._access()
         self.front_end.tls = self._tls
+        self.front_end.compression = self._compression
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.compression import Compression
     from servekit.frontend.connection import Connection
     from servekit.frontend.management import Door
     from servekit.messages import ModelRow
@@ -74,6 +75,7 @@ class FrontEnd:
         self.application: Any = None
         self.tls: ssl.SSLContext | None = None  #: connections are in the clear without it
         self.access: Access | None = None  #: nobody is refused without it
+        self.compression: Compression | None = None  #: answers go as they are without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._run_dir = run_dir
         self._metrics_dir = run_dir / "metrics"

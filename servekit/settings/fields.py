@@ -177,6 +177,12 @@ class Settings:
     manage_token_file: str = setting(
         "", "file of bearer tokens, one a line; management over TCP needs one", place=absolute
     )
+    compression: tuple[str, ...] = setting(
+        (),
+        "codings of answers for clients that accept them, best first: gzip, zstd; default: none",
+        one_of("gzip", "zstd"),
+    )
+    compression_min: int = setting(KIB, "smallest answer that is compressed", **a_size(1, GIB))
     cors_origins: tuple[str, ...] = setting(
         (), "origins whose pages may use this server, https://app.example; * for all", origin
     )
