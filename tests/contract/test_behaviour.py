@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``docs/behaviour.md`` promises nothing that no test keeps."""
 
-import ast
 import re
 from pathlib import Path
 
@@ -17,18 +16,6 @@ PROMISES = {
     for row in PROMISE.finditer(PAGE)
     if row["sentence"] != "promise"
 }
-
-
-@pytest.fixture(scope="module")
-def tests():
-    """Return the names of all test functions of the repository."""
-    files = [
-        path
-        for folder in ("tests", "archiver/tests", "plugins")
-        for path in (ROOT / folder).rglob("test_*.py")
-    ]
-    trees = (ast.walk(ast.parse(path.read_text())) for path in files)
-    return {node.name for tree in trees for node in tree if isinstance(node, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize("sentence", PROMISES)

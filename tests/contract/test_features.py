@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``docs/features.md`` claims nothing that no test shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "features.md").read_text()
+CLAIMED, _, LACKING = PAGE.partition("## What is not here")
+
+
+def rows(text):
+    """Return the cells of each row of the tables in *text*, heads left out."""
+    lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [cells for cells in lines if cells[0] != "feature"]
+
+
+def anchors(page):
+    """Return the anchors that the headings of *page* have."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("cells", rows(CLAIMED), ids=lambda cells: cells[0])
+def test_every_yes_is_shown_by_a_test_that_exists(cells, tests):
+    answer, keepers = cells[-2], re.findall(r"`(\w+)`", cells[-1])
+
+    assert re.match(r"yes\b|no\b", answer)
+    assert bool(keepers) == answer.startswith("yes")
+    assert [name for name in keepers if name not in tests] == []
+
+
+def test_what_is_not_here_is_not_claimed_elsewhere():
+    lacking = rows(LACKING)
+
+    assert {cells[2] for cells in lacking} == {"no"}
+    assert {cells[0] for cells in lacking}.isdisjoint(cells[0] for cells in rows(CLAIMED))
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE))))
+def test_every_link_leads_somewhere(target):
+    file, _, anchor = target.partition("#")
+    page = DOCS / file if file else DOCS / "features.md"
+
+    assert page.exists()
+    assert not anchor or anchor in anchors(page)

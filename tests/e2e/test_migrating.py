@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guides from other servers: what stands under "after" is served and called as written."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from .document import Reader
+
+PAGES = Path(__file__).parents[2] / "docs" / "migrating"
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not shutil.which("curl"), reason="the guides use curl"),
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "answers"),
+    [("from-mosec", 2), ("from-octoai", 3), ("from-mindspore", 2), ("from-torchserve", 2)],
+)
+def test_the_service_after_is_the_service_before(tmp_path, page, answers):
+    reader = Reader(tmp_path, Path(sys.executable).parent)
+    compared = reader.follow((PAGES / f"{page}.md").read_text(encoding="utf-8"))
+
+    assert compared == answers
