@@ -5,11 +5,21 @@ from typing import TYPE_CHECKING
 
 from servekit.errors import ClientError, InputError
 from servekit.service import Context, Request, Service
+from servekit.types.arrays import Array
 
 if TYPE_CHECKING:
     from servekit.hookspecs import hookimpl
 
-__all__ = ["ClientError", "Context", "InputError", "Request", "Service", "__version__", "hookimpl"]
+__all__ = [
+    "Array",
+    "ClientError",
+    "Context",
+    "InputError",
+    "Request",
+    "Service",
+    "__version__",
+    "hookimpl",
+]
 
 __version__ = "0.1.0"
 

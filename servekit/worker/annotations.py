@@ -6,18 +6,14 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
-import msgspec
-
-from servekit.errors import BootError, InputError
+from servekit.errors import BootError
 from servekit.service import Service
-from servekit.worker.codecs.json import decode_json, read_typed_json
-from servekit.worker.inputs import owned, refusal
-from servekit.worker.mistakes import mistakes, name_mistake
 
-__all__ = ["BatchTypes", "TypedInput", "batch_types"]
+__all__ = ["BatchTypes", "batch_types", "types_of"]
 
 
 class BatchTypes(NamedTuple):
@@ -25,6 +21,7 @@ class BatchTypes(NamedTuple):
 
     input: Any
     output: Any
+    place: str = ""  #: where they are said, for an error: `` (service.py:12)``
 
     @property
     def are_known(self) -> bool:
@@ -35,23 +32,37 @@ class BatchTypes(NamedTuple):
 def batch_types(service: Service) -> BatchTypes:
     """Read the annotations of ``predict``.
 
-    :raises BootError: one names what does not exist where the service is defined.
+    :raises BootError: there is no ``predict``, or ``types_of`` cannot read it.
     """
     predict = type(service).predict
-    where = f"{type(service).__name__}.predict"
-    if inspect.iscoroutinefunction(predict):
-        raise BootError(f"{where}: is async; write a plain def, it has the process to itself")
     if predict is Service.predict:
         raise BootError(f"{type(service).__name__} has no predict()")
+    return types_of(predict, f"{type(service).__name__}.predict")
+
+
+def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
+    """Read the annotations of a method that takes a batch.
+
+    :param name: of the method, for errors.
+    :raises BootError: one names what does not exist where the service is defined.
+    """
+    place = _place(method)
+    if inspect.iscoroutinefunction(method):
+        raise BootError(f"{name}: is async; write a plain def, it has the process to itself{place}")
     try:
-        hints = typing.get_type_hints(predict, include_extras=True)
-        parameters = list(inspect.signature(predict).parameters)
-    except Exception as error:
+        hints = typing.get_type_hints(method, include_extras=True)
+        parameters = list(inspect.signature(method).parameters)
+    except Exception as error:  # noqa: BLE001 - an author's annotations may raise anything
         reason = f"{type(error).__name__}: {error}"
-        raise BootError(f"{where}: cannot resolve its annotations ({reason})") from error
+        raise BootError(f"{name}: cannot resolve its annotations ({reason}){place}") from None
     if len(parameters) < 2:
-        raise BootError(f"{where}: takes no batch, write def predict(self, batch)")
-    return BatchTypes(_element(hints.get(parameters[1])), _element(hints.get("return")))
+        raise BootError(f"{name}: takes no batch, write def predict(self, batch){place}")
+    return BatchTypes(_element(hints.get(parameters[1])), _element(hints.get("return")), place)
+
+
+def _place(method: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})" if code else ""
 
 
 def _element(annotation: Any) -> Any:
@@ -71,51 +82,3 @@ def _without_errors(type_: Any) -> Any:
         if not (isinstance(member, type) and issubclass(member, Exception))
     ]
     return functools.reduce(operator.or_, members) if members else Any
-
-
-class TypedInput:
-    """Checks every input against a type; a batch is a list of instances."""
-
-    def __init__(self, type_: Any) -> None:
-        """Compile the decoder of *type_*.
-
-        :raises BootError: msgspec cannot decode it.
-        """
-        self._type = type_
-        try:
-            self._decode = msgspec.json.Decoder(type_).decode
-        except Exception as error:
-            name = getattr(type_, "__name__", type_)
-            raise BootError(f"predict: inputs cannot be decoded into {name}: {error}") from error
-
-    def decode_json(self, body: bytes) -> Any:
-        """Decode *body* straight into the type.
-
-        :raises InputError: it is not of the type.
-        """
-        try:
-            return read_typed_json(self._decode, body)
-        except msgspec.ValidationError as error:
-            raise self._refused(decode_json(body), error) from None
-
-    def check(self, value: Any) -> Any:
-        """Convert a decoded value.
-
-        :raises InputError: it is not of the type.
-        """
-        try:
-            return msgspec.convert(owned(value), self._type, str_keys=True)
-        except msgspec.ValidationError as error:
-            raise self._refused(value, error) from None
-        except RecursionError:
-            raise InputError("nested too deep") from None
-
-    def _refused(self, value: Any, error: msgspec.ValidationError) -> InputError:
-        """Return the refusal that names every field, or the one that msgspec stumbled over."""
-        found = mistakes(owned(value), self._type)
-        found = found or [name_mistake(error)]
-        return refusal([(path.removeprefix("."), message) for path, message in found])
-
-    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
-        """Yield one list."""
-        return ((None, inputs),)

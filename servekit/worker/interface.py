@@ -4,15 +4,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from servekit.errors import BootError
 from servekit.messages import Interface
 from servekit.service import Service
 from servekit.worker.annotations import BatchTypes
 from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.leaves import leaf_of
 from servekit.worker.produces import produces
+from servekit.worker.schemas import signed_schema, typed_schemas
 
 __all__ = ["describe"]
 
@@ -23,9 +23,6 @@ STRUCTURED = (
     "application/vnd.msgpack",
     FORM,
 )
-INTEGERS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38}
 
 
 def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interface:
@@ -34,13 +31,15 @@ def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interfac
     gives_all = type(service).postprocess is not Service.postprocess
     signature = declared(service.signature)
     if signature is not None:
-        given = {} if takes_all else _tensors(signature["inputs"])
-        got = {} if gives_all else _tensors(signature["outputs"])
+        given = {} if takes_all else signed_schema(signature["inputs"])
+        got = {} if gives_all else signed_schema(signature["outputs"])
         definitions: dict[str, Any] = {}
     else:
-        given_type = Any if takes_all else types.input
-        got_type = Any if gives_all else types.output
-        given, got, definitions = _schemas(given_type, got_type)
+        given, got, definitions = typed_schemas(
+            types._replace(
+                input=Any if takes_all else types.input, output=Any if gives_all else types.output
+            )
+        )
     return Interface(
         signature=signature,
         input_schema=given,
@@ -82,45 +81,6 @@ def _consumes(
         is_text = signature["inputs"][0]["dtype"] == "str"
         taken |= {"text/plain"} if is_text else {"application/x-npy", "application/octet-stream"}
         taken |= {name for name in every if name != FORM and not table.is_builtin(name)}
+    if leaf := leaf_of(types.input):
+        taken |= {name for name in every if leaf.takes(name)}
     return [name for name in every if name in taken]
-
-
-def _schemas(given: Any, got: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    (input_schema, output_schema), definitions = msgspec.json.schema_components(
-        [given, got],
-        ref_template="#/$defs/{name}",
-        schema_hook=lambda type_: {"description": getattr(type_, "__name__", str(type_))},
-    )
-    return input_schema, output_schema, definitions
-
-
-def _tensors(tensors: Any) -> dict[str, Any]:
-    """Return the schema of a mapping of arrays; of one array alone, if there is one."""
-    if not tensors:
-        return {}
-    properties = {tensor["name"]: _tensor(tensor) for tensor in tensors}
-    mapping = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return mapping if len(properties) > 1 else {"anyOf": [mapping, *properties.values()]}
-
-
-def _tensor(tensor: Any) -> dict[str, Any]:
-    schema = _element(tensor["dtype"])
-    for size in reversed(tensor["shape"]):
-        bounds = {} if size == -1 else {"minItems": size, "maxItems": size}
-        schema = {"type": "array", "items": schema, **bounds}
-    return schema
-
-
-def _element(dtype: str) -> dict[str, Any]:
-    if dtype in INTEGERS:
-        sign, bits = INTEGERS[dtype]
-        low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        return {"type": "integer", "minimum": low, "maximum": high}
-    if dtype in LARGEST:
-        return {"type": "number", "minimum": -LARGEST[dtype], "maximum": LARGEST[dtype]}
-    return {"type": {"bool": "boolean", "str": "string"}.get(dtype, "number")}

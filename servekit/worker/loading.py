@@ -15,7 +15,7 @@ from servekit.errors import BootError
 from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
-from servekit.worker.annotations import BatchTypes, TypedInput, batch_types
+from servekit.worker.annotations import BatchTypes, batch_types
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.current import CurrentBatch
 from servekit.worker.examples import run_examples
@@ -24,6 +24,7 @@ from servekit.worker.inputs import AnyInput, InputKind
 from servekit.worker.interface import describe
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
+from servekit.worker.typed import TypedInput
 from servekit.worker.warming import run_batches, samples_of
 from servekit.worker.writing import Plans
 
@@ -136,7 +137,7 @@ def wrap(
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
     if signature is None:
-        return AnyInput() if types.input is Any else TypedInput(types.input)
+        return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
     if types.input is not Any:
         raise BootError(
             "predict: annotated as a list though there is a signature, with which the batch is "

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds every field that is not of its type; slow, and called only when one is not."""
 
-import dataclasses
 import re
-import typing
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from types import NoneType, UnionType
 from typing import Any, Final
 
-import msgspec
+from servekit.worker.leaves import NotOfType
+from servekit.worker.making import convert
+from servekit.worker.structure import MISSING, UNKNOWN, element_type, parts, without_none
 
 __all__ = ["Mistake", "mistakes", "name_mistake"]
 
@@ -24,12 +23,6 @@ WHAT: Final = {"missing required": "missing", "contains unknown": "unknown field
 
 MOST: Final = 100  #: mistakes of one input that are told
 BLOCK: Final = 1024  #: elements of a list that are looked at in one go, in C
-SHOWN_KEY: Final = 80
-MISSING: Final = object()
-UNKNOWN: Final = object()
-
-#: path, value, type
-Part = tuple[str, Any, Any]
 
 
 def mistakes(value: Any, type_: Any) -> list[Mistake]:
@@ -53,108 +46,42 @@ def _mistakes(path: str, value: Any, type_: Any) -> Iterator[Mistake]:
     if value is MISSING or value is UNKNOWN:
         yield path, "missing" if value is MISSING else "unknown field"
         return
-    first = _first(value, type_)
-    if first is None:
+    found = _found(value, type_)
+    if not found:
         return
     is_of_a_part = False
-    for part, inner, inner_type in _parts(value, _without_none(type_)):
+    for part, inner, inner_type in _parts(value, without_none(type_)):
         for mistake in _mistakes(path + part, inner, inner_type):
             is_of_a_part = True
             yield mistake
     if not is_of_a_part:
-        yield path + first[0], first[1]
+        yield from ((path + below, message) for below, message in found)
 
 
-def _first(value: Any, type_: Any) -> Mistake | None:
+def _found(value: Any, type_: Any) -> Sequence[Mistake]:
+    """Return what is wrong at first sight: one mistake of msgspec, or all of a leaf."""
     try:
-        msgspec.convert(value, type_, str_keys=True)
+        convert(value, type_)
+    except NotOfType as error:
+        return error.mistakes
     except ValueError as error:  # of msgspec; or a key that is not Unicode
-        return name_mistake(error)
-    return None
+        return [name_mistake(error)]
+    return ()
 
 
-def _without_none(type_: Any) -> Any:
-    """Return the one member that ``T | None`` has besides ``None``, without annotations."""
-    origin = typing.get_origin(type_)
-    if origin in (typing.Annotated, typing.Required, typing.NotRequired):
-        return _without_none(typing.get_args(type_)[0])
-    if origin in (typing.Union, UnionType):
-        members = [each for each in typing.get_args(type_) if each is not NoneType]
-        return _without_none(members[0]) if len(members) == 1 else type_
-    return type_
+def _parts(value: Any, type_: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield path, value and type of the parts that may be wrong."""
+    element = element_type(type_)
+    if isinstance(value, list) and element is not None:
+        yield from _elements(value, element)
+    else:
+        for part in parts(value, type_):
+            yield part.path, part.value, part.type
 
 
-def _parts(value: Any, type_: Any) -> Iterator[Part]:
-    """Yield what *value* is made of, as far as *type_* tells the types of its parts."""
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if isinstance(value, list):
-        if _is(type_, tuple) and hasattr(type_, "_fields"):
-            yield from _in_order(value, list(_hints(type_).values()))
-        elif origin is tuple and arguments[-1] is not ...:
-            yield from _in_order(value, list(arguments))
-        elif arguments and _is(origin, Sequence, Set, tuple):
-            yield from _elements(value, arguments[0])
-        elif _is(type_, msgspec.Struct):
-            yield from _in_order(value, [field.type for field in msgspec.structs.fields(type_)])
-    elif isinstance(value, dict):
-        if len(arguments) == 2 and _is(origin, Mapping):
-            for key, inner in value.items():
-                yield f"[{str(key)[:SHOWN_KEY]}]", inner, arguments[1]
-        else:
-            yield from _fields(value, type_)
-
-
-def _is(type_: Any, *kinds: type) -> bool:
-    return isinstance(type_, type) and issubclass(type_, kinds)
-
-
-def _in_order(values: list[Any], types: list[Any]) -> Iterator[Part]:
-    for place, (inner, type_) in enumerate(zip(values, types, strict=False)):
-        yield f"[{place}]", inner, type_
-
-
-def _elements(values: list[Any], type_: Any) -> Iterator[Part]:
+def _elements(values: list[Any], type_: Any) -> Iterator[tuple[str, Any, Any]]:
     for start in range(0, len(values), BLOCK):
         block = values[start : start + BLOCK]
-        if _first(block, list[type_]) is not None:
+        if _found(block, list[type_]):
             for place, inner in enumerate(block, start):
                 yield f"[{place}]", inner, type_
-
-
-def _fields(value: dict[str, Any], type_: Any) -> Iterator[Part]:
-    types, required, refuses_others = _known_fields(type_)
-    for name, inner_type in types.items():
-        if name in value or name in required:
-            yield f".{name}", value.get(name, MISSING), inner_type
-    if refuses_others:
-        for name in value:
-            if name not in types:
-                yield f".{str(name)[:SHOWN_KEY]}", UNKNOWN, None
-
-
-def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
-    """Return types by name, the names that must be there, and whether no other may."""
-    if _is(type_, msgspec.Struct):
-        fields = msgspec.structs.fields(type_)
-        config = type_.__struct_config__
-        types = {field.encode_name: field.type for field in fields}
-        required = {field.encode_name for field in fields if field.required}
-        if config.tag is not None:
-            types[config.tag_field] = Any
-        return types, required, config.forbid_unknown_fields
-    if typing.is_typeddict(type_):
-        return _hints(type_), type_.__required_keys__, False
-    if dataclasses.is_dataclass(type_):
-        hints = _hints(type_)
-        fields_ = [field for field in dataclasses.fields(type_) if field.init]
-        must = {field.name for field in fields_ if _is_required(field)}
-        return {field.name: hints[field.name] for field in fields_}, must, False
-    return {}, frozenset(), False
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
-
-
-def _hints(type_: Any) -> dict[str, Any]:
-    return typing.get_type_hints(type_, include_extras=True)

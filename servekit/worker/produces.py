@@ -11,6 +11,7 @@ import msgspec
 
 from servekit.service import Service
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.models import is_model
 
 __all__ = ["OCTET_STREAM", "produces"]
 
@@ -74,4 +75,5 @@ def _kinds_of_type(type_: Any) -> frozenset[str]:
             return kinds
     if known.__module__ == "numpy":
         return frozenset({"array"})
-    return NONE if dataclasses.is_dataclass(known) or typing.is_typeddict(known) else ANY
+    is_object = dataclasses.is_dataclass(known) or typing.is_typeddict(known) or is_model(known)
+    return NONE if is_object else ANY

@@ -18,11 +18,12 @@ MAY_IMPORT = {
     "weights": {"errors"},
     "options": {"errors"},
     "service": {"weights", "options"},
+    "types": {"errors"},
     "checkup": {"messages"},
     "assets": {"errors", "plugins"},
     "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
     "settings": {"errors"},
-    "__init__": {"errors", "service", "hookspecs"},
+    "__init__": {"errors", "service", "types", "hookspecs"},
     "messages": set(),
     "channel": set(),
     "arena": {"channel", "messages"},
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "supervisor": BASE | CROSSING | {"assets", "cgroup", "crashes", "tls"},
     "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "crashes", "tls", "web"},
     "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
-    "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types"},
+    "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types", "types"},
     "cli": BASE
     | CROSSING
     | PLUGINS

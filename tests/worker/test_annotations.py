@@ -245,14 +245,34 @@ def broken_set(self, batch: list[set[list[int]] | dict[str, int] | Point | Asked
     """Ask for a union that nothing can tell apart."""
 
 
+def text_or_bytes(self, batch: list[str | bytes]):
+    """Ask for what JSON cannot tell apart."""
+
+
+def gives_text_or_bytes(self, batch) -> list[str | bytes]:
+    """Give what no schema of msgspec tells apart."""
+
+
 def without_batch(self):
     """Forget the batch."""
 
 
+def unknown_name(self, batch: "list[Nowhere]"):  # noqa: F821 - that is the point
+    """Name what does not exist."""
+
+
 @pytest.mark.parametrize(
     ("predict", "message"),
-    [(broken_set, "inputs cannot be decoded into"), (without_batch, "takes no batch")],
+    [
+        (broken_set, "inputs cannot be decoded into"),
+        (text_or_bytes, r"inputs cannot be decoded into str \| bytes: Type unions may not contain"),
+        (gives_text_or_bytes, "its annotations cannot be described: Type unions may not contain"),
+        (without_batch, "takes no batch"),
+        (unknown_name, "cannot resolve its annotations"),
+    ],
 )
-def test_annotations_that_cannot_be_served_fail_the_boot(predict, message):
-    with pytest.raises(BootError, match=message):
+def test_annotations_that_cannot_be_served_fail_the_boot_with_their_line(predict, message):
+    with pytest.raises(BootError, match=message) as raised:
         loaded(service_of(predict))
+
+    assert f"(test_annotations.py:{predict.__code__.co_firstlineno})" in str(raised.value)

@@ -113,10 +113,16 @@ def too_deep() -> BodyMalformed:
 
 
 def plain(value: Any) -> Any:
-    """Return a numpy scalar or array as Python numbers; msgspec asks for what it does not know."""
+    """Return arrays as Python numbers, pydantic models as JSON has them.
+
+    msgspec asks for what it does not know. Whoever gives such a value has imported its library.
+    """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return value.tolist()
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and isinstance(value, pydantic.BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``Array``: dtype and shape of an annotated ``numpy.ndarray``; JSON Schemas of arrays."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import msgspec
+
+__all__ = ["ARRAY", "Array", "array_schema"]
+
+ARRAY: Final = "servekit.array"  #: of ``Meta.extra``: the declaration, as in ``[signature]``
+LARGEST: Final = {"float16": 65504.0, "float32": 3.4028234663852886e38}
+INTEGERS: Final = {
+    f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+DTYPES: Final = ("bool", "str", *INTEGERS, *LARGEST, "float64")
+
+
+def Array(dtype: str, shape: Sequence[int]) -> "msgspec.Meta":  # noqa: N802 - stands among types
+    """Say what an ``Annotated[numpy.ndarray, Array("float32", (-1, 3))]`` holds.
+
+    :param dtype: as in ``[signature]``: ``bool``, ``int8`` to ``uint64``, ``float16`` to
+        ``float64``, or ``str`` (an object array of texts).
+    :param shape: -1 is any size, ``()`` a single element.
+    """
+    import msgspec  # what imports this need not
+
+    axes = [int(size) for size in shape]
+    if dtype not in DTYPES:
+        raise ValueError(f"Array: unknown dtype {dtype!r}; one of {', '.join(DTYPES)}")
+    if any(size < -1 for size in axes):
+        raise ValueError(f"Array: shape {axes}: an axis is below -1")
+    declared = {"name": "", "dtype": dtype, "shape": axes}
+    described = array_schema(dtype, axes) | {"description": f"{dtype} array of shape {axes}"}
+    return msgspec.Meta(extra_json_schema=described, extra={ARRAY: declared})
+
+
+def array_schema(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    """Return the schema of lists in lists; of one element if there is no axis."""
+    schema = _element(dtype)
+    for size in reversed(shape):
+        bounds = {} if size == -1 else {"minItems": size, "maxItems": size}
+        schema = {"type": "array", "items": schema, **bounds}
+    return schema
+
+
+def _element(dtype: str) -> dict[str, Any]:
+    if dtype in INTEGERS:
+        sign, bits = INTEGERS[dtype]
+        low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return {"type": "integer", "minimum": low, "maximum": high}
+    if dtype in LARGEST:
+        return {"type": "number", "minimum": -LARGEST[dtype], "maximum": LARGEST[dtype]}
+    return {"type": {"bool": "boolean", "str": "string"}.get(dtype, "number")}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pydantic models as inputs and outputs. Whoever has one has imported pydantic; we do not."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import islice
+from typing import Any, Final, TypeGuard
+
+import msgspec
+
+from servekit.worker.leaves import NotOfType
+
+__all__ = ["ModelLeaf", "ModelSchemas", "is_model", "model_leaf"]
+
+MOST: Final = 100  #: mistakes of one model that are told
+NAMED: Final = {"missing": "missing", "extra_forbidden": "unknown field"}
+
+#: walks through a JSON text, makes nothing of it
+_scan = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def is_model(type_: Any) -> TypeGuard[type]:
+    """Whether *type_* is a pydantic model (of version 2)."""
+    pydantic = sys.modules.get("pydantic")
+    return (
+        pydantic is not None and isinstance(type_, type) and issubclass(type_, pydantic.BaseModel)
+    )
+
+
+@cache
+def model_leaf(type_: Any) -> "ModelLeaf":
+    """Return the one leaf of the model *type_*."""
+    return ModelLeaf(type_)
+
+
+class ModelLeaf:
+    """Makes models by pydantic's own rules, ``model_config`` included."""
+
+    def __init__(self, type_: Any) -> None:
+        """Make instances of *type_*."""
+        self._type = type_
+
+    def takes(self, _media_type: str) -> bool:
+        """No: a model is made of JSON and what is alike."""
+        return False
+
+    def make(self, value: Any) -> Any:
+        """Make one of a mapping; an instance stays what it is."""
+        return _validated(self._type.model_validate, value)
+
+    def from_json(self, body: bytes) -> Any:
+        """Make one of a JSON text, in which a strict model may find its dates."""
+        _scan(body)  # pydantic takes NaN, and what follows the text
+        return _validated(self._type.model_validate_json, body)
+
+
+def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return validate(value)
+    except ValueError as error:
+        if not hasattr(error, "errors"):
+            raise
+        raise NotOfType(*_mistakes(error.errors(include_url=False, include_input=False))) from None
+
+
+def _mistakes(errors: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    return [(_path(each["loc"]), _message(each)) for each in islice(errors, MOST)]
+
+
+def _path(location: Iterable[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] in NAMED:
+        return NAMED[error["type"]]
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
+class ModelSchemas:
+    """The schemas of models: as they are read, and as they are written where that differs."""
+
+    def __init__(self, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+        """Describe the models that are read, and those that are only written."""
+        self.definitions: dict[str, Any] = {}
+        self.references: dict[Any, dict[str, Any]] = {}
+        for model in inputs:
+            self._add(model, _definitions(model, "validation", ""), "")
+        for model in outputs:
+            if model not in self.references:
+                suffix = (
+                    "-Output" if self._clashes(_definitions(model, "serialization", "")) else ""
+                )
+                self._add(model, _definitions(model, "serialization", suffix), suffix)
+
+    def _clashes(self, definitions: Mapping[str, Any]) -> bool:
+        return any(self.definitions.get(name, each) != each for name, each in definitions.items())
+
+    def _add(self, model: Any, definitions: Mapping[str, Any], suffix: str) -> None:
+        self.definitions |= definitions
+        self.references[model] = {"$ref": f"#/$defs/{model.__name__}{suffix}"}
+
+
+def _definitions(model: Any, mode: str, suffix: str) -> dict[str, Any]:
+    schema = model.model_json_schema(ref_template=f"#/$defs/{{model}}{suffix}", mode=mode)
+    inner = schema.pop("$defs", {})
+    if schema.keys() != {"$ref"}:  # which a model that holds itself is
+        inner = {model.__name__: schema} | inner
+    return {f"{name}{suffix}": each for name, each in inner.items()}
