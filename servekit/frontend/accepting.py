@@ -15,6 +15,7 @@ import gevent
 from gevent.monkey import get_original
 
 from servekit.errors import NotReady
+from servekit.frontend.access_log import LoggedConnection
 from servekit.frontend.answer import problem_answer
 from servekit.frontend.connection import Connection
 from servekit.frontend.tls import TlsSocket
@@ -117,7 +118,12 @@ class Acceptor:
         sock.setblocking(False)
         if front_end.tls is not None and listener.family != socket.AF_UNIX:
             sock = TlsSocket(sock, front_end.tls)
-        front_end.add(Connection(sock, peer, front_end))
+        log = front_end.access_log
+        front_end.add(
+            Connection(sock, peer, front_end)
+            if log is None
+            else LoggedConnection(sock, peer, front_end, log)
+        )
         return True
 
 

@@ -73,6 +73,11 @@ class Collector:
         self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
         self._reset()
 
+    @property
+    def target(self) -> bytes:
+        """Of the request under way, as far as it has come."""
+        return self._target
+
     def _reset(self) -> None:
         """Be ready for the next request's first byte."""
         self.headers: dict[bytes, bytes] = {}  #: of the request under way, names in lower case

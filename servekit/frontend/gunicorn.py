@@ -21,6 +21,7 @@ from gunicorn.workers.ggevent import GeventWorker
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
 from servekit.frontend.access import Access
+from servekit.frontend.access_log import open_access_log
 from servekit.frontend.compression import create_compression
 from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
@@ -138,6 +139,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._compression = create_compression(settings)
+        self._access_log = open_access_log(settings)
         super().__init__()
 
     def load_config(self) -> None:
@@ -166,9 +168,12 @@ class Application(BaseApplication):  # type: ignore[misc]
             leave(end.code)
 
     def reload(self) -> None:
-        """Read tokens and certificates anew; the settings stay as they are."""
+        """Read tokens and certificates, open the access log anew; the settings stay as they are."""
         self._tokens = self._reread(read_tokens, self._tokens)
         self._tls = self._reread(server_context, self._tls)
+        old, self._access_log = self._access_log, self._reread(open_access_log, self._access_log)
+        if old is not None and old is not self._access_log:
+            old.close()
 
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
@@ -176,6 +181,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.front_end.access = self._access()
         self.front_end.tls = self._tls
         self.front_end.compression = self._compression
+        self.front_end.access_log = self._access_log
         self.front_end.application = create_app(self.front_end)
         return self.front_end.application
 

@@ -68,6 +68,11 @@ class Receiver:
         """Of the request that has begun, as far as they have come."""
         return self._parser.headers
 
+    @property
+    def target(self) -> bytes:
+        """Of the request that has begun, as far as it has come."""
+        return self._parser.target
+
     def pause(self) -> None:
         """Leave what comes to the kernel."""
         if self._is_reading:

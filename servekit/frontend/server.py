@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
+    from servekit.frontend.access_log import AccessLog
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.compression import Compression
     from servekit.frontend.connection import Connection
@@ -76,6 +77,7 @@ class FrontEnd:
         self.tls: ssl.SSLContext | None = None  #: connections are in the clear without it
         self.access: Access | None = None  #: nobody is refused without it
         self.compression: Compression | None = None  #: answers go as they are without it
+        self.access_log: AccessLog | None = None  #: nothing is logged without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._run_dir = run_dir
         self._metrics_dir = run_dir / "metrics"
@@ -138,6 +140,8 @@ class FrontEnd:
         for batcher in self._models.values():
             batcher.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
+        if self.access_log is not None:
+            self.access_log.write()
 
     def _close_idle_for(self, limit_s: float) -> None:
         """Close each connection when it is idle, until none is left or the time is over."""
@@ -165,6 +169,8 @@ class FrontEnd:
             self._acceptor.resume()
         for acceptor in self._others:
             acceptor.resume()
+        if self.access_log is not None:
+            self.access_log.write()
         if second != self._second:
             self._second = second
             self.heads.renew()

@@ -226,6 +226,9 @@ class Settings:
     run_dir: str = setting(
         "", "parent of the private directory for sockets; default: TMPDIR", place=absolute
     )
+    access_log: str = setting(
+        "", "file that each answer adds a line of JSON to; opened anew on SIGHUP", place=absolute
+    )
     log_format: str = setting("text", "text or json", one_of("text", "json"))
     log_level: str = setting(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error")

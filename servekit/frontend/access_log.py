@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The access log: a line of JSON for each answer, where the operator names a file for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from servekit.errors import StartupError
+from servekit.frontend.connection import Connection
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from servekit.errors import ServekitError
+    from servekit.frontend.batcher import Batcher
+    from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.management import Door
+    from servekit.frontend.server import FrontEnd
+    from servekit.frontend.tls import TlsSocket
+    from servekit.settings import Settings
+
+__all__ = ["AccessLog", "LoggedConnection", "open_access_log"]
+
+MAX_LINES = 1000  #: that wait to be written
+ID = b"X-Request-Id: "
+
+
+class AccessLog:
+    """Keeps lines for the next sweep, which writes them all with one system call.
+
+    Several front-ends append to one file: a write is never parted by another's.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Write to *descriptor*, opened for appending."""
+        self._descriptor = descriptor
+        self._lines: list[bytes] = []
+
+    def add(self, **members: Any) -> None:
+        """Keep a line of *members*."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._lines.append(msgspec.json.encode({"time": time} | members))
+        if len(self._lines) >= MAX_LINES:
+            self.write()
+
+    def write(self) -> None:
+        """Write what waits. A disk that is full costs its lines, and no request."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, b"\n".join(lines) + b"\n")
+
+    def close(self) -> None:
+        """Give the file back; processes that were forked keep it."""
+        os.close(self._descriptor)
+
+
+def open_access_log(settings: Settings) -> AccessLog | None:
+    """Return the log that *settings* ask for; ``None`` where they ask for none.
+
+    :raises StartupError: its file cannot be opened.
+    """
+    if not settings.access_log:
+        return None
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return AccessLog(os.open(settings.access_log, flags, 0o640))
+    except OSError as error:
+        raise StartupError(f"access_log {settings.access_log}: {error.strerror}") from error
+
+
+class LoggedConnection(Connection):
+    """A connection whose answers are lines of the access log."""
+
+    __slots__ = ("_asked", "_log")
+
+    def __init__(
+        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door, log: AccessLog
+    ) -> None:
+        """Start reading *sock*, as ``Connection`` does."""
+        self._log = log
+        self._asked: tuple[bytes, bytes, float] | None = None  #: method, target, since when
+        super().__init__(sock, peer, front_end)
+
+    def begin(self, request: HttpRequest, batcher: Batcher | None = None) -> None:
+        """Note what is asked for."""
+        self._asked = (request.method, request.target, monotonic())
+        super().begin(request, batcher)
+
+    def answer(
+        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
+    ) -> None:
+        """Log the answer, once: one that is compressed comes by again."""
+        if self._asked is not None and not self.is_closed:
+            _, _, rest = head.partition(ID)
+            self._add(int(head[9:12]), rest.partition(b"\r\n")[0].decode("latin-1"), len(body))
+        super().answer(head, body, release)
+
+    def answer_problem(self, error: ServekitError, request_id: str) -> None:
+        """Log the refusal, also of what was never a whole request."""
+        if not self.is_closed:
+            self._add(error.status, request_id)
+        super().answer_problem(error, request_id)
+
+    def close(self) -> None:
+        """Log that nobody waited for the answer."""
+        if self._asked is not None:
+            self._add(None, "")
+        super().close()
+
+    def _add(self, status: int | None, request_id: str, size: int | None = None) -> None:
+        method, target, since = self._asked or (b"", self._receiver.target, None)
+        self._asked = None
+        self._log.add(
+            peer=self.peer[0] if self.peer else "",
+            method=method.decode("latin-1"),
+            path=target.partition(b"?")[0].decode("latin-1"),
+            status=status,
+            bytes=size,
+            duration_ms=None if since is None else round((monotonic() - since) * 1e3, 3),
+            request_id=request_id,
+        )
