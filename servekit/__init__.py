@@ -4,6 +4,7 @@
 from typing import TYPE_CHECKING
 
 from servekit.errors import ClientError, InputError
+from servekit.response import Response
 from servekit.service import Context, Request, Service
 from servekit.types.arrays import Array
 
@@ -16,6 +17,7 @@ __all__ = [
     "Context",
     "InputError",
     "Request",
+    "Response",
     "Service",
     "__version__",
     "hookimpl",

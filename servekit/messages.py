@@ -66,6 +66,7 @@ class Predict(Struct, array_like=True, tag=1):
     batch: int  #: from 1, and grows: 0 marks nobody as cancelled
     items: list[Item]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
+    headers: dict[int, dict[str, str]] = {}  #: by place: those that the service asked for
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -78,6 +79,8 @@ class Reply(Struct, array_like=True, tag=2):
     encode_s: float
     held: list[int] = []  #: offsets of the batch's slabs that the service still looks at
     is_last: bool = False  #: the worker leaves: whoever sends it another batch loses it
+    #: by place: status and headers of answers that have their own
+    responses: dict[int, tuple[int, list[tuple[str, str]]]] = {}
 
 
 class Hello(Struct, array_like=True, tag=3):
@@ -140,6 +143,7 @@ class Interface(Struct):
     schema_definitions: dict[str, Any] = {}  #: what ``#/$defs/NAME`` in the two refers to
     consumes: list[str] = []  #: media types, best first
     produces: list[str] = []
+    request_headers: list[str] = []  #: in lower case: those that the service wants to see
 
 
 class Ready(Struct, array_like=True, tag=11):

@@ -101,6 +101,8 @@ class Request:
     decode: Callable[[], Any] = field(repr=False)
     deadline: float = math.inf  #: ``time.monotonic``: nobody waits for the answer any longer
     has_gone: Callable[[], bool] = field(default=lambda: False, repr=False)  #: the client
+    #: those of ``Service.request_headers`` that came, names in lower case, and ``traceparent``
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def body(self) -> bytes:
@@ -145,6 +147,9 @@ class Service:
     #: file itself declares (an ONNX graph does)
     signature: Mapping[str, Any] | None = None
 
+    #: names of request headers that ``Request.headers`` is to hold; no others leave the front-end
+    request_headers: Sequence[str] = ()
+
     def load(self, context: Context) -> None:
         """Read the weights. Called once, before anything else."""
 
@@ -155,7 +160,8 @@ class Service:
             signature a mapping of name to ndarray ``[n, ...]``.
         :return: one output per input, same order: a list, an ndarray of n rows, or with a
             signature a mapping of output name to ndarray of n rows. An ``InputError``
-            *instance* in a slot refuses that input alone.
+            *instance* in a slot refuses that input alone; a ``Response`` there has a status
+            and headers of its own.
         :raises InputError, ClientError: refuse the whole batch.
         """
         raise NotImplementedError(f"{type(self).__name__} has no predict()")
@@ -165,7 +171,7 @@ class Service:
         return request.input
 
     def postprocess(self, output: Any) -> Any:
-        """Turn one output of ``predict`` into what the client gets."""
+        """Turn one output of ``predict`` into what the client gets; may return a ``Response``."""
         return output
 
     def warm_up(self) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes of answers: status lines, headers, problem details."""
 
+from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -8,8 +9,9 @@ import msgspec
 
 from servekit.channel import ChannelClosed
 from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, problem
+from servekit.response import check_headers, check_status
 
-__all__ = ["CONTINUE", "AnswerHeads", "options_head", "problem_answer"]
+__all__ = ["CONTINUE", "AnswerHeads", "options_head", "own_head", "problem_answer"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -51,6 +53,20 @@ class AnswerHeads:
             )
             self._heads[media_type] = head
         return head
+
+
+def own_head(head: bytes, status: int, headers: Sequence[tuple[str, str]]) -> bytes:
+    """Return the *head* of a 200 with the status and the headers that a service gave.
+
+    :raises ChannelClosed: a worker let pass what it should have refused.
+    """
+    try:
+        check_status(status)
+        check_headers(headers)
+    except ValueError as error:
+        raise ChannelClosed(f"the peer sent what is no answer: {error}") from error
+    lines = b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in headers)
+    return status_line(status) + lines + head.partition(b"\r\n")[2]
 
 
 def options_head(request_id: str, date: bytes) -> bytes:

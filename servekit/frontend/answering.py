@@ -11,6 +11,7 @@ from msgspec import MsgspecError, Struct, json
 from servekit.channel import ChannelClosed
 from servekit.errors import RequestError, error_class
 from servekit.frontend import metrics
+from servekit.frontend.answer import own_head
 from servekit.messages import Slab
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def answer_batch(
     counters = batch[0].batcher.metrics
     counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
-    for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
+    responses = reply.responses
+    answers = zip(batch, reply.answers, strict=True)
+    for place, (task, (error, media_type, body)) in enumerate(answers):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
         if error:
             fail_task(task, _error_from(error, bytes(content)))
@@ -46,12 +49,15 @@ def answer_batch(
             if release is not None:
                 release()
             continue
-        start = head(media_type)
+        start, counted = head(media_type), metrics.OK
+        if responses and place in responses:
+            start = own_head(start, *responses[place])
+            counted = metrics.PLACES.get(responses[place][0], metrics.OTHER)
         task.is_done = True
         duration = now - task.arrived
         values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
         values[metrics.REQUESTS_SUM] += duration
-        values[metrics.OK] += 1
+        values[counted] += 1
         task.connection.answer(
             b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
             % (

@@ -59,6 +59,8 @@ class Batcher:
         self.idle: list[Replica] = []
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self.is_draining = False  #: nothing is tried again
+        self.asked: list[str] = []  #: headers that the service wants to see
+        self.has_headers = False  #: one of its tasks had some
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
         self._timer: Any = None
@@ -77,6 +79,7 @@ class Batcher:
         self.hang_after_s = row.predict_timeout_s * self._front_ends
         self.silence_s = SILENCE_S + row.predict_timeout_s * (self._front_ends - 1)
         was_ready = row.interface is not None
+        self.asked = row.interface.request_headers if row.interface is not None else []
         self.is_open = any(
             replica.state == "serving" or (was_ready and replica.state in ("starting", "backoff"))
             for replica in row.replicas

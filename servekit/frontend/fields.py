@@ -4,11 +4,24 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from servekit.errors import ExpectationFailed, NotSupported, RequestError
 
-__all__ = ["check_host", "check_transfer_encoding", "joined", "wants_continue", "without_upgrade"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
+__all__ = [
+    "TRACE",
+    "check_host",
+    "check_transfer_encoding",
+    "joined",
+    "picked",
+    "wants_continue",
+    "without_upgrade",
+]
+
+TRACE = b"traceparent"  #: of W3C Trace Context: who asked, for whoever follows a request
 MAX_KNOWN_HOSTS = 64
 # RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
 HOST = re.compile(
@@ -57,6 +70,12 @@ def joined(name: bytes, first: bytes, second: bytes) -> bytes:
     if name in SINGLE:
         raise RequestError(f"{name.decode()}: given twice")
     return first + (b"; " if name == b"cookie" else b", ") + second
+
+
+def picked(headers: dict[bytes, bytes], names: Iterable[str]) -> dict[str, str]:
+    """Return those of *headers* that are called as *names* say, and the trace."""
+    found = ((name, headers.get(name.encode())) for name in (TRACE.decode(), *names))
+    return {name: value.decode("latin-1") for name, value in found if value is not None}
 
 
 def without_upgrade(headers: dict[bytes, bytes]) -> list[bytes]:

@@ -28,7 +28,10 @@ DURATIONS = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-STATUSES = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
+STATUSES = (
+    *(200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507),
+    "other",  #: what a service alone says
+)
 DROPS = ("expired", "cancelled", "poison")
 
 HISTOGRAMS = {
@@ -61,6 +64,7 @@ PREDICTS = PLACES["predict_duration_seconds"]
 BATCHES = PLACES["batch_size"]
 BATCHES_SUM = BATCHES + len(SIZES) + 1
 OK = PLACES[200]
+OTHER = PLACES["other"]
 
 
 class ModelMetrics:

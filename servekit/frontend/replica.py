@@ -141,9 +141,12 @@ class Replica:
         self._batch_id += 1
         self._sent_at = now
         items = [task.item for task in batch]
+        headers = {}
+        if self._batcher.has_headers:
+            headers = {place: task.headers for place, task in enumerate(batch) if task.headers}
         self._loans.lend(items)
         try:
-            self._link.send(Predict(self._batch_id, items, self._loans.returned))
+            self._link.send(Predict(self._batch_id, items, self._loans.returned, headers))
             self._loans.returned = []
         except FrameTooLarge:
             self.close()

@@ -21,6 +21,7 @@ from servekit.frontend.batcher import Batcher
 from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
+from servekit.frontend.fields import TRACE, picked
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
@@ -223,6 +224,9 @@ class FrontEnd:
         size = len(body) if isinstance(body, bytes) else body.size
         task = Task(connection, batcher, item, request_id, now, now + timeout_s, size)
         connection.task = task
+        if TRACE in headers or batcher.asked:
+            task.headers = picked(headers, batcher.asked)
+            batcher.has_headers = True
         if refusal is None:
             admit(task)
         else:

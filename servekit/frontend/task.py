@@ -29,6 +29,7 @@ class Task(Struct, eq=False):
     is_done: bool = False  #: answered, or nobody waits for the answer any more
     is_cancelled: bool = False  #: its client went away while a worker had it
     was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
+    headers: dict[str, str] | None = None  #: those that its service asked for, if there are any
 
     def fail(self, error: ServekitError) -> None:
         """Answer with a problem, unless it is done already."""

@@ -65,12 +65,23 @@ class ServiceClient:
         items = [_item(*_encoded(value)) for value in batch]
         return [_output(*answer) for answer in self._loaded.predictor.answer(items).answers]
 
-    def post(self, body: bytes, content_type: str = JSON, accept: str = "") -> Response:
-        """Send one request and return its answer."""
+    def post(
+        self,
+        body: bytes,
+        content_type: str = JSON,
+        accept: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Send one request and return its answer.
+
+        :param headers: what ``Request.headers`` holds.
+        """
         item = _item(body, content_type, accept)
-        error, media_type, answer = self._loaded.predictor.answer([item]).answers[0]
+        turn = self._loaded.predictor.answer([item], headers={0: _lower(headers)})
+        error, media_type, answer = turn.answers[0]
         if not error:
-            return Response(OK, media_type, answer)
+            status, own = turn.responses.get(0, (OK, []))
+            return Response(status, media_type, answer, dict(own))
         kind = error_class(error)
         told = problem(kind, REQUEST_ID, **msgspec.json.decode(answer))
         return Response(kind.status, "application/problem+json", msgspec.json.encode(told))
@@ -115,6 +126,10 @@ def _encoded(value: Any) -> tuple[bytes, str]:
 
 def _item(body: bytes, content_type: str, accept: str = "") -> Any:
     return body, content_type.encode(), accept.encode(), REQUEST_ID, math.inf
+
+
+def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): value for name, value in (headers or {}).items()}
 
 
 def _output(error: str, media_type: str, body: bytes) -> Any:

@@ -2,7 +2,8 @@
 """An answer as a client sees it."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Response"]
@@ -17,6 +18,7 @@ class Response:
     status: int
     content_type: str
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)  #: that the service gave it
 
     def json(self) -> Any:
         """Return what the body says in JSON."""

@@ -10,7 +10,7 @@ from servekit.service import Request
 from servekit.worker.media import parse_content_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from servekit.cancelling import CancelledReader
     from servekit.worker.predictor import Task
@@ -25,26 +25,33 @@ OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
 class CurrentBatch:
     """Changes with every batch; a ``Request`` made of it does not."""
 
-    __slots__ = ("_cancelled", "_items", "_number", "bodies", "tasks")
+    __slots__ = ("_cancelled", "_headers", "_items", "_number", "bodies", "tasks")
 
     def __init__(self, bodies: BodyReaders) -> None:
         """Be empty; *bodies* decodes what a service has not decoded."""
         self.bodies = bodies
         self._items: Sequence[OpenItem] = ()
         self._number = 0
+        self._headers: Mapping[int, Mapping[str, str]] = {}
         self._cancelled: CancelledReader | None = None
         self.tasks: Sequence[Task] = ()  #: those whose inputs ``predict`` has now
 
     def begin(
-        self, items: Sequence[OpenItem], number: int, cancelled: CancelledReader | None
+        self,
+        items: Sequence[OpenItem],
+        number: int,
+        cancelled: CancelledReader | None,
+        headers: Mapping[int, Mapping[str, str]],
     ) -> bool:
         """Be the batch *number* of a channel; return whether it has lost a client already."""
         self._items, self._number, self._cancelled = items, number, cancelled
+        self._headers = headers
         return cancelled is not None and cancelled.has_any(number)
 
     def end(self) -> None:
         """Forget the batch."""
         self._items, self._number, self._cancelled, self.tasks = (), 0, None, ()
+        self._headers = {}
 
     def has_gone(self, place: int) -> bool:
         """Whether the client of the item at *place* has gone."""
@@ -64,6 +71,7 @@ class CurrentBatch:
             partial(self._decode, header, body),
             deadline,
             partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
+            self._headers.get(place, {}),
         )
 
     def _decode(self, header: bytes, body: Any) -> Any:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes what a loaded service takes and gives, for the API descriptions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servekit.errors import BootError
 from servekit.messages import Interface
+from servekit.response import NAME
 from servekit.service import Service
 from servekit.worker.annotations import BatchTypes
 from servekit.worker.codecs.form import FORM
@@ -16,6 +17,7 @@ from servekit.worker.schemas import signed_schema, typed_schemas
 
 __all__ = ["describe"]
 
+SECRETS = ("authorization", "proxy-authorization")
 STRUCTURED = (
     "application/json",
     "application/msgpack",
@@ -47,7 +49,22 @@ def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interfac
         schema_definitions=definitions,
         consumes=_consumes(service, signature, types, table),
         produces=produces(service, signature, types.output, table),
+        request_headers=asked_headers(service.request_headers),
     )
+
+
+def asked_headers(names: Sequence[str]) -> list[str]:
+    """Return *names* in lower case.
+
+    :raises BootError: one is no name, or holds what opens the server and not the model.
+    """
+    if isinstance(names, str):
+        raise BootError("request_headers: a text, expected a tuple of names")
+    lower = [str(name).lower() for name in names]
+    for name in lower:
+        if not NAME.fullmatch(name) or name in SECRETS:
+            raise BootError(f"request_headers: {name!r} is no name, or a secret of the server's")
+    return lower
 
 
 def declared(signature: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
 from servekit.cancelling import CancelledReader
 from servekit.errors import ClientGone, RequestError, ResultNotEncodable
+from servekit.response import Response
 from servekit.service import Service
 from servekit.worker.current import CurrentBatch, OpenItem
 from servekit.worker.inputs import InputKind
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import InputReaders
-from servekit.worker.writing import Plan, Plans, write
+from servekit.worker.writing import BYTES, Plan, Plans, write
 
 __all__ = ["Answered", "Predictor", "Turn"]
 
@@ -23,8 +24,13 @@ Answered = tuple[str, str, bytes]
 #: content type, body and place in the batch to a checked input
 ReadInput = Callable[[bytes, Any, int], Any]
 
+NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
 EXPIRED: Answered = ("DeadlineExceeded", "", b"")
 GONE: Answered = error_answer(ClientGone())
+
+
+#: place to status and headers
+Responses = dict[int, tuple[int, list[tuple[str, str]]]]
 
 
 class Turn(NamedTuple):
@@ -34,6 +40,12 @@ class Turn(NamedTuple):
     decode_s: float
     predict_s: float
     encode_s: float
+    responses: Responses
+
+    @property
+    def times(self) -> tuple[float, float, float]:
+        """Seconds to decode, predict and encode."""
+        return self.decode_s, self.predict_s, self.encode_s
 
 
 class Task(NamedTuple):
@@ -74,6 +86,7 @@ class Predictor:
         self._service, self._kind, self._plans = service, kind, plans
         self._current = current
         self._max_answer_bytes = max_answer_bytes
+        self._responses: Responses = {}  #: of the batch in hand
         self.is_leaving = False  #: the service asked the process to exit
 
     def answer(
@@ -81,14 +94,16 @@ class Predictor:
         items: Sequence[OpenItem],
         number: int = 0,
         cancelled: CancelledReader | None = None,
+        headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
     ) -> Turn:
         """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
 
         :param number: of the batch, by which *cancelled* knows it.
+        :param headers: by place.
         """
         started = monotonic()
         answers: list[Any] = [None] * len(items)
-        if self._current.begin(items, number, cancelled):
+        if self._current.begin(items, number, cancelled, headers):
             self._refuse_gone(answers)
         tasks, inputs = self._decode(items, answers, started)
         decoded = monotonic()
@@ -97,7 +112,8 @@ class Predictor:
         self._encode(tasks, outputs, answers)
         encoded = monotonic()
         self._current.end()
-        return Turn(answers, decoded - started, predicted - decoded, encoded - predicted)
+        responses, self._responses = self._responses, {}
+        return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
 
     def _refuse_gone(self, answers: list[Any]) -> None:
         for place in range(len(answers)):
@@ -159,14 +175,29 @@ class Predictor:
                 answers[place] = error_answer(output)
                 continue
             try:
-                answers[place] = ("", *self._written(plan, output))
+                if self._postprocess is not None:
+                    output = self._postprocess(output)
+                if type(output) is Response:
+                    answers[place] = ("", *self._responded(plan, output))
+                    self._responses[place] = (output.status, list(output.headers.items()))
+                else:
+                    answers[place] = ("", *self._written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
                 answers[place] = self._failed("postprocess", error, [request_id])
 
     def _written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
-        if self._postprocess is not None:
-            output = self._postprocess(output)
-        media_type, body = write(plan, output)
+        return self._checked(*write(plan, output))
+
+    def _responded(self, plan: Plan, response: Response) -> tuple[str, bytes]:
+        if response.content_type is None:
+            return self._written(plan, response.output)
+        output = response.output
+        body = output.encode() if isinstance(output, str) else output
+        if not isinstance(body, BYTES):
+            raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
+        return self._checked(response.content_type, bytes(body))
+
+    def _checked(self, media_type: str, body: bytes) -> tuple[str, bytes]:
         if len(body) > self._max_answer_bytes:
             limit = self._max_answer_bytes
             raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")

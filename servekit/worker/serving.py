@@ -148,18 +148,20 @@ class Server:
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        turn = self._predictor.answer(items, message.batch, shared.cancelled)
+        turn = self._predictor.answer(items, message.batch, shared.cancelled, message.headers)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         is_last = self._predictor.is_leaving
         try:
             answers = shared.lay_out(turn.answers)
-            reply = Reply(message.batch, answers, *turn[1:], shared.let_go(), is_last)
+            reply = Reply(
+                message.batch, answers, *turn.times, shared.let_go(), is_last, turn.responses
+            )
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             log_failure("reply", error, [item[3] for item in message.items])
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
-            reply = Reply(message.batch, answers, *turn[1:], shared.let_go(), is_last)
+            reply = Reply(message.batch, answers, *turn.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
 

@@ -11,7 +11,7 @@ from servekit.worker.media import MediaRange, parse_accept
 from servekit.worker.produces import OCTET_STREAM
 from servekit.worker.reading import remember
 
-__all__ = ["Plan", "Plans", "Writer", "write"]
+__all__ = ["BYTES", "Plan", "Plans", "Writer", "write"]
 
 BYTES = (bytes, bytearray, memoryview)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "servekit"
-BASE = {"errors", "service", "settings", "__init__"}
+BASE = {"errors", "response", "service", "settings", "__init__"}
 CROSSING = {"messages", "channel", "arena", "cancelling", "tether"}
 PLUGINS = {"plugins", "hookspecs"}
 
@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "assets": {"errors", "plugins"},
     "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
     "settings": {"errors"},
-    "__init__": {"errors", "service", "types", "hookspecs"},
+    "__init__": {"errors", "response", "service", "types", "hookspecs"},
     "messages": set(),
+    "response": set(),
     "channel": set(),
     "arena": {"channel", "messages"},
     "crashes": set(),

@@ -54,6 +54,8 @@ class ScriptedWorker:
         self.bodies: ArenaReader | None = None  #: the front-end's
         self.cancelled: CancelledReader | None = None
         self.freed: list[int] = []
+        self.responses: dict = {}  #: of the next batches, by place
+        self.headers: queue.Queue[dict] = queue.Queue()
         self.held: tuple[int, list] | None = None
         self.greeted = threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
@@ -90,6 +92,7 @@ class ScriptedWorker:
             self.freed += message.freed
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
+            self.headers.put(message.headers)
             if not self.is_holding:
                 self.release()
 
@@ -101,7 +104,9 @@ class ScriptedWorker:
         """Answer the batch in hand."""
         (batch, items), self.held = self.held, None
         answers = [self.answer(item) for item in items]
-        reply = Reply(batch, answers, 0.001, 0.002, 0.003, is_last=is_last)
+        reply = Reply(
+            batch, answers, 0.001, 0.002, 0.003, is_last=is_last, responses=self.responses
+        )
         self.channel.sendall(encode_frame(reply))
 
     def die(self) -> None:
@@ -192,7 +197,7 @@ def receive(sock: socket.socket) -> tuple[int, dict[str, str], bytes]:
     status = int(stream.readline().split()[1])
     headers = {}
     while line := stream.readline().strip():
-        name, _, value = line.decode().partition(":")
+        name, _, value = line.decode("latin-1").partition(":")
         headers[name.lower()] = value.strip()
     return status, headers, stream.read(int(headers.get("content-length", 0)))
 

@@ -77,10 +77,10 @@ class Channel:
     def send(self, message) -> None:
         self.sock.sendall(encode_frame(message))
 
-    def predict(self, *items):
+    def predict(self, *items, headers=None):
         """Send one batch and return its answers: error name or media type, and body."""
         number = next(self.numbers)
-        self.send(Predict(number, list(items)))
+        self.send(Predict(number, list(items), headers=headers or {}))
         self.reply = self.receive()
         assert self.reply.batch == number
         answers = self.reply.answers
