@@ -4,9 +4,7 @@
 import json
 import os
 import signal
-import socket
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -49,40 +47,6 @@ def _busy(pid):
     return "nanosleep" in Path(f"/proc/{pid}/wchan").read_text()
 
 
-def test_kills_under_load_give_only_200_and_503(serve):
-    server = serve("--models", MODELS / "slow", "--replicas=2", "--predict-timeout=20")
-    stop_at = monotonic() + 4.0
-
-    def client(number):
-        seen = Counter()
-        turn = 0
-        while monotonic() < stop_at:
-            turn += 1
-            status, answer = ask(server, id=f"{number}/{turn}", seconds=0.002)
-            assert status != 200 or answer["prediction"]["id"] == f"{number}/{turn}"
-            seen[status] += 1
-        return seen
-
-    def killer():
-        kills = 0
-        while monotonic() < stop_at - 1:
-            workers = server.workers()
-            if len(workers) == 2:
-                os.kill(workers[kills % 2], signal.SIGKILL)
-                kills += 1
-            wait_until(lambda: len(server.workers()) == 2, "both workers are back")
-        return kills
-
-    with ThreadPoolExecutor(9) as pool:
-        kills = pool.submit(killer)
-        seen = sum(pool.map(client, range(8)), Counter())
-
-    assert set(seen) <= {200, 503}
-    assert kills.result() >= 2
-    assert seen[503] <= kills.result() * 8
-    assert seen[200] > 100
-
-
 def test_worker_that_ends_itself_is_replaced(serve):
     server = serve("--models", MODELS / "slow")
 
@@ -118,19 +82,6 @@ def test_killed_front_end_is_back_with_the_same_workers(serve):
 
 def _command(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def test_killed_supervisor_leaves_no_process_and_no_port(serve):
-    server = serve("--models", MODELS / "slow", MODELS / "points")
-    pids = server.tree()
-    assert len(pids) >= 5
-    os.kill(server.process.pid, signal.SIGKILL)
-    server.process.wait()
-
-    wait_until(lambda: not any(map(is_alive, pids)), "all processes are gone", timeout_s=2)
-    with socket.socket() as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", server.port))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

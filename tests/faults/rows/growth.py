@@ -42,8 +42,8 @@ def growth(stage: Stage) -> Iterator[Figure]:
     Mixed requests at a fixed rate, a tenth bad, a twentieth given up by their client, some large;
     a fifth of them warm up, then memory is compared. Then bodies of a million chunks.
     """
-    total = stage.count(100_000, 6_000)
-    floods = stage.count(20, 2)
+    total = stage.count(100_000, 3_000)
+    floods = stage.count(20, 1)
     with stage.server("--models", WORK, "--replicas=2") as server:
         chance = random.Random(12)
         Client(server.port, 64).run(_mixed(total // 5, chance, "warm"))

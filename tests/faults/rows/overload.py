@@ -37,7 +37,7 @@ def overload(stage: Stage) -> Iterator[Figure]:
     One worker that does 80 requests/s is sent 800/s with a queue of 64; a tenth set a deadline of
     0.3 s and a tenth of the clients leave after 0.3 s. The service tells at the end what it ran.
     """
-    seconds, calm_s = stage.count(20.0, 1.5), stage.count(4.0, 1.5)
+    seconds, calm_s = stage.count(20.0, 1.5), stage.count(4.0, 1.0)
     with stage.server("--models", WORK, f"--queue={QUEUE}") as server:
         before = Client(server.port, 64).run(steady("work", NORMAL, calm_s, "before"))
         full = Client(server.port, 256).run(steady("work", FULL * 1.2, calm_s, "full"))

@@ -28,7 +28,7 @@ def poison(stage: Stage) -> Iterator[Figure]:
     The same deadly request twenty times among a thousand good ones, with ``retry = true`` in
     ``model.toml``; then without, and four times: the fifth in a minute would give the model up.
     """
-    arrivals, seconds = stage.count((20, 1000 / RATE), (4, 3.0))
+    arrivals, seconds = stage.count((20, 1000 / RATE), (4, 2.0))
     patient = shutil.copytree(MODELS / "work", stage.path("patient"))
     toml = patient / "model.toml"
     toml.write_text("retry = true\n" + toml.read_text())

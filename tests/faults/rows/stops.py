@@ -79,7 +79,7 @@ def reloads(stage: Stage) -> Iterator[Figure]:
 
     The model directory is rewritten and SIGHUP sent, every third time with one that cannot load.
     """
-    times, every_s = stage.count((10, 4.0), (2, 3.0))
+    times, every_s = stage.count((10, 4.0), (2, 2.0))
     directory = write_model(stage.path("model"), version="0")
     good = [n for n in range(times) if n % 3 != 2]
 

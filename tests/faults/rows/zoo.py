@@ -79,8 +79,8 @@ def _try(server: Served, fault: Fault) -> Iterator[str]:
     after = predict(fault.model, "after")
     began = monotonic()
     line = ask(server, after)
-    if line.status == 504 and fault.is_fatal:  # its own deadline passed while the worker came back
-        line = ask(server, after)
+    while line.status == 504 and fault.is_fatal and monotonic() < began + BACK_S:
+        line = ask(server, after)  # its own deadline passed while the worker came back
     if line.status != 200 or not line.is_right or line.ended - began > BACK_S:
         yield f"{fault.name}: then {line}"
     try:
