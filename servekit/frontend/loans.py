@@ -34,6 +34,10 @@ class Loans:
         """The worker at the other end of *link* has an arena of its own."""
         self._link, self.returned = link, []
 
+    def close(self) -> None:
+        """The channel is closed: let go of it, so that its shared memory goes at once."""
+        self._link = None
+
     def lend(self, items: list[Item]) -> None:
         """The worker gets *items* to look at."""
         for item in items:

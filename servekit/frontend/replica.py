@@ -122,6 +122,7 @@ class Replica:
     def _on_lost(self) -> None:
         self._link, self._is_greeted = None, False
         self._heard_at = monotonic()
+        self._loans.close()
         self._leave_idle()
         batch, self.batch = self.batch, None
         if batch:

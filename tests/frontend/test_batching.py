@@ -175,6 +175,23 @@ def test_batch_in_a_dying_worker_gets_503_and_the_queue_waits_for_the_next(start
         assert receive(queued)[::2] == (200, b"queued")
 
 
+def test_replicas_that_come_and_go_leave_no_descriptors(start):
+    front_end = start()
+    descriptors = Path(f"/proc/{front_end.pid}/fd")
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        held = []
+        for index in range(1, 5):
+            worker = ScriptedWorker(front_end.run_dir / f"{index}.sock")
+            stack.callback(worker.close)
+            row = ReplicaRow(index, 1, str(worker.address), "serving")
+            front_end.publish(replicas=[row])
+            assert receive(clients.send(b"next"))[0] == 200
+            held.append(sum("memfd" in str(fd.readlink()) for fd in descriptors.iterdir()))
+
+    assert held == [held[0]] * 4
+
+
 def test_worker_that_leaves_is_sent_nothing_more(start):
     front_end = start()
     with ExitStack() as stack:
