@@ -7,11 +7,13 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 import pytest
 
 from servekit.messages import Hung, ReplicaRow
+from tests.faults.procfs import memfds
 
 from .clients import Clients, bodies, forget_batches, hold_one, next_batch, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
@@ -177,19 +179,21 @@ def test_batch_in_a_dying_worker_gets_503_and_the_queue_waits_for_the_next(start
 
 def test_replicas_that_come_and_go_leave_no_descriptors(start):
     front_end = start()
-    descriptors = Path(f"/proc/{front_end.pid}/fd")
     with ExitStack() as stack:
         clients = Clients(front_end, stack)
-        held = []
+        assert receive(clients.send(b"first"))[0] == 200
+        before = memfds(front_end.pid)
         for index in range(1, 5):
             worker = ScriptedWorker(front_end.run_dir / f"{index}.sock")
             stack.callback(worker.close)
             row = ReplicaRow(index, 1, str(worker.address), "serving")
             front_end.publish(replicas=[row])
+            assert worker.greeted.wait(WAIT_S), "the front-end did not open a channel"
             assert receive(clients.send(b"next"))[0] == 200
-            held.append(sum("memfd" in str(fd.readlink()) for fd in descriptors.iterdir()))
-
-    assert held == [held[0]] * 4
+        deadline = monotonic() + WAIT_S
+        while (now := memfds(front_end.pid)) != before:
+            assert monotonic() < deadline, f"{now} memfds, {before} before"
+            Event().wait(0.02)
 
 
 def test_worker_that_leaves_is_sent_nothing_more(start):
