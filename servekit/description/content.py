@@ -3,22 +3,13 @@
 
 from typing import Any, Final
 
-import msgspec
-
-from servekit.description.interface import JSON, MULTIPART, Described, Example, Tensor
-from servekit.description.schemas import (
-    Schema,
-    input_schema,
-    output_schema,
-    prediction,
-    tensor_schema,
-)
+from servekit.description.forms import BINARY, TEXT, form_schema
+from servekit.description.interface import MULTIPART, Described, Example
+from servekit.description.schemas import Schema, input_schema, output_schema, prediction
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 
 PLACE: Final = "#/components/schemas/"
-BINARY: Final[Schema] = {"type": "string", "format": "binary"}
-TEXT: Final[Schema] = {"type": "string"}
 
 
 def request_content(model: Described) -> dict[str, Any]:
@@ -45,7 +36,7 @@ def answer_content(model: Described) -> dict[str, Any]:
 
 def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
     if media_type == MULTIPART:
-        return {"schema": _form(model)}
+        return {"schema": form_schema(model)}
     examples = {
         name: {"value": example.input}
         for name, example in _named(model)
@@ -64,27 +55,3 @@ def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[st
 
 def _named(model: Described) -> list[tuple[str, Example]]:
     return [(f"example-{number}", each) for number, each in enumerate(model.examples, 1)]
-
-
-def _form(model: Described) -> Schema:
-    """Return the schema of a form: one part for each input, a file or JSON text."""
-    inputs = model.signature.inputs
-    if not inputs:
-        return {"type": "object"}
-    return {
-        "type": "object",
-        "properties": {tensor.name: _part(model, tensor) for tensor in inputs},
-        "required": [tensor.name for tensor in inputs],
-    }
-
-
-def _part(model: Described, tensor: Tensor) -> Schema:
-    if model.takes_files:
-        return BINARY
-    text = tensor_schema(tensor).get("description", tensor.dtype)
-    part: Schema = {**TEXT, "contentMediaType": JSON, "description": f"{text}, as JSON"}
-    for _, example in _named(model):
-        if isinstance(example.input, dict) and tensor.name in example.input:
-            part["examples"] = [msgspec.json.encode(example.input[tensor.name]).decode()]
-            break
-    return part

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server in Swagger 2.0, in the shape that clients of MXNet Model Server read.
 
-A model with a signature takes a form with one field for each input, as there. Swagger
-knows no JSON body beside a form, so a model without one takes a body.
+A model with a signature, or with files among its fields, takes a form with one field for each,
+as there. Swagger knows no JSON body beside a form, so any other model takes a body.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from servekit.description import problems
-from servekit.description.interface import JSON, MULTIPART, Described, Tensor
+from servekit.description.forms import Part, parts
+from servekit.description.interface import JSON, MULTIPART, Described
 from servekit.description.schemas import (
     Schema,
     definitions,
@@ -73,14 +74,15 @@ def _get(operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _predict(model: Described) -> dict[str, Any]:
-    inputs = model.signature.inputs
+    found = parts(model)
+    is_form = model.signature.inputs or any(part.is_file for part in found)
     return {
         "operationId": f"{model.name}_predict",
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
-        "consumes": [MULTIPART] if inputs else _bodies(model),
+        "consumes": [MULTIPART] if is_form else _bodies(model),
         "produces": [*model.produces, "application/problem+json"],
-        "parameters": [_field(model, each) for each in inputs] if inputs else [_body(model)],
+        "parameters": [_field(part) for part in found] if is_form else [_body(model)],
         "responses": {"200": _answer(model), "default": PROBLEM},
     }
 
@@ -90,14 +92,14 @@ def _bodies(model: Described) -> list[str]:
     return [each for each in model.consumes if each != MULTIPART] or [JSON]
 
 
-def _field(model: Described, tensor: Tensor) -> dict[str, Any]:
-    array = f"{tensor.dtype} array of shape {tensor.shape}, as JSON text"
+def _field(part: Part) -> dict[str, Any]:
+    words = "a file" if part.is_file else part.words + (" text" if part.is_json else "")
     return {
         "in": "formData",
-        "name": tensor.name,
-        "description": f"{tensor.name}: {'a file' if model.takes_files else array}",
-        "required": True,
-        "type": "file" if model.takes_files else "string",
+        "name": part.name,
+        "description": f"{part.name}: {words}",
+        "required": part.is_required,
+        "type": "file" if part.is_file else "string",
     }
 
 

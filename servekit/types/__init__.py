@@ -1,6 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types for the annotations of ``predict``. Light to import."""
+"""Types for the annotations of ``predict``: arrays, and files that a client sends.
+
+They say what an input is; the worker makes it, or refuses it and names the field::
+
+    class Photo(Struct):
+        image: Image  # arrives as a Pillow image
+        caption: Text
+        mask: Annotated[np.ndarray, Array("uint8", (64, 64))] | None = None
+
+Light to import: Pillow and NumPy are imported when the first one is made.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from servekit.types.arrays import Array
 
-__all__ = ["Array"]
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL.Image import Image
+else:
+
+    class _IsPillows(type):
+        def __instancecheck__(cls, value: Any) -> bool:
+            pillow = sys.modules.get("PIL.Image")
+            return pillow is not None and isinstance(value, pillow.Image)
+
+    class Image(metaclass=_IsPillows):
+        """A picture; ``predict`` gets a ``PIL.Image.Image``, upright, all of it read."""
+
+
+__all__ = ["Array", "Audio", "File", "Image", "Text", "TextPart"]
+
+
+class File:
+    """A file as it came."""
+
+    __slots__ = ("content", "content_type", "name")
+
+    def __init__(self, name: str, content_type: str, content: bytes) -> None:
+        """Keep what the client says, and the bytes."""
+        self.name = name  #: as the client calls it, or ""; never a path to open
+        self.content_type = content_type  #: as the client says, or ""
+        self.content = content
+
+    def __repr__(self) -> str:
+        """Show everything but the content."""
+        return f"File({self.name!r}, {self.content_type!r}, {len(self.content)} bytes)"
+
+
+class Audio:
+    """Sound: samples and how many of them make a second."""
+
+    __slots__ = ("sample_rate", "samples")
+
+    def __init__(self, samples: "np.ndarray[Any, Any]", sample_rate: int) -> None:
+        """Keep both."""
+        self.samples = samples  #: float32 of [-1, 1], shape [frames, channels]
+        self.sample_rate = sample_rate  #: frames per second
+
+    def __repr__(self) -> str:
+        """Show how much there is."""
+        return f"Audio({list(self.samples.shape)}, {self.sample_rate} Hz)"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Marks a text whose part of a form is taken as it is: ``5`` is the text "5", not a number."""
+
+
+Text = Annotated[str, TextPart()]

@@ -12,6 +12,7 @@ from servekit.worker.annotations import BatchTypes
 from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.leaves import leaf_of
+from servekit.worker.models import is_model
 from servekit.worker.produces import produces
 from servekit.worker.schemas import signed_schema, typed_schemas
 
@@ -100,4 +101,5 @@ def _consumes(
         taken |= {name for name in every if name != FORM and not table.is_builtin(name)}
     if leaf := leaf_of(types.input):
         taken |= {name for name in every if leaf.takes(name)}
+        taken -= set() if is_model(types.input) else {FORM}
     return [name for name in every if name in taken]

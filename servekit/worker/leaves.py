@@ -52,8 +52,8 @@ def leaf_of(type_: Any) -> Leaf | None:
 
                 return array_leaf(declared)
     elif isinstance(type_, type):
+        from servekit.worker.media_leaf import LEAVES  # what makes leaves knows what one is
         from servekit.worker.models import is_model, model_leaf
 
-        if is_model(type_):
-            return model_leaf(type_)
+        return model_leaf(type_) if is_model(type_) else LEAVES.get(type_)
     return None

@@ -19,6 +19,7 @@ from servekit.worker.annotations import BatchTypes, batch_types
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.current import CurrentBatch
 from servekit.worker.examples import run_examples
+from servekit.worker.files import file_rules
 from servekit.worker.finding import find_service
 from servekit.worker.inputs import AnyInput, InputKind
 from servekit.worker.interface import describe
@@ -71,7 +72,7 @@ def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginMana
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
     table = CodecTable(manager)
-    current = CurrentBatch(BodyReaders(table))
+    current = CurrentBatch(_body_readers(service, table))
     service.load(_context(loading, current))
     loaded = wrap(service, table, current, max_answer_bytes=loading.max_answer_bytes)
     service.warm_up()
@@ -120,7 +121,7 @@ def wrap(
 
     :raises BootError: its signature or its annotations contradict themselves.
     """
-    current = current or CurrentBatch(BodyReaders(table))
+    current = current or CurrentBatch(_body_readers(service, table))
     types = batch_types(service)
     kind = _input_kind(service.signature, types)
     interface = describe(service, types, table)
@@ -133,6 +134,11 @@ def wrap(
         max_answer_bytes=max_answer_bytes,
     )
     return Loaded(service, predictor, interface)
+
+
+def _body_readers(service: Service, table: CodecTable) -> BodyReaders:
+    """Return readers that leave to *service* what its annotations call a file."""
+    return BodyReaders(table, file_rules(batch_types(service).input))
 
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.types import File
 from servekit.worker.codecs.form import FORM, decode_form
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.files import NO_FILES, FileRules
 from servekit.worker.inputs import InputKind
 from servekit.worker.media import parse_content_type
 
@@ -33,9 +35,9 @@ class BodyReader(NamedTuple):
 class BodyReaders(dict[bytes, BodyReader]):
     """``Content-Type`` as received to its codec. Looks once at each that it meets."""
 
-    def __init__(self, table: CodecTable) -> None:
-        """Read what *table* reads, and forms made of it."""
-        self._table = table
+    def __init__(self, table: CodecTable, rules: FileRules = NO_FILES) -> None:
+        """Read what *table* reads, and forms made of it, except for what *rules* call a file."""
+        self._table, self._rules = table, rules
 
     def __missing__(self, header: bytes) -> BodyReader:
         media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
@@ -50,13 +52,25 @@ class BodyReaders(dict[bytes, BodyReader]):
         if charset.lower() not in UTF_8:
             raise UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
         if media_type == FORM:
-            return partial(decode_form, parameters=parameters, read_part=self._read_part), False
+            return self._form_decoder(parameters), False
+        if self._rules.is_file(media_type):
+            return partial(File, "", media_type), False
         codec = self._table.reader(media_type)
         if codec is None or codec.decode is None:
             raise UnknownMediaType(self._unknown(media_type))
         decode = codec.decode
         guarded = partial(decode_guarded, media_type, lambda body: decode(body, parameters))
         return guarded, getattr(codec, "takes_views", False)
+
+    def _form_decoder(self, parameters: dict[str, str]) -> Read:
+        _, files, texts = self._rules
+        return partial(
+            decode_form,
+            parameters=parameters,
+            read_part=self._read_part,
+            files=files,
+            texts=texts,
+        )
 
     def takes_views(self, header: bytes) -> bool:
         """Whether bodies of this ``Content-Type`` may be given as memoryviews."""

@@ -8,6 +8,7 @@ import msgspec
 from servekit.errors import BootError
 from servekit.types.arrays import array_schema
 from servekit.worker.annotations import BatchTypes
+from servekit.worker.media_leaf import LEAVES
 from servekit.worker.models import ModelSchemas, is_model
 from servekit.worker.structure import types_within
 
@@ -26,6 +27,8 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
         )
 
         def other(unknown: Any) -> dict[str, Any]:
+            if unknown in LEAVES:
+                return LEAVES[unknown].schema
             name = getattr(unknown, "__name__", str(unknown))
             return models.references.get(unknown, {"description": name})
 

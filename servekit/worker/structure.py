@@ -17,6 +17,7 @@ __all__ = [
     "UNKNOWN",
     "Part",
     "element_type",
+    "fields_of",
     "parts",
     "types_within",
     "without_none",
@@ -98,7 +99,7 @@ def _inner_types(type_: Any) -> list[Any]:
         return []
     arguments = typing.get_args(type_)
     members = arguments[:1] if typing.get_origin(type_) is typing.Annotated else arguments
-    return [*members, *_fields_of(type_)[0].values(), *_in_order(type_)]
+    return [*members, *fields_of(type_).values(), *_in_order(type_)]
 
 
 def _is(type_: Any, *kinds: type) -> bool:
@@ -151,6 +152,11 @@ def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
     fields_ = [field for field in dataclasses.fields(type_) if field.init]
     must = {field.name for field in fields_ if _is_required(field)}
     return {field.name: hints[field.name] for field in fields_}, must, False
+
+
+def fields_of(type_: Any) -> dict[str, Any]:
+    """Return the types of the fields of *type_* by name; none if it has no fields."""
+    return _fields_of(type_)[0]
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

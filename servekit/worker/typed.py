@@ -8,6 +8,7 @@ import msgspec
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import decode_json, read_typed_json
+from servekit.worker.files import prepare_readers
 from servekit.worker.inputs import owned, refusal
 from servekit.worker.leaves import NotOfType, leaf_of
 from servekit.worker.making import convert, given, holds_leaf
@@ -29,6 +30,7 @@ class TypedInput:
         try:
             decode = msgspec.json.Decoder(type_, dec_hook=given).decode
             self._from_json = self._reader(decode)
+            prepare_readers(type_)
         except Exception as error:  # noqa: BLE001 - an author's annotations may raise anything
             name = getattr(type_, "__name__", type_)
             reason = f"{str(error) or type(error).__name__}{place}"

@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SERVED = ("digits", "onnx-mlp", "echo", "shipping")
+SERVED = ("digits", "onnx-mlp", "echo", "shipping", "typed-text")
 BIN = Path(sys.executable).parent
 JSON = "application/json"
+CATS = {"text": "The cat sat. The cat saw a dog. Rain fell.", "sentences": 1}
+FORM = (
+    b'--B\r\nContent-Disposition: form-data; name="text"; filename="a.txt"\r\n\r\n'
+    b"12. Cats are cats.\r\n--B--\r\n"
+)
 THREE = [
     [0, 0, 6, 14, 16, 16, 2, 0],
     [0, 5, 16, 13, 11, 16, 0, 0],
@@ -69,10 +74,21 @@ def digit_is_3(prediction):
             "shipping", {"weight_kg": 2.5, "to": "FR"}, JSON,
             lambda got: got == {"price_eur": 12.5, "days": 4}, id="shipping quotes",
         ),
+        pytest.param(
+            "typed-text", CATS, JSON,
+            lambda got: got["summary"][0]["sentence"] == "The cat saw a dog.",
+            id="typed-text picks",
+        ),
+        pytest.param(
+            "typed-text", FORM, "multipart/form-data; boundary=B",
+            lambda got: [each["sentence"] for each in got["summary"]] == ["12.", "Cats are cats."],
+            id="typed-text reads a file",
+        ),
     ],
 )  # fmt: skip
 def test_an_example_predicts(server, model, body, content_type, is_right):
-    sent = body.read_bytes() if isinstance(body, Path) else json.dumps(body).encode()
+    sent = body.read_bytes() if isinstance(body, Path) else body
+    sent = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
     status, _, answer = server.post(f"/{model}/predict", sent, content_type)
 
     assert status == 200, answer
@@ -90,6 +106,11 @@ def test_an_example_predicts(server, model, body, content_type, is_right):
             "shipping", b'{"weight_kg": 1, "to": "US", "express": true}', JSON, "express",
             id="refused by predict",
         ),
+        pytest.param(
+            "typed-text", b'{"text": "", "sentences": 99, "order": "size"}', JSON,
+            "sentences: expected int <= 10; order", id="every field",
+        ),
+        pytest.param("typed-text", b'{"text": "1 2 3"}', JSON, "no words", id="in its place"),
     ],
 )  # fmt: skip
 def test_a_refused_input_is_explained(server, model, body, content_type, named):

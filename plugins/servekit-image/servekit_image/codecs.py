@@ -2,18 +2,17 @@
 """Image bodies to ``uint8`` arrays ``[height, width, 3]`` and back."""
 
 import io
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from servekit.errors import BodyMalformed
+from servekit.types.images import read_image
+from servekit.types.media import MediaRefused
 
-__all__ = ["MAX_PIXELS", "ImageCodec", "jpeg", "png", "webp"]
-
-MAX_PIXELS = 1 << 26  # 192 MiB as RGB; a few kilobytes of PNG can claim far more
+__all__ = ["ImageCodec", "jpeg", "png", "webp"]
 
 
 class ImageCodec:
@@ -33,21 +32,10 @@ class ImageCodec:
         :raises BodyMalformed: the body is not such an image, or one of too many pixels.
         """
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return self._read(body)
-        except Image.DecompressionBombError as error:
-            raise BodyMalformed(f"body: over the limit of {MAX_PIXELS} pixels") from error
-        except MemoryError:
-            raise
-        except Exception as error:  # Pillow raises whatever its decoders ran into
-            raise BodyMalformed(f"body: not a readable {self._kind} image") from error
-
-    def _read(self, body: bytes) -> np.ndarray:
-        with Image.open(io.BytesIO(body), formats=[self._kind]) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Image.DecompressionBombError
-            return np.array(_eight_bits(ImageOps.exif_transpose(image)).convert("RGB"))
+            image = read_image(body, [self._kind])
+        except MediaRefused as error:
+            raise BodyMalformed(f"body: {error}") from error
+        return np.array(_eight_bits(image).convert("RGB"))
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -2,12 +2,13 @@
 """``multipart/form-data``: one part per input, each read by the codec of its own type."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 import multipart
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.types import File
 from servekit.worker.codecs.json import decode_json
 
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
@@ -25,8 +26,18 @@ PLAIN_ENCODINGS = ("", "7bit", "8bit", "binary")
 ReadPart = Callable[[bytes, bytes], Any]
 
 
-def decode_form(body: bytes, parameters: Mapping[str, str], read_part: ReadPart) -> dict[str, Any]:
+def decode_form(
+    body: bytes,
+    parameters: Mapping[str, str],
+    read_part: ReadPart,
+    *,
+    files: Set[str] = frozenset(),
+    texts: Set[str] = frozenset(),
+) -> dict[str, Any]:
     """Return the value of every part by its name.
+
+    :param files: names of parts that are a ``File``, whatever they say they are.
+    :param texts: names of parts that are text, and never JSON.
 
     :raises BodyMalformed: it is no form, or a part has no name, or two have one name.
     """
@@ -39,7 +50,14 @@ def decode_form(body: bytes, parameters: Mapping[str, str], read_part: ReadPart)
             raise BodyMalformed("body: a part has no name")
         if name in values:
             raise BodyMalformed(f"{name[:80]}: two parts of one name")
-        values[name] = _read(name, part, content, read_part)
+        _check_headers(name, part)
+        if name in files:
+            said = part.header("Content-Type", "")
+            values[name] = File(part.filename or "", said, content)
+        elif name in texts:
+            values[name] = _text(name, content)
+        else:
+            values[name] = _read(name, part, content, read_part)
     return values
 
 
@@ -71,7 +89,6 @@ def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
 
 def _read(name: str, part: Any, content: bytes, read_part: ReadPart) -> Any:
     """Read a file, or a part that says its type, by its codec; else it is JSON, or a text."""
-    _check_headers(name, part)
     header = part.header("Content-Type", "")
     if not header and part.filename is None:
         return _json_or_text(name, content)
@@ -93,7 +110,10 @@ def _json_or_text(name: str, content: bytes) -> Any:
     try:
         return decode_json(content)
     except BodyMalformed:
-        pass
+        return _text(name, content)
+
+
+def _text(name: str, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms, ``multipart/form-data``: one part for each input, or for each field of a typed one."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from servekit.description.interface import JSON, Described, Tensor
+from servekit.description.schemas import Schema, tensor_schema
+
+__all__ = ["BINARY", "TEXT", "Part", "form_schema", "parts"]
+
+BINARY: Final[Schema] = {"type": "string", "format": "binary"}
+TEXT: Final[Schema] = {"type": "string"}
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of a form."""
+
+    name: str
+    is_file: bool
+    is_required: bool
+    words: str  #: what it holds
+    is_json: bool = True  #: otherwise a file, or text as it is
+
+
+def form_schema(model: Described) -> Schema:
+    """Return the schema of a form: every part is a file, JSON text, or plain text."""
+    found = parts(model)
+    if not found:
+        return {"type": "object"}
+    required = [part.name for part in found if part.is_required]
+    return {
+        "type": "object",
+        "properties": {part.name: _schema(model, part) for part in found},
+        **({"required": required} if required else {}),
+    }
+
+
+def parts(model: Described) -> list[Part]:
+    """Return the parts of a form of *model*; none if it is not known to have fields."""
+    if model.signature.inputs:
+        return [_of_tensor(model, tensor) for tensor in model.signature.inputs]
+    schema = _followed(model.input_schema, model)
+    required = schema.get("required", ())
+    fields = schema.get("properties", {}).items()
+    return [_of_field(name, _followed(each, model), name in required) for name, each in fields]
+
+
+def _of_tensor(model: Described, tensor: Tensor) -> Part:
+    array = tensor_schema(tensor).get("description", tensor.dtype)
+    return Part(tensor.name, model.takes_files, True, f"{array}, as JSON")
+
+
+def _of_field(name: str, schema: Mapping[str, Any], is_required: bool) -> Part:
+    is_file = _is_file(schema)
+    is_text = schema.get("type") == "string" and not schema.keys() & {"enum", "format"}
+    kind = "a file" if is_file else "text" if is_text else "JSON"
+    words = str(schema.get("description", kind))
+    return Part(name, is_file, is_required, words, is_json=kind == "JSON")
+
+
+def _schema(model: Described, part: Part) -> Schema:
+    if part.is_file:
+        return BINARY
+    schema: Schema = {**TEXT, "description": part.words}
+    if not part.is_json:
+        return schema
+    schema["contentMediaType"] = JSON
+    for example in model.examples:
+        if isinstance(example.input, dict) and part.name in example.input:
+            schema["examples"] = [msgspec.json.encode(example.input[part.name]).decode()]
+            break
+    return schema
+
+
+def _is_file(schema: Mapping[str, Any]) -> bool:
+    """Whether *schema* is that of a file of ``servekit.types``, or of one that may be left out."""
+    forms = schema.get("anyOf") or [schema]
+    contents = [form.get("properties", {}).get("b64", {}) for form in forms]
+    return any(content.get("contentEncoding") == "base64" for content in contents)
+
+
+def _followed(schema: Any, model: Described) -> Mapping[str, Any]:
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    found: Mapping[str, Any] = model.definitions.get(name, schema)
+    return found
