@@ -13,10 +13,10 @@ from servekit.types import Text
 
 SENTENCE = re.compile(r"[^\s.!?][^.!?]*[.!?]?")
 WORD = re.compile(r"[^\W\d_]{3,}")
-SMALL_WORDS = frozenset(
-    ["and", "are", "but", "for", "from", "has", "her", "his", "its", "not", "that", "the"]
-    + ["their", "this", "was", "with"]
-)
+SMALL_WORDS = {
+    *("and", "are", "but", "for", "from", "has", "her", "his"),
+    *("its", "not", "that", "the", "their", "this", "was", "with"),
+}
 
 
 class Document(Struct, forbid_unknown_fields=True):

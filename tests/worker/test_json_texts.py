@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every rule of JSON, in every place where a client may send it."""
 
+import gc
 import json
 import time
 
@@ -123,7 +124,12 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_megabyte_of_anything_costs_little(text):
     predictor = loaded(service_of(echo)).predictor
-    started = time.process_time()
-    predictor.answer([item(text)])
+    gc.freeze()  # as a worker does: what other tests have loaded is not looked at again
+    try:
+        started = time.process_time()
+        predictor.answer([item(text)])
+        took_s = time.process_time() - started
+    finally:
+        gc.unfreeze()
 
-    assert time.process_time() - started < 0.5
+    assert took_s < 0.5
