@@ -77,10 +77,11 @@ class FrameReader(Generic[Message]):
         self._view = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
         self._filled = 0
 
-    def read_first(self, expected: int) -> tuple[list[Message], list[int]]:
+    def read_first(self, expected: int, most: int = 0) -> tuple[list[Message], list[int]]:
         """Receive once, and with the first byte the descriptors that the peer sends along.
 
-        :return: the messages completed by it, and the *expected* descriptors, now ours.
+        :return: the messages completed by it, and the descriptors, *expected* or up to *most*, now
+            ours.
         :raises ChannelClosed: end of file, or as many descriptors did not come.
         """
         view = self._view[self._filled :]
@@ -90,7 +91,7 @@ class FrameReader(Generic[Message]):
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 descriptors.frombytes(data)
-        if len(descriptors) != expected:
+        if not expected <= len(descriptors) <= max(expected, most):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise ChannelClosed("the peer sent no arena")

@@ -132,6 +132,8 @@ class Launch(Struct, array_like=True, tag=10):
     assets: dict[str, str] = {}  #: name to path
     memory_bytes: int = 0  #: limit on the address space; 0 sets none
     files: int = 0  #: limit on descriptors; 0 sets none
+    log_format: str = "text"
+    log_level: str = "info"
 
 
 class Interface(Struct):

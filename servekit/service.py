@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import numpy as np
 
+    from servekit.measuring import Metrics
+
 __all__ = ["Context", "Request", "Service"]
 
 T = TypeVar("T")
+
+
+def _metrics() -> "Metrics":
+    from servekit.measuring import Metrics  # needs msgspec; most who import us load nothing
+
+    return Metrics()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +39,7 @@ class Context:
     logger: Logger
     replicas: int = 1  #: how many workers serve this model
     assets: Mapping[str, Path] = field(default_factory=dict)  #: the ``[assets]``, fetched
+    metrics: "Metrics" = field(default_factory=_metrics, repr=False)
     read_requests: Callable[[], Sequence["Request"]] = field(default=tuple, repr=False)
 
     @property

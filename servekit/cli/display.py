@@ -16,6 +16,7 @@ __all__ = ["Display", "JsonDisplay", "PlainDisplay", "create_display"]
 STDOUT, STDERR = 1, 2
 LEVELS = ("debug", "info", "warning", "error")
 RESULT = "serving"  #: the one notice that scripts want: it goes to stdout
+RESERVED = ("time", "event", "subject", "model", "replica")
 SILENT_STEPS = ("", "preparing", "waiting")
 
 
@@ -86,7 +87,7 @@ class JsonDisplay(PlainDisplay):
         if subject == "front-end" and line.startswith("{") and line.endswith("}"):
             self._lines.write(f"{line}\n")
         else:
-            self._show(Notice("output", subject, line))
+            self._show(_logged(subject, line) or Notice("output", subject, line))
 
     def _show(self, notice: Notice) -> None:
         record = {
@@ -99,3 +100,23 @@ class JsonDisplay(PlainDisplay):
         }
         outlet = self._results if notice.event == RESULT else self._lines
         outlet.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+def _logged(subject: str, line: str) -> Notice | None:
+    """Return what a child says in JSON, or ``None`` if it is something else.
+
+    Its level and its words are its own; who it is and what it may call an event are not.
+    """
+    if not (line.startswith("{") and line.endswith("}")):
+        return None
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    level, message = record.pop("level", None), record.pop("message", None)
+    if level not in LEVELS or not isinstance(message, str):
+        return None
+    model, _, replica = subject.rpartition("/")
+    who = {"model": model, "replica": int(replica)} if replica.isdecimal() else {}
+    own = {key: value for key, value in record.items() if key not in RESERVED}
+    return Notice("log", subject, message, level, who | own)

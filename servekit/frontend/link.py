@@ -11,6 +11,7 @@ from gevent.monkey import get_original
 from servekit.arena import ArenaReader
 from servekit.cancelling import Cancelled
 from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.measures import SIZE
 from servekit.messages import ReplyMessage, Welcome
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from servekit.messages import Slab
+from servekit.messages import Slab
 
 __all__ = ["Link"]
 
@@ -40,6 +41,7 @@ class Link:
         "_writable",
         "cancelled",
         "is_open",
+        "measures",
     )
 
     def __init__(
@@ -71,6 +73,7 @@ class Link:
         self._on_message, self._on_lost = on_message, on_lost
         self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
+        self.measures: memoryview | None = None  #: the metrics of the service, if it has some
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self.is_open = True
@@ -142,8 +145,11 @@ class Link:
     def _on_readable(self) -> None:
         try:
             if self._answers is None:
-                messages, (descriptor,) = self._reader.read_first(1)
-                self._answers = ArenaReader(descriptor)
+                messages, (answers, *measures) = self._reader.read_first(1, 2)
+                try:
+                    self._answers = ArenaReader(answers)
+                finally:
+                    self.measures = _measures_in(measures)
             else:
                 messages = self._reader.read()
             for message in messages:
@@ -153,3 +159,13 @@ class Link:
             return
         except (ChannelClosed, OSError):
             self._lose()
+
+
+def _measures_in(descriptors: list[int]) -> memoryview | None:
+    """Map the one descriptor that a worker may send besides that of its answers.
+
+    :raises ChannelClosed: it is no arena of the size that it has to have.
+    """
+    for descriptor in descriptors:
+        return ArenaReader(descriptor).view(Slab(0, SIZE))
+    return None

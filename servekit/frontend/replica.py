@@ -83,6 +83,11 @@ class Replica:
             and (self.batch is not None or silence < self._batcher.silence_s)
         )
 
+    @property
+    def measures(self) -> memoryview | None:
+        """The metrics of the service inside, if it has some."""
+        return self._link.measures if self._link is not None else None
+
     def _open(self, row: ReplicaRow) -> None:
         batcher = self._batcher
         with contextlib.suppress(OSError):  # the listener's backlog is full: we try again

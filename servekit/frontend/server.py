@@ -22,6 +22,7 @@ from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
 from servekit.frontend.fields import TRACE, picked
+from servekit.frontend.own_metrics import own_metrics
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.replica import Replica
 from servekit.frontend.router import Router
@@ -277,8 +278,14 @@ class FrontEnd:
         self._control.say(Reload())
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the hot path's series of all front-ends."""
-        return metrics.collect(self._metrics_dir)
+        """Yield the hot path's series of all front-ends, and those of services."""
+        yield from metrics.collect(self._metrics_dir)
+        yield from own_metrics(
+            ({"model": name, "replica": str(replica.row.index)}, replica.measures)
+            for name, batcher in self._models.items()
+            for replica in batcher.every_replica
+            if replica.measures is not None
+        )
 
     # ------------------------------------------------------------ the routing table
 

@@ -59,6 +59,8 @@ def launch_of(
         assets=prepared.assets,
         memory_bytes=_memory_bytes(settings),
         files=settings.worker_files,
+        log_format=settings.log_format,
+        log_level=settings.log_level,
     )
 
 

@@ -18,7 +18,8 @@ class Response:
     status: int
     content_type: str
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)  #: that the service gave it
+    #: of a ``ServiceClient``'s answer only those that the service gave
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     def json(self) -> Any:
         """Return what the body says in JSON."""

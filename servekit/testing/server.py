@@ -101,7 +101,9 @@ class ServedModel:
             raise AssertionError(f"{method} {path}: {error!r}\n{self.log.text}") from error
         finally:
             connection.close()
-        return Response(answer.status, answer.headers.get_content_type(), content)
+        return Response(
+            answer.status, answer.headers.get_content_type(), content, dict(answer.headers)
+        )
 
     # ------------------------------------------------------------ how to disturb it
 

@@ -37,6 +37,8 @@ def loading_of(launch: Launch) -> Loading:
         threads=launch.threads,
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
+        log_format=launch.log_format,
+        log_level=launch.log_level,
     )
 
 

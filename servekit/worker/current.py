@@ -57,6 +57,10 @@ class CurrentBatch:
         """Whether the client of the item at *place* has gone."""
         return self._cancelled is not None and self._cancelled.has(self._number, place)
 
+    def ids(self) -> list[str]:
+        """Return the request ids of the inputs that ``predict`` has now."""
+        return [task.request_id for task in self.tasks]
+
     def requests(self) -> list[Request]:
         """Return the requests of the inputs that ``predict`` has now, in their order."""
         return [self.request(task.place) for task in self.tasks]

@@ -3,8 +3,8 @@
 
 import logging
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from servekit.worker.files import file_rules
 from servekit.worker.finding import find_service
 from servekit.worker.inputs import AnyInput, InputKind
 from servekit.worker.interface import describe
+from servekit.worker.logger import attach
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
 from servekit.worker.typed import TypedInput
@@ -44,6 +45,8 @@ class Loading:
     threads: int = 1
     max_batch_size: int = 32
     max_answer_bytes: int = 1 << 30
+    log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger as it is
+    log_level: str = "info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Loaded:
     service: Service
     predictor: Predictor
     interface: Interface
+    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
 
 
 def load_service(loading: Loading) -> Loaded:
@@ -73,10 +77,16 @@ def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginMana
         service.signature = manifest.signature.to_mapping()
     table = CodecTable(manager)
     current = CurrentBatch(_body_readers(service, table))
-    service.load(_context(loading, current))
+    if loading.log_format:
+        is_json = loading.log_format == "json"
+        attach(manifest.name, loading.log_level, is_json=is_json, current_ids=current.ids)
+    context = _context(loading, current)
+    service.load(context)
+    context.metrics.seal()
     loaded = wrap(service, table, current, max_answer_bytes=loading.max_answer_bytes)
     service.warm_up()
-    return loaded
+    measures = context.metrics.descriptor
+    return loaded if measures is None else replace(loaded, measures=(measures,))
 
 
 def prove(loaded: Loaded, loading: Loading) -> None:

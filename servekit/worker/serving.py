@@ -60,6 +60,7 @@ class Server:
         self._service, self._predictor = loaded.service, loaded.predictor
         self._control, self._control_reader, self._listener = control, reader, listener
         self._launch = launch
+        self._measures = loaded.measures
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
@@ -120,7 +121,8 @@ class Server:
         self._channels[sock.fileno()] = channel
         self._poll.register(sock, select.POLLIN)
         try:
-            send_first(sock, Hello(self._launch.generation), shared.arena.descriptor)
+            hello = Hello(self._launch.generation)
+            send_first(sock, hello, shared.arena.descriptor, *self._measures)
         except OSError:
             self._close(channel)
 

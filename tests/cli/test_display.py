@@ -193,3 +193,34 @@ def test_reader_that_is_gone_is_harmless(pipe):
     outlet.close()
 
     assert not outlet._waiting
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param(
+            '{"level":"error","message":"lost","request_ids":["a"],"size":3}',
+            {"event": "log", "level": "error", "message": "lost", "request_ids": ["a"], "size": 3},
+            id="a record is taken over",
+        ),
+        pytest.param(
+            '{"level":"info","message":"x","event":"worker_ready","subject":"b/1","model":"b"}',
+            {"event": "log", "subject": "digits/0", "model": "digits", "replica": 0},
+            id="but not who it says it is",
+        ),
+        pytest.param('{"level":"fatal","message":"x"}', {"event": "output"}, id="no level of ours"),
+        pytest.param('{"level":"info","message":1}', {"event": "output"}, id="no message"),
+        pytest.param('{"level":["info"],"message":""}', {"event": "output"}, id="a level of parts"),
+        pytest.param("{" + "[" * 4000 + "}", {"event": "output"}, id="no JSON"),
+    ],
+)
+def test_what_a_worker_logs_is_a_record_of_its_own(line, expected):
+    reader, writer = os.pipe()
+    display = JsonDisplay(stdout=writer, stderr=writer)
+    display.line("digits/0", line)
+    display.close()
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        record = json.loads(stream.read())
+
+    assert expected.items() <= record.items()

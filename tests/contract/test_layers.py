@@ -10,14 +10,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "servekit"
 BASE = {"errors", "response", "service", "settings", "__init__"}
-CROSSING = {"messages", "channel", "arena", "cancelling", "tether"}
+CROSSING = {"messages", "channel", "arena", "cancelling", "measures", "tether"}
 PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
     "errors": set(),
     "weights": {"errors"},
     "options": {"errors"},
-    "service": {"weights", "options"},
+    "service": {"weights", "options", "measuring"},
     "types": {"errors"},
     "checkup": {"messages"},
     "assets": {"errors", "plugins"},
@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "channel": set(),
     "arena": {"channel", "messages"},
     "crashes": set(),
+    "measures": set(),
+    "measuring": {"arena", "measures", "messages"},
     "cancelling": {"arena", "messages"},
     "tether": set(),
     "cgroup": set(),

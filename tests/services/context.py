@@ -15,3 +15,36 @@ class Headers(Service):
     def predict(self, batch):
         requests = self.context.requests
         return [Response(dict(each.headers), 202, {"X-Seen": "yes"}) for each in requests]
+
+
+class Measured(Service):
+    """Counts the words that it gets, by their first letter."""
+
+    def load(self, context):
+        self.words = context.metrics.counter("words", "Words seen", labels=["letter"])
+        self.sizes = context.metrics.histogram("letters", "Letters per word", buckets=[2, 4])
+        self.longest = context.metrics.gauge("longest", "Letters of the last word")
+
+    def predict(self, batch):
+        for word in batch:
+            self.words.inc(letter=word[0])
+            self.sizes.observe(len(word))
+            self.longest.set(len(word))
+        return batch
+
+
+class Talkative(Service):
+    """Logs what it gets."""
+
+    def load(self, context):
+        self.log = context.logger
+        self.log.info("loaded %s", context.model)
+
+    def predict(self, batch):
+        self.log.debug("not shown")
+        self.log.warning("got %d", len(batch), extra={"event": "forged", "size": len(batch)})
+        try:
+            {}["lost"]
+        except KeyError:
+            self.log.exception("failed")
+        return batch
