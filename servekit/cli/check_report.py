@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``servekit check`` prints."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,8 @@ import msgspec
 
 from servekit.checkup import BatchRun, ExampleRun
 from servekit.cli.checking import Report
+from servekit.description.interface import Tensor
+from servekit.description.words import fields, tensor_words
 from servekit.messages import Interface
 from servekit.settings.values import MIB
 
@@ -48,8 +49,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
         return
     interface = loaded.interface
     yield "service", loaded.service
-    yield "input", _side(interface, "inputs", interface.input_schema)
-    yield "output", _side(interface, "outputs", interface.output_schema)
+    yield from _side("input", interface, interface.input_schema)
+    yield from _side("output", interface, interface.output_schema)
     yield "takes", ", ".join(interface.consumes)
     yield "gives", ", ".join(interface.produces)
     yield "load", f"{loaded.load_s:.2f} s"
@@ -58,14 +59,13 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "memory", f"{_mib(loaded.resident_bytes)} (RSS) after the load, {own}{peak}"
 
 
-def _side(interface: Interface, side: str, schema: dict[str, Any]) -> str:
-    if interface.signature is not None and interface.signature[side]:
-        tensors = interface.signature[side]
-        return ", ".join(f"{t['name']} {t['dtype']} {t['shape']}" for t in tensors)
-    if not schema:
-        return UNKNOWN
-    definitions = {"$defs": interface.schema_definitions} if interface.schema_definitions else {}
-    return json.dumps(schema | definitions)
+def _side(label: str, interface: Interface, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    tensors = (interface.signature or {}).get(f"{label}s")
+    if tensors:
+        told = [(each["name"], tensor_words(Tensor(**each))) for each in tensors]
+    else:
+        told = fields(schema, interface.schema_definitions) if schema else [("", UNKNOWN)]
+    yield from ((label, f"{name}  {words}".strip()) for name, words in told)
 
 
 def _mib(count: int) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from servekit.description.interface import JSON, Described, Tensor
 from servekit.description.schemas import Schema, tensor_schema
 
-__all__ = ["BINARY", "TEXT", "Part", "form_schema", "parts"]
+__all__ = ["BINARY", "TEXT", "Part", "form_schema", "media_of", "parts"]
 
 BINARY: Final[Schema] = {"type": "string", "format": "binary"}
 TEXT: Final[Schema] = {"type": "string"}
@@ -76,10 +76,15 @@ def _schema(model: Described, part: Part) -> Schema:
 
 
 def _is_file(schema: Mapping[str, Any]) -> bool:
-    """Whether *schema* is that of a file of ``servekit.types``, or of one that may be left out."""
-    forms = schema.get("anyOf") or [schema]
-    contents = [form.get("properties", {}).get("b64", {}) for form in forms]
-    return any(content.get("contentEncoding") == "base64" for content in contents)
+    """Whether *schema* is that of a file, or of one that may be left out."""
+    return any(media_of(form) for form in schema.get("anyOf") or [schema])
+
+
+def media_of(schema: Mapping[str, Any]) -> str:
+    """Return the media range of a file of ``servekit.types``; "" if *schema* is that of none."""
+    content = schema.get("properties", {}).get("b64", {})
+    is_file = content.get("contentEncoding") == "base64"
+    return str(content.get("contentMediaType", "")) if is_file else ""
 
 
 def _followed(schema: Any, model: Described) -> Mapping[str, Any]:

@@ -2,14 +2,18 @@
 """JSON Schema in a few words, for a line of a terminal."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from servekit.description.forms import media_of
 from servekit.description.interface import Tensor
 
 __all__ = ["fields", "in_words", "tensor_words"]
 
 TYPES: Final = {"string": "text", "null": "nothing", "number": "number", "integer": "whole number"}
+#: how an array of an annotation describes itself
+ARRAY: Final = re.compile(r"(\w+) array of shape \[(.*)\]")
 BOUNDS: Final = {
     "minimum": ">= {}",
     "exclusiveMinimum": "> {}",
@@ -53,6 +57,12 @@ def in_words(schema: Any, definitions: Mapping[str, Any]) -> str:
     forms = schema.get("anyOf") or schema.get("oneOf")
     if forms:
         return " or ".join(in_words(form, definitions) for form in forms)
+    if media := media_of(schema):
+        return f"file, {media}"
+    if array := ARRAY.fullmatch(str(schema.get("description", ""))):
+        return tensor_words(
+            Tensor("", array[1], [int(size) for size in array[2].split(",") if size])
+        )
     bounds = [text.format(schema[key]) for key, text in BOUNDS.items() if key in schema]
     return ", ".join([_kind(schema, definitions), *bounds])
 

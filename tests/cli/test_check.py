@@ -87,15 +87,15 @@ def test_a_model_that_is_fine_is_described_and_measured(model, tmp_path):
             "[signature]\ninputs = [{ name = 'x', dtype = 'int64', shape = [2] }]\n",
             "from servekit import Service\n\nclass Toy(Service):\n"
             "    def predict(self, batch):\n        return batch['x'].sum(axis=1)\n",
-            ["input     x int64 [2]", "no examples", "inputs/s", "toy is fine"],
+            ["input     x  int64[2]", "no examples", "inputs/s", "toy is fine"],
             id="a signature, and batches of zeros",
         ),
         pytest.param(
             "",
             TYPED,
             [
-                '{"type": "array", "items": {"type": "integer"}}',
-                '{"type": "integer"}',
+                "input     list of whole number",
+                "output    whole number",
                 "no batches",
             ],
             id="types, and nothing to make a batch of",

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import PIL.Image
 import pytest
+import soundfile
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 from pydantic import BaseModel
 
@@ -24,9 +25,11 @@ from servekit.description.interface import describe
 from servekit.description.openapi import openapi
 from servekit.description.samples import Value, sample
 from servekit.description.swagger import swagger
+from servekit.description.words import fields
 from servekit.errors import BootError
 from servekit.types import Audio, File, Image, Text
 from servekit.types import audio as audio_reader
+from servekit.types.media import MediaRefused
 from tests.worker.batches import answer, loaded, prediction, service_of
 
 RED = np.full((4, 6, 3), [255, 0, 0], np.uint8)
@@ -252,6 +255,26 @@ def test_a_header_that_promises_more_than_there_is_gets_what_there_is():
     assert audio_reader.read_audio(sound(b"\0" * 20)[:-3]).samples.shape == (8, 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "subtype"),
+    [("FLAC", "PCM_16"), ("OGG", "VORBIS"), ("WAV", "FLOAT"), ("AIFF", "PCM_24")],
+)
+def test_soundfile_reads_what_is_no_pcm_wav(kind, subtype):
+    file = io.BytesIO()
+    soundfile.write(file, np.full((800, 2), 0.5, np.float32), 8000, format=kind, subtype=subtype)
+    read = audio_reader.read_audio(file.getvalue())
+
+    assert read.samples.shape == (800, 2)
+    assert read.samples.dtype == np.float32
+    assert np.abs(read.samples[300:500] - 0.5).max() < 0.1
+    assert read.sample_rate == 8000
+
+
+def test_what_soundfile_cannot_read_is_refused():
+    with pytest.raises(MediaRefused, match="not a readable audio file"):
+        audio_reader.read_audio(b"no sound")
+
+
 def test_a_sound_of_too_many_samples_is_refused(monkeypatch):
     monkeypatch.setattr(audio_reader, "MAX_SAMPLES", 3)
 
@@ -330,6 +353,17 @@ def test_the_input_that_a_snippet_sends_is_taken(given):
 
     assert isinstance(value, Value)
     assert answer(typed(given), value.value)[0] == "application/json"
+
+
+def test_files_and_arrays_are_told_in_words():
+    interface = loaded(typed(Everything)).interface
+    definitions = interface.schema_definitions
+
+    assert ("image", "file, image/*") in fields({"$ref": "#/$defs/Photo"}, definitions)
+    assert ("vector", "float32[any, 3]") in fields(interface.input_schema, definitions)
+    assert fields(interface.input_schema, definitions)[3] == (
+        "more", "list of str[2] or nothing, optional",
+    )  # fmt: skip
 
 
 def test_bodies_that_are_files_are_listed():
