@@ -16,6 +16,7 @@ from servekit_archiver.references import reference_problems
 from servekit_archiver.tables import (
     DTYPES,
     Batching,
+    Cache,
     Example,
     FileInfo,
     Signature,
@@ -31,6 +32,7 @@ __all__ = [
     "RESERVED_NAMES",
     "Asset",
     "Batching",
+    "Cache",
     "Example",
     "FileInfo",
     "Manifest",
@@ -66,6 +68,9 @@ class Manifest(Record):
         Table(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )
     batching: Batching = key(Table(Batching), factory=Batching, help="how batches are made")
+    cache: Cache | None = key(
+        Table(Cache), default=None, help="keeps answers, for a service whose outputs do not change"
+    )
     worker: Worker = key(Table(Worker), factory=Worker, help="the model's processes")
     retry: bool = key(
         Switch(),

@@ -15,6 +15,7 @@ from servekit_archiver.texts import PATH
 __all__ = [
     "DTYPES",
     "Batching",
+    "Cache",
     "Example",
     "FileInfo",
     "Signature",
@@ -87,6 +88,18 @@ class Batching(Record):
         default=0,
         help="how long an idle replica holds a partial batch back for company, in milliseconds",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache(Record):
+    """Answers that are kept for requests that say the same."""
+
+    max_bytes: int = key(
+        Number(low=1, high=1 << 40, whole=True),
+        default=64 << 20,
+        help="memory for the answers, in each front-end",
+    )
+    ttl_s: float = key(SECONDS, default=300, help="how long an answer is good, in seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ def test_every_key_is_kept():
         "warm_up": {"batch_sizes": [1, 4]},
         "assets": {"w": ASSET | {"size": 7, "file": "w"}},
         "retry": True,
+        "cache": {"max_bytes": 1000, "ttl_s": 0.5},
         "options": {"a": {"b": [1.5, "c", True, None]}},
     }
 
@@ -136,6 +137,8 @@ def test_every_key_is_kept():
         ({"assets": {"w": ASSET | {"file": ".."}}}, "assets.w.file: '..' contains the part"),
         ({"assets": {"../w": ASSET}}, "assets: key: '../w' is not made of letters"),
         ({"options": []}, "options: [] is a list, not a table"),
+        ({"cache": {"max_bytes": 0}}, "cache.max_bytes: 0 is below 1"),
+        ({"cache": {"ttl": 1}}, "cache.ttl: unknown key; did you mean ttl_s?"),
         ({"retry": 1}, "retry: 1 is a number, not true or false"),
         ({"files": FILES | {"../x": INFO}}, "files: key: '../x' contains the part '..'"),
         ({"files": {"s.py": {"size": -1, "sha256": SHA}}}, "files.s.py.size: -1 is below 0"),

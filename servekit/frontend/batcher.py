@@ -23,6 +23,7 @@ from servekit.frontend.task_queue import TaskQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from servekit.frontend.caching import AnswerCache
     from servekit.frontend.metrics import ModelMetrics
     from servekit.frontend.replica import Replica
     from servekit.frontend.task import Task
@@ -59,6 +60,7 @@ class Batcher:
         self.idle: list[Replica] = []
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self.is_draining = False  #: nothing is tried again
+        self.cache: AnswerCache | None = None  #: of the model, if it asks for one
         self.asked: list[str] = []  #: headers that the service wants to see
         self.has_headers = False  #: one of its tasks had some
         self._had_company = False  #: the last batch had more than one member

@@ -55,6 +55,7 @@ class Connection:
         "is_busy",
         "is_closed",
         "is_refused",
+        "keep",
         "peer",
         "task",
     )
@@ -75,6 +76,8 @@ class Connection:
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
         self.task: Task | None = None  #: the prediction being answered
+        #: of a cache: gets head and body of the answer, and returns the head
+        self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request
         self._accepted_at = monotonic()
         self.expires = self._accepted_at + front_end.settings.header_timeout
@@ -152,6 +155,9 @@ class Connection:
             if release is not None:
                 release()
             return
+        if self.keep is not None:
+            keep, self.keep = self.keep, None
+            head = keep(head, body)
         compression = self.front_end.compression
         if compression is not None:
             coding, self._coding = self._coding, b""
@@ -186,7 +192,7 @@ class Connection:
     def _finish(self) -> None:
         """The answer is out, or waits to be: take the next request, or close."""
         self.is_busy = False
-        self.task = None
+        self.task = self.keep = None
         if self.is_closed:
             return
         receiver = self._receiver

@@ -33,6 +33,7 @@ STATUSES = (
     "other",  #: what a service alone says
 )
 DROPS = ("expired", "cancelled", "poison")
+CACHED = ("hit", "miss")
 
 HISTOGRAMS = {
     "request_duration_seconds": ("From the whole request to its answer", DURATIONS),
@@ -49,7 +50,7 @@ def _lay_out() -> tuple[dict[object, int], int]:
     for name, (_, bounds) in HISTOGRAMS.items():
         places[name] = end
         end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, "waiting"):
+    for key in (*STATUSES, *DROPS, *CACHED, "waiting"):
         places[key] = end
         end += 1
     return places, end
@@ -89,6 +90,12 @@ class ModelMetrics:
         """Count an answer that is not a 200."""
         self.values[PLACES.get(status, OTHER_STATUS)] += 1
 
+    def count_cached(self, result: str) -> None:
+        """Count a look into the cache: one of ``CACHED``; a hit is an answer too."""
+        self.values[PLACES[result]] += 1
+        if result == "hit":
+            self.values[OK] += 1
+
     def count_drop(self, reason: str) -> None:
         """Count a task that no worker saw, or will see again: one of ``DROPS``."""
         self.values[PLACES[reason]] += 1
@@ -124,6 +131,7 @@ def collect(directory: Path) -> Iterator[Metric]:
         yield family
     yield _counters("servekit_requests", "Predictions answered", "status", STATUSES, totals)
     yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, totals)
+    yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, totals)
     gauge = GaugeMetricFamily("servekit_tasks_waiting", "Tasks in the queue", labels=["model"])
     for model, values in totals.items():
         gauge.add_metric([model], values[PLACES["waiting"]])

@@ -18,6 +18,7 @@ from servekit.frontend.accepting import Acceptor
 from servekit.frontend.admission import admit, refuse
 from servekit.frontend.answer import AnswerHeads, options_head
 from servekit.frontend.batcher import Batcher
+from servekit.frontend.caching import Caches
 from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
@@ -86,6 +87,7 @@ class FrontEnd:
         self.router = Router()
         self._queue_memory = QueueMemory(settings.queue_memory)
         self._models: dict[str, Batcher] = {}
+        self._caches = Caches()
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
         self._second = 0
@@ -197,14 +199,10 @@ class FrontEnd:
             return
         batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
-            permission = self.cors.preflight(request) if self.cors is not None else None
-            if permission is not None:
-                connection.answer(permission + self.heads.date, b"")
-                return
-            if request.target == ASTERISK:
-                connection.answer(options_head(request_id, self.heads.date), b"")
-                return
-            gevent.spawn(call_application, self.application, connection, request, request_id)
+            self._answer_other(connection, request, request_id)
+            return
+        cache = batcher.cache
+        if cache is not None and cache.answers(connection, request, batcher, request_id):
             return
         now = monotonic()
         timeout_s = batcher.predict_timeout_s
@@ -232,6 +230,16 @@ class FrontEnd:
             admit(task)
         else:
             refuse(task, refusal)
+
+    def _answer_other(self, connection: Connection, request: HttpRequest, request_id: str) -> None:
+        """Answer what is no prediction."""
+        permission = self.cors.preflight(request) if self.cors is not None else None
+        if permission is not None:
+            connection.answer(permission + self.heads.date, b"")
+        elif request.target == ASTERISK:
+            connection.answer(options_head(request_id, self.heads.date), b"")
+        else:
+            gevent.spawn(call_application, self.application, connection, request, request_id)
 
     def _turn_away(
         self,
@@ -296,6 +304,9 @@ class FrontEnd:
             self._update_model(row)
         for name in self._models.keys() - {row.name for row in table.models}:
             self._models.pop(name).close()
+        self._caches.update({row.name: row for row in table.models})
+        for name, batcher in self._models.items():
+            batcher.cache = self._caches.find(name)
         self.router.replace(self._models)
 
     def _update_model(self, row: ModelRow) -> None:
