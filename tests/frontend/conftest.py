@@ -54,8 +54,6 @@ class ScriptedWorker:
         self.bodies: ArenaReader | None = None  #: the front-end's
         self.cancelled: CancelledReader | None = None
         self.freed: list[int] = []
-        self.responses: dict = {}  #: of the next batches, by place
-        self.headers: queue.Queue[dict] = queue.Queue()
         self.held: tuple[int, list] | None = None
         self.greeted = threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
@@ -92,7 +90,6 @@ class ScriptedWorker:
             self.freed += message.freed
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
-            self.headers.put(message.headers)
             if not self.is_holding:
                 self.release()
 
@@ -100,14 +97,11 @@ class ScriptedWorker:
         """Return the body of *item*, wherever it lies."""
         return bytes(self.bodies.view(item[0])) if isinstance(item[0], Slab) else item[0]
 
-    def release(self, *, is_last: bool = False) -> None:
+    def release(self) -> None:
         """Answer the batch in hand."""
         (batch, items), self.held = self.held, None
         answers = [self.answer(item) for item in items]
-        reply = Reply(
-            batch, answers, 0.001, 0.002, 0.003, is_last=is_last, responses=self.responses
-        )
-        self.channel.sendall(encode_frame(reply))
+        self.channel.sendall(encode_frame(Reply(batch, answers, 0.001, 0.002, 0.003)))
 
     def die(self) -> None:
         """Close the channel as the kernel does when a worker is killed."""
@@ -193,13 +187,21 @@ class FrontEndUnderTest:
 
 def receive(sock: socket.socket) -> tuple[int, dict[str, str], bytes]:
     """Read one answer: status, headers (names in lower case), body."""
-    stream = sock.makefile("rb")
-    status = int(stream.readline().split()[1])
-    headers = {}
-    while line := stream.readline().strip():
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.lower()] = value.strip()
-    return status, headers, stream.read(int(headers.get("content-length", 0)))
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):  # not a byte more: the next answer may be behind it
+        piece = sock.recv(1)
+        assert piece, f"the connection ended within an answer: {head!r}"
+        head += piece
+    first, *lines = head.decode("latin-1").splitlines()
+    fields = (line.partition(":") for line in lines if line)
+    headers = {name.lower(): value.strip() for name, _, value in fields}
+    body = b""
+    size = int(headers.get("content-length", 0))
+    while len(body) < size:
+        piece = sock.recv(size - len(body))
+        assert piece, f"the connection ended after {len(body)} of {size} bytes"
+        body += piece
+    return int(first.split()[1]), headers, body
 
 
 def post(body: bytes, *headers: str, path: str = "/echo/predict") -> bytes:

@@ -111,7 +111,7 @@ def test_no_room_means_waiting_and_then_429(small_arena):
         socks = [stack.enter_context(small_arena.connect()) for _ in range(3)]
         for sock in socks[:2]:
             sock.sendall(post(BODY))
-        next_item(small_arena)
+        wait_for(lambda: resident(small_arena) >= 2 * len(BODY), "both bodies are in the arena")
         socks[2].sendall(HEAD + BODY[:1000])
         started = monotonic()
         status, headers, _ = receive(socks[2])

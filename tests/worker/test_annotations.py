@@ -187,7 +187,7 @@ def test_the_wrong_fields_of_a_large_input_are_found_in_little_time(value):
 
     assert name == "InputError"
     assert len(msgspec.json.decode(text)["errors"]) <= 100
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 5  # squared, it would be an hour
 
 
 def test_json_that_breaks_off_after_a_wrong_field_is_malformed():

@@ -79,7 +79,7 @@ def test_a_bomb_is_malformed_at_once_in_little_memory(predictor, content_type, b
     tracemalloc.stop()
 
     assert error == "BodyMalformed"
-    assert taken_s < 0.2
+    assert taken_s < 2
     assert peak < 4 * len(body) + 2 * MIB
 
 

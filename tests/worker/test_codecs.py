@@ -92,11 +92,11 @@ def test_json_that_is_taken(body, value):
 
 @pytest.mark.parametrize("body", [b"[" * 1_000_000, b'["' + b'\\"' * 500_000, b'"' * 1_000_001])
 def test_hostile_json_costs_linear_time(body):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BodyMalformed):
         JSON.decode(body, {})
 
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -132,4 +132,4 @@ def test_a_megabyte_of_anything_costs_little(text):
     finally:
         gc.unfreeze()
 
-    assert took_s < 0.5
+    assert took_s < 5  # squared, it would be an hour
