@@ -44,6 +44,7 @@ class Connection:
         "_accepted_at",
         "_coding",
         "_extra_lines",
+        "_is_head",
         "_keeps_alive",
         "_receiver",
         "_refusal",
@@ -79,6 +80,7 @@ class Connection:
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request
+        self._is_head = False  #: of the request being answered
         self._accepted_at = monotonic()
         self.expires = self._accepted_at + front_end.settings.header_timeout
         self._receiver = Receiver(sock, self)
@@ -109,6 +111,7 @@ class Connection:
         self.expires = NEVER
         self._keeps_alive = request.keeps_alive
         self._version = request.version
+        self._is_head = request.method == b"HEAD"
         if self.front_end.cors is not None:
             self._extra_lines = self.front_end.cors.lines(request.headers)
         if self.front_end.compression is not None:
@@ -128,6 +131,7 @@ class Connection:
             self._receiver.pause()
         elif not self.is_closed:
             self._keeps_alive = False
+            self._is_head = self._receiver.method == b"HEAD"
             if self.front_end.cors is not None:
                 self._extra_lines = self.front_end.cors.lines(self._receiver.headers)
             self.answer_problem(error, self.front_end.next_request_id())
@@ -186,7 +190,10 @@ class Connection:
         if front_end.pressure.is_full or (front_end.is_draining and not self._receiver.requests):
             self._keeps_alive = False
         lines = front_end.heads.date + self._extra_lines
-        self._sender.send(problem_answer(error, request_id, lines, closes=not self._keeps_alive))
+        whole = problem_answer(error, request_id, lines, closes=not self._keeps_alive)
+        if self._is_head:  # its answer has no body (RFC 9110 9.3.2)
+            whole = whole[: whole.index(b"\r\n\r\n") + 4]
+        self._sender.send(whole)
         self._finish()
 
     def _finish(self) -> None:

@@ -87,7 +87,7 @@ class RequestParser(Collector):
 
     @property
     def method_and_target(self) -> tuple[bytes, bytes]:
-        """Of the request whose body is under way."""
+        """Of the request that is under way."""
         return self._llhttp.get_method(), self._target
 
     @property

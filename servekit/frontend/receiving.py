@@ -69,6 +69,11 @@ class Receiver:
         return self._parser.headers
 
     @property
+    def method(self) -> bytes:
+        """Of the request that has begun."""
+        return self._parser.method_and_target[0]
+
+    @property
     def target(self) -> bytes:
         """Of the request that has begun, as far as it has come."""
         return self._parser.target

@@ -266,3 +266,23 @@ def test_request_id_is_kept_when_it_is_safe(shared, given, kept):
         sock.sendall(post(b"1", f"X-Request-Id: {given}"))
 
         assert (receive(sock)[1]["x-request-id"] == given) is kept
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param(b"Host: a b\r\n\r\n", id="malformed field"),
+        pytest.param(
+            b"Host: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", id="415"
+        ),
+        pytest.param(b"Host: a\r\nContent-Length: 99999999\r\n\r\n", id="413"),
+    ],
+)
+def test_head_that_is_refused_gets_no_body(shared, rest):
+    with shared.connect() as sock:
+        sock.sendall(b"HEAD /ping HTTP/1.1\r\n" + rest)
+        with sock.makefile("rb") as stream:
+            answer = stream.read()
+
+        assert answer.count(b"HTTP/1.1 4") == 1
+        assert answer.endswith(b"\r\n\r\n")
