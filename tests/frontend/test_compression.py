@@ -2,13 +2,15 @@
 """Answers for clients that accept a coding."""
 
 import gzip
+import threading
 import zlib
 
+import gevent
 import pytest
 
 from servekit.errors import StartupError
 from servekit.frontend import compression
-from servekit.frontend.compression import best, create_compression
+from servekit.frontend.compression import Compression, best, create_compression
 from servekit.settings import Settings
 
 from .clients import next_batch
@@ -81,8 +83,31 @@ def test_an_answer_goes_as_it_is(packing, body, header, media_type):
     assert headers["vary"] == "Accept-Encoding"
 
 
-def test_a_large_one_is_compressed_beside_the_loop(packing):
-    """And shared memory that it came by is free afterwards."""
+class Client:
+    """A connection that only keeps its answer."""
+
+    answered = None
+
+    def answer(self, head, body):
+        self.answered = [head, body]
+
+
+def test_the_loop_goes_on_while_a_large_one_is_compressed():
+    client, may_end = Client(), threading.Event()
+    codings = {b"slow": lambda _body: b"in time" if may_end.wait(5) else b"late"}
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n"
+    Compression(codings, 1).answer(client, b"slow", head, HUGE, None)
+    gevent.spawn_later(0.05, may_end.set)
+    with gevent.Timeout(10):
+        while not client.answered:
+            gevent.sleep(0.01)
+
+    assert client.answered == [
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: slow\r\nContent-Length: 7\r\n", b"in time",
+    ]  # fmt: skip
+
+
+def test_shared_memory_that_a_large_one_came_by_is_free_afterwards(packing):
     worker = packing.worker
     slab = worker.arena.allocate(len(HUGE))
     worker.arena.view(slab)[:] = HUGE
