@@ -3,6 +3,7 @@
 
 from typing import TYPE_CHECKING
 
+from servekit.endpoints import endpoint
 from servekit.errors import ClientError, InputError
 from servekit.response import Response
 from servekit.service import Context, Request, Service
@@ -20,6 +21,7 @@ __all__ = [
     "Response",
     "Service",
     "__version__",
+    "endpoint",
     "hookimpl",
 ]
 

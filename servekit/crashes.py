@@ -38,6 +38,7 @@ class CrashReport(msgspec.Struct, kw_only=True):
     has_given_up: bool  #: it failed too often: one try now and then
     request_ids: list[str]  #: of the batch inside
     last_lines: list[str]  #: of its stdout and stderr
+    stage: str = ""  #: of the model; "" if it has no others
 
 
 def write(run_dir: Path, number: int, report: CrashReport) -> None:

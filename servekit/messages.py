@@ -8,12 +8,18 @@ against its types when it is decoded; nothing is pickled. Moments are seconds of
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 __all__ = [
+    "IDENTITY",
+    "PREDICT",
+    "SPLIT",
+    "VALUE",
+    "VALUES",
     "Answer",
     "BootFailed",
     "ControlMessage",
+    "EndpointRow",
     "Freed",
     "FrontEndReady",
     "Hello",
@@ -34,12 +40,27 @@ __all__ = [
     "ReplyMessage",
     "RequestMessage",
     "Retire",
+    "RouteRow",
     "Slab",
+    "StageRow",
+    "Step",
     "Stop",
     "Table",
     "Welcome",
     "WorkerMessage",
+    "stage_rows",
 ]
+
+
+#: media type of an output on its way to the next step of its request
+VALUE = "application/vnd.servekit.value"
+#: of a list, each element of which will be an input of its own
+VALUES = "application/vnd.servekit.values"
+
+
+PREDICT = "predict"  #: the stage that is the model's own service
+IDENTITY = "="  #: in place of a method: what is read is the output
+SPLIT = "[]"  #: the same, of a list
 
 
 class Slab(Struct, array_like=True, frozen=True):
@@ -67,6 +88,7 @@ class Predict(Struct, array_like=True, tag=1):
     items: list[Item]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
     headers: dict[int, dict[str, str]] = {}  #: by place: those that the service asked for
+    targets: list[str] = []  #: methods that the items are for; none: all for ``predict``
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -134,6 +156,7 @@ class Launch(Struct, array_like=True, tag=10):
     files: int = 0  #: limit on descriptors; 0 sets none
     log_format: str = "text"
     log_level: str = "info"
+    stage: str = ""  #: of the model; "" if it has no others
 
 
 class Interface(Struct):
@@ -146,6 +169,15 @@ class Interface(Struct):
     consumes: list[str] = []  #: media types, best first
     produces: list[str] = []
     request_headers: list[str] = []  #: in lower case: those that the service wants to see
+    endpoints: list["EndpointRow"] = []  #: other methods that it serves
+
+
+class EndpointRow(Struct):
+    """A method of a service that answers at a path of its own."""
+
+    name: str
+    path: str  #: "" is ``/<model>/<name>``
+    interface: Interface
 
 
 class Ready(Struct, array_like=True, tag=11):
@@ -191,6 +223,40 @@ class ReplicaRow(Struct):
     reason: str = ""  #: why it is not serving
     pid: int = 0  #: of the worker that fills it; 0 if there is none
     next_try: float = 0.0  #: when the next worker will be started, if that is known
+    stage: str = ""  #: that it serves; "" if the model has no others
+
+
+class StageRow(Struct):
+    """One stage of a model that has several: what differs from the others."""
+
+    name: str
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    interface: Interface | None = None  #: known once a replica has been ready
+
+
+class Step(Struct, omit_defaults=True):
+    """One step of a route, as ``model.toml`` names it."""
+
+    stage: str = ""  #: of the same model
+    model: str = ""  #: in place of a stage
+    name: str = ""  #: what later steps call it, if not by its stage or model
+    inputs: list[str] = []  #: names of earlier steps, or ``request``; none: the step before
+    each: bool = False  #: the input is a list, and each element a task
+    target: str = ""  #: a method of the stage's service; "" is ``predict``
+
+    @property
+    def label(self) -> str:
+        """What later steps call it."""
+        return self.name or self.stage or self.model
+
+
+class RouteRow(Struct):
+    """A path of a model, and the steps that answer there."""
+
+    path: str
+    steps: list[Step]
 
 
 class ModelRow(Struct):
@@ -208,6 +274,32 @@ class ModelRow(Struct):
     manifest: dict[str, Any] = {}
     interface: Interface | None = None  #: known once a replica has been ready
     may_retry: bool = False  #: a request whose worker died may be sent to another one
+    stages: list[StageRow] = []  #: none: the row is that of the only one
+    routes: list[RouteRow] = []  #: besides ``/<name>/predict`` by the only stage
+    stage: str = ""  #: this is the row of one stage, made by ``stage_rows``
+
+    @property
+    def label(self) -> str:
+        """The model, and the stage if this is the row of one."""
+        return f"{self.name}:{self.stage}" if self.stage else self.name
+
+
+def stage_rows(row: ModelRow) -> list[ModelRow]:
+    """Return a row for each stage of a model, as if it were a model of its own."""
+    if not row.stages:
+        return [row]
+    return [
+        structs.replace(
+            row,
+            stage=stage.name,
+            replicas=[each for each in row.replicas if each.stage == stage.name],
+            max_batch_size=stage.max_batch_size,
+            max_delay_s=stage.max_delay_s,
+            predict_timeout_s=stage.predict_timeout_s,
+            interface=stage.interface,
+        )
+        for stage in row.stages
+    ]
 
 
 class Table(Struct, array_like=True, tag=20):

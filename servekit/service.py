@@ -37,7 +37,8 @@ class Context:
     threads: int  #: CPU threads this worker may use without crowding out the others, at least 1
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
-    replicas: int = 1  #: how many workers serve this model
+    replicas: int = 1  #: how many workers serve this model, or this stage of it
+    stage: str = ""  #: of the model; "" if it has no others
     assets: Mapping[str, Path] = field(default_factory=dict)  #: the ``[assets]``, fetched
     metrics: "Metrics" = field(default_factory=_metrics, repr=False)
     read_requests: Callable[[], Sequence["Request"]] = field(default=tuple, repr=False)

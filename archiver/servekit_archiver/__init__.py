@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from servekit_archiver.limits import Limits
     from servekit_archiver.manifest import DTYPES, RESERVED_NAMES, Manifest
     from servekit_archiver.reader import Archive, open_archive
+    from servekit_archiver.stages import Route, Stage, Step
     from servekit_archiver.tables import (
         Batching,
         Example,
@@ -47,7 +48,10 @@ __all__ = [
     "Limits",
     "Manifest",
     "ManifestError",
+    "Route",
     "Signature",
+    "Stage",
+    "Step",
     "Tensor",
     "Unpacked",
     "WarmUp",
@@ -71,6 +75,7 @@ _HOME = {
     "limits": ("Limits",),
     "manifest": ("DTYPES", "RESERVED_NAMES", "Manifest"),
     "reader": ("Archive", "open_archive"),
+    "stages": ("Route", "Stage", "Step"),
     "tables": ("Batching", "Example", "FileInfo", "Signature", "Tensor", "WarmUp", "Worker"),
 }
 

@@ -47,7 +47,7 @@ def describe_directory(
         raise ArchiveError(f"{directory}: {reason}")
     written = read(directory)
     table = {**(written or {}), **(overrides or {})}
-    if "service" in table:
+    if "service" in table or "stages" in table:
         return table
     offer = (recognise or _ask_plugins)(directory)
     if written is None and offer is None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from servekit_archiver.strictjson import describe, join, show, value_problems
 
-__all__ = ["Choice", "Json", "Kind", "ListOf", "MapOf", "Number", "Switch", "Text"]
+__all__ = ["Choice", "Either", "Json", "Kind", "ListOf", "MapOf", "Number", "Switch", "Text"]
 
 Check = Callable[[str], str | None]  #: what is wrong with a text, or ``None``
 
@@ -182,6 +182,21 @@ class MapOf:
             "additionalProperties": self.value.schema(),
             "maxProperties": self.max_items,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A table, or a list in place of it."""
+
+    table: MapOf
+    several: ListOf
+
+    def check(self, value: object, where: str, problems: list[str]) -> Any:
+        kind = self.several if isinstance(value, list | tuple) else self.table
+        return kind.check(value, where, problems)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.table.schema(), self.several.schema()]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 # ruff: noqa: RUF009 - key() declares a field, as dataclasses.field does
 """The manifest, key by key: this and ``tables`` are the one place that says what it may hold."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from servekit_archiver import strictjson
@@ -13,6 +13,16 @@ from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Switch, Text
 from servekit_archiver.names import MANIFEST, find_clashes
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.references import reference_problems
+from servekit_archiver.stages import (
+    PIPELINE,
+    PREDICT,
+    ROUTES,
+    STAGES,
+    Route,
+    Stage,
+    Step,
+    stage_problems,
+)
 from servekit_archiver.tables import (
     DTYPES,
     Batching,
@@ -23,6 +33,7 @@ from servekit_archiver.tables import (
     Tensor,
     WarmUp,
     Worker,
+    too_large,
 )
 from servekit_archiver.texts import MODEL_NAME, PATH, RESERVED_NAMES, SERVICE_NAME, VERSION
 from servekit_archiver.version import CREATED_BY, FORMAT
@@ -36,7 +47,10 @@ __all__ = [
     "Example",
     "FileInfo",
     "Manifest",
+    "Route",
     "Signature",
+    "Stage",
+    "Step",
     "Tensor",
     "WarmUp",
     "Worker",
@@ -55,8 +69,9 @@ class Manifest(Record):
     )
     name: str = key(MODEL_NAME, help="the <model> of /<model>/predict")
     version: str = key(VERSION, default="1.0", help="of the model")
-    service: str = key(
+    service: str | None = key(
         SERVICE_NAME,
+        default=None,
         help='module:Class of a file of the model ("service:Digits"), or a plugin\'s name for one',
     )
     description: str = key(Text(max_length=4096, lines=True), default="", help="for people")
@@ -76,6 +91,15 @@ class Manifest(Record):
         Switch(),
         default=False,
         help="whether requests whose worker died are tried once more, each alone",
+    )
+    stages: Mapping[str, Stage] = key(
+        STAGES, factory=dict, help="stages by name; the model's own service is the stage predict"
+    )
+    pipeline: tuple[Step, ...] = key(
+        PIPELINE, default=(), help="the steps of /<model>/predict; default: its own service"
+    )
+    routes: Mapping[str, Route] = key(
+        ROUTES, factory=dict, help="more paths, and the steps that answer there"
     )
     examples: tuple[Example, ...] = key(
         ListOf(Table(Example), max_items=100),
@@ -103,8 +127,22 @@ class Manifest(Record):
         names = [name for name in self.files if isinstance(name, str)]
         for one, other in find_clashes(sorted(names)):
             yield f"files: {strictjson.show(one)} and {strictjson.show(other)} clash"
-        if isinstance(self.warm_up, WarmUp) and isinstance(self.batching, Batching):
-            yield from _too_large(self.warm_up.batch_sizes, self.batching.max_batch_size)
+        yield from too_large(self.warm_up, self.batching)
+        yield from stage_problems(self)
+
+    @property
+    def every_stage(self) -> dict[str, Stage]:
+        """The stages, the model's own service among them."""
+        if self.service is None:
+            return dict(self.stages)
+        own = Stage(**{spec.name: getattr(self, spec.name) for spec in fields(Stage)})
+        return {PREDICT: own, **self.stages}
+
+    def of_stage(self, name: str) -> Self:
+        """Return the manifest of a model that is nothing but the stage *name* of this one."""
+        stage = self.every_stage[name]
+        own = {spec.name: getattr(stage, spec.name) for spec in fields(Stage)}
+        return replace(self, **own, stages={}, pipeline=(), routes={})
 
     @classmethod
     def from_mapping(
@@ -142,13 +180,6 @@ class Manifest(Record):
     def to_json(self) -> bytes:
         """Return the canonical bytes; their SHA-256 is the digest of the archive."""
         return strictjson.dumps(self.to_mapping())
-
-
-def _too_large(sizes: Iterable[int], most: int) -> Iterator[str]:
-    """Yield a problem for each batch that ``predict`` would never get."""
-    for index, size in enumerate(sizes):
-        if size > most:
-            yield f"warm_up.batch_sizes[{index}]: {size} is above max_batch_size, {most}"
 
 
 def _foreign_problem(table: object) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from servekit_archiver.names import name_problem
-from servekit_archiver.strictjson import show
+from servekit_archiver.strictjson import join, show
 
 __all__ = ["PLUGIN_SERVICE", "SERVICE", "module_files", "reference_problems"]
 
@@ -31,9 +31,10 @@ def reference_problems(table: Mapping[Any, Any], exists: Callable[[str], bool]) 
 
     :param exists: says whether the model has the file of this name.
     """
-    service = table.get("service")
-    if isinstance(service, str) and SERVICE.fullmatch(service):
-        yield from _service_problems(service, exists)
+    for where, part in _parts(table):
+        service = part.get("service")
+        if isinstance(service, str) and SERVICE.fullmatch(service):
+            yield from (f"{where}{problem}" for problem in _service_problems(service, exists))
     for where, name in _named_files(table):
         if isinstance(name, str) and name_problem(name) is None and not exists(name):
             yield f"{where}: {show(name)} is not a file of the model"
@@ -47,9 +48,19 @@ def _service_problems(service: str, exists: Callable[[str], bool]) -> Iterator[s
         yield f"service: {show(service)}: the model has neither {files[0]} nor {files[1]}"
 
 
+def _parts(table: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Yield the model itself and its stages, with what their keys begin with."""
+    yield "", table
+    stages = table.get("stages")
+    for name, stage in stages.items() if isinstance(stages, Mapping) else ():
+        if isinstance(stage, Mapping):
+            yield f"{join('stages', name)}.", stage
+
+
 def _named_files(table: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     yield "requirements", table.get("requirements")
-    examples = table.get("examples")
-    for index, example in enumerate(examples if isinstance(examples, list | tuple) else ()):
-        if isinstance(example, Mapping):
-            yield f"examples[{index}].input_file", example.get("input_file")
+    for where, part in _parts(table):
+        examples = part.get("examples")
+        for index, example in enumerate(examples if isinstance(examples, list | tuple) else ()):
+            if isinstance(example, Mapping):
+                yield f"{where}examples[{index}].input_file", example.get("input_file")

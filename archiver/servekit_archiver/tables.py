@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from servekit_archiver import strictjson
-from servekit_archiver.kinds import Choice, Json, ListOf, MapOf, Number, Text
+from servekit_archiver.kinds import Choice, Either, Json, ListOf, MapOf, Number, Text
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.texts import PATH
 
@@ -22,6 +22,7 @@ __all__ = [
     "Tensor",
     "WarmUp",
     "Worker",
+    "too_large",
 ]
 
 #: NumPy's names; ``str`` is text of any length
@@ -44,6 +45,18 @@ AXIS: Final = Number(
 
 def _env_problem(name: str) -> str | None:
     return "is the server's own" if name.startswith("SERVEKIT_") else None
+
+
+VARIABLES: Final = MapOf(
+    Text(
+        max_length=128,
+        pattern=r"[A-Za-z_][A-Za-z0-9_]*",
+        says="a variable name",
+        problem=_env_problem,
+    ),
+    Text(max_length=32_768, lines=True),
+    max_items=256,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +122,19 @@ class Worker(Record):
     replicas: int = key(REPLICAS, default=1, help="processes that hold the model at once")
     predict_timeout_s: float = key(SECONDS, default=30, help="limit of one predict, in seconds")
     load_timeout_s: float = key(SECONDS, default=120, help="limit of one load, in seconds")
-    env: Mapping[str, str] = key(
-        MapOf(
-            Text(
-                max_length=128,
-                pattern=r"[A-Za-z_][A-Za-z0-9_]*",
-                says="a variable name",
-                problem=_env_problem,
-            ),
-            Text(max_length=32_768, lines=True),
-            max_items=256,
-        ),
+    env: Mapping[str, str] | tuple[Mapping[str, str], ...] = key(
+        Either(VARIABLES, ListOf(VARIABLES, max_items=1024, min_items=1)),
         factory=dict,
-        help="environment variables of the worker processes",
+        help="environment variables of the worker processes; a list has a table for each replica",
     )
+
+    def variables(self, place: int) -> Mapping[str, str]:
+        """Return the variables of the replica at *place*; one too many begins the list anew."""
+        return self.env if isinstance(self.env, Mapping) else self.env[place % len(self.env)]
+
+    def _problems(self) -> Iterator[str]:
+        if isinstance(self.env, tuple) and self.env and len(self.env) != self.replicas:
+            yield f"env: has {len(self.env)} tables for {strictjson.show(self.replicas)} replicas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,3 +182,12 @@ class FileInfo(Record):
         Text(max_length=64, pattern=r"[0-9a-f]{64}", says="64 hexadecimal digits in lower case"),
         help="SHA-256 of the content, hexadecimal",
     )
+
+
+def too_large(warm_up: object, batching: object) -> Iterator[str]:
+    """Yield a problem for each batch of *warm_up* that ``predict`` would never get."""
+    if isinstance(warm_up, WarmUp) and isinstance(batching, Batching):
+        most = batching.max_batch_size
+        for index, size in enumerate(warm_up.batch_sizes):
+            if size > most:
+                yield f"warm_up.batch_sizes[{index}]: {size} is above max_batch_size, {most}"

@@ -10,6 +10,8 @@ from servekit_archiver import Asset, Batching, FileInfo, Manifest, ManifestError
 SHA = "0" * 64
 INFO = {"size": 1, "sha256": SHA}
 FILES = {"s.py": INFO}
+STAGE = {"service": "s:A"}
+ROUTE = {"steps": ["predict"]}
 ASSET = {"url": "https://example.org/w.bin", "sha256": SHA}
 MINIMAL = {
     "format": 1,
@@ -39,6 +41,43 @@ def test_defaults_are_those_of_the_documentation():
     assert (manifest.signature, manifest.requirements, manifest.examples) == (None, None, ())
 
 
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({}, "service: is missing; module:Class, or a plugin's name for one"),
+        ({"stages": {"a": STAGE}}, "pipeline: is missing; the stages that a request goes through"),
+        (
+            {"stages": {"a": STAGE}, "pipeline": ["a"], "options": {"b": 1}},
+            "options: there is no service for it; it belongs in [stages.NAME]",
+        ),
+    ],
+)
+def test_without_a_service_there_is_a_way_through_stages(keys, problem):
+    table = {key: value for key, value in MINIMAL.items() if key != "service"} | keys
+    with pytest.raises(ManifestError) as caught:
+        Manifest.from_json(json.dumps(table))
+
+    (found,) = caught.value.problems
+    assert found.startswith(problem)
+
+
+def test_a_stage_is_a_model_of_its_own_to_its_worker():
+    stages = {"a": STAGE | {"options": {"b": 1}}}
+    manifest = Manifest.from_json(json.dumps(MINIMAL | {"stages": stages, "pipeline": ["a"]}))
+
+    assert list(manifest.every_stage) == ["predict", "a"]
+    own, other = manifest.of_stage("predict"), manifest.of_stage("a")
+    assert (own.service, own.options, own.stages, own.pipeline) == ("s:S", {}, {}, ())
+    assert (other.service, other.options, other.name) == ("s:A", {"b": 1}, "m")
+
+
+def test_each_replica_has_its_own_variables():
+    worker = {"replicas": 2, "env": [{"A": "0"}, {"A": "1"}]}
+    manifest = Manifest.from_json(json.dumps(MINIMAL | {"worker": worker}))
+
+    assert [manifest.worker.variables(place)["A"] for place in range(3)] == ["0", "1", "0"]
+
+
 def test_every_key_is_kept():
     tensor = {"name": "x", "dtype": "float32", "shape": [-1, 3]}
     table = MINIMAL | {
@@ -54,6 +93,33 @@ def test_every_key_is_kept():
         "assets": {"w": ASSET | {"size": 7, "file": "w"}},
         "retry": True,
         "cache": {"max_bytes": 1000, "ttl_s": 0.5},
+        "stages": {
+            "a": {
+                "service": "s:A",
+                "signature": {"inputs": [tensor], "outputs": []},
+                "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
+                "worker": {
+                    "replicas": 2,
+                    "predict_timeout_s": 1,
+                    "load_timeout_s": 2.5,
+                    "env": [{"A": "b"}, {"A": "c"}],
+                },
+                "examples": [{"input": 1}],
+                "warm_up": {"batch_sizes": [2]},
+                "options": {"b": 1},
+            }
+        },
+        "pipeline": [
+            {"stage": "a", "inputs": [], "each": False},
+            {"stage": "predict", "inputs": ["a"], "each": True, "name": "b"},
+            {"model": "other", "inputs": ["request", "b"], "each": False},
+        ],
+        "routes": {
+            "/v1/x": {
+                "steps": [{"stage": "a", "inputs": [], "each": False}],
+                "description": "of a alone",
+            }
+        },
         "options": {"a": {"b": [1.5, "c", True, None]}},
     }
 
@@ -145,7 +211,41 @@ def test_every_key_is_kept():
         ({"files": {"s.py": {"size": 1, "sha256": "A" * 64}}}, "files.s.py.sha256: 'AAAA"),
         ({"files": {"s.py": {"size": 1}}}, "files.s.py.sha256: is missing"),
         ({"nmae": "x"}, "nmae: unknown key; did you mean name?"),
-        ({"stages": {}}, "stages: unknown key"),
+        ({"stage": {}}, "stage: unknown key; did you mean stages?"),
+        ({"stages": {"predict": STAGE}}, "stages.predict: is the model's own service"),
+        ({"stages": {"request": STAGE}}, "stages: key: 'request' means the request itself"),
+        ({"stages": {"a/b": STAGE}}, "stages: key: 'a/b' is not made of letters"),
+        ({"stages": {"a": {}}}, "stages.a.service: is missing"),
+        ({"stages": {"a": {"service": "b:C"}}}, "stages.a.service: 'b:C': the model has neither"),
+        (
+            {"stages": {"a": STAGE | {"warm_up": {"batch_sizes": [99]}}}},
+            "stages.a.warm_up.batch_sizes[0]: 99 is above max_batch_size, 32",
+        ),
+        (
+            {"worker": {"replicas": 3, "env": [{}, {}]}},
+            "worker.env: has 2 tables for 3 replicas",
+        ),
+        ({"worker": {"env": [{"SERVEKIT_X": ""}]}}, "worker.env[0]: key: 'SERVEKIT_X' is the s"),
+        ({"pipeline": ["nix"]}, "pipeline[0].stage: 'nix' is no stage of the model; known: pre"),
+        ({"pipeline": [{}]}, "pipeline[0].stage: give either stage or model"),
+        ({"pipeline": ["predict", "predict"]}, "pipeline[1].name: 'predict' is the name of an ea"),
+        (
+            {"pipeline": [{"stage": "predict", "inputs": ["later"]}]},
+            "pipeline[0].inputs: 'later' is no earlier step, nor request",
+        ),
+        (
+            {"pipeline": ["predict", {"model": "other", "inputs": ["request"]}]},
+            "pipeline[0]: nothing takes what 'predict' gives",
+        ),
+        (
+            {"pipeline": [{"stage": "predict", "each": True, "inputs": ["request", "request"]}]},
+            "pipeline[0].each: goes with one input, which is a list",
+        ),
+        ({"routes": {"v1/x": ROUTE}}, "routes: key: 'v1/x' is not a path such as /v1/embeddings"),
+        ({"routes": {"/v1/../x": ROUTE}}, "routes: key: '/v1/../x' is not a path"),
+        ({"routes": {"/Ping/x": ROUTE}}, "routes: key: '/Ping/x' is the server's own"),
+        ({"routes": {"/v1/x": {"steps": []}}}, "routes./v1/x.steps: has 0 items, limit 1 to 64"),
+        ({"routes": {"/v1/x": {"steps": ["a"]}}}, "routes./v1/x.steps[0].stage: 'a' is no stage"),
         (
             {"batching": {"max_bach_size": 1}},
             "batching.max_bach_size: unknown key; did you mean max_b",

@@ -14,9 +14,9 @@ from servekit.settings import load_settings
 __all__ = ["add_arguments", "run"]
 
 EPILOG = """\
-The service is loaded in a worker, as servekit start would; then its examples are run, and
-batches of several sizes made of them (or of zeros, as the signature says). Exit status 0:
-all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
+The service (that of each stage) is loaded in a worker, as servekit start would; then its
+examples are run, and batches of several sizes made of them (or of zeros, as the signature
+says). Exit status 0: all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
 
 examples:
   servekit check ./model_directory
@@ -64,12 +64,22 @@ def run(parsed: argparse.Namespace) -> int:
     display = create_display(settings)
     try:
         prepared = prepare(parsed.model, settings, display)
-        sizes = chosen(parsed.batch_sizes, prepared.max_batch_size)
-        report = examine(prepared, sizes, settings, display)
+        sizes = {
+            stage.name: chosen(parsed.batch_sizes, stage.max_batch_size)
+            for stage in prepared.stages
+        }
+        reports = [
+            examine(prepared, stage, sizes[stage.name], settings, display)
+            for stage in prepared.stages
+        ]
     finally:
         display.close()
-    print(json.dumps(as_json(report), indent=2) if parsed.json else as_text(report))
-    return PROBLEM_FOUND if report.problems else OK
+    if parsed.json:
+        found = [as_json(report) for report in reports]
+        print(json.dumps({"stages": found} if len(found) > 1 else found[0], indent=2))
+    else:
+        print("\n\n".join(map(as_text, reports)))
+    return PROBLEM_FOUND if any(report.problems for report in reports) else OK
 
 
 def chosen(asked: list[int] | None, most: int) -> list[int]:

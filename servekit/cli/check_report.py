@@ -24,6 +24,7 @@ def as_json(report: Report) -> dict[str, Any]:
     prepared, loaded = report.prepared, report.loaded
     return {
         "name": prepared.name,
+        "stage": report.stage.name,
         "version": prepared.version,
         "directory": prepared.directory,
         "loaded": msgspec.to_builtins(msgspec.structs.asdict(loaded)) if loaded else None,
@@ -39,7 +40,7 @@ def as_text(report: Report) -> str:
     prepared = report.prepared
     rows = "".join(f"  {label:<{LABEL}}{text}\n" for label, text in _facts(report))
     return (
-        f"{prepared.name} {prepared.version}\n{rows}"
+        f"{report.name} {prepared.version}\n{rows}"
         f"{_examples(report.examples)}{_batches(report.batches)}{_verdict(report)}"
     )
 

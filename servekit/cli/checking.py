@@ -25,7 +25,7 @@ from servekit.supervisor.launching import launch_of
 from servekit.supervisor.link import Link
 from servekit.supervisor.loop import Loop, Timer
 from servekit.supervisor.preparation import Preparation
-from servekit.supervisor.prepared import Outcome, Prepared, Request
+from servekit.supervisor.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.process import Command, Process, python_module
 from servekit.supervisor.user import find_user
 
@@ -39,11 +39,17 @@ class Report:
     """What a checkup found."""
 
     prepared: Prepared
+    stage: PreparedStage
     loaded: ServiceLoaded | None = None
     examples: list[ExampleRun] = field(default_factory=list)
     batches: list[BatchRun] = field(default_factory=list)
     peak_bytes: int = 0
     failure: str = ""  #: why the worker did not come to its end
+
+    @property
+    def name(self) -> str:
+        """Of the model, and of the stage if it has several."""
+        return "/".join(filter(None, (self.prepared.name, self.stage.name)))
 
     @property
     def problems(self) -> list[str]:
@@ -89,13 +95,17 @@ def prepare(text: str, settings: Settings, display: Display) -> Prepared:
 
 
 def examine(
-    prepared: Prepared, batch_sizes: list[int], settings: Settings, display: Display
+    prepared: Prepared,
+    stage: PreparedStage,
+    batch_sizes: list[int],
+    settings: Settings,
+    display: Display,
 ) -> Report:
-    """Load the service in a worker of its own and run everything.
+    """Load the service of *stage* in a worker of its own and run everything.
 
     :raises StartupError: it cannot be loaded; the place is named.
     """
-    loop, report = Loop(), Report(prepared)
+    loop, report = Loop(), Report(prepared, stage)
     display.attach(loop.call_later)
     examination = Examination(loop, report, batch_sizes, settings, display)
     try:
@@ -103,7 +113,7 @@ def examine(
     finally:
         examination.process.kill()
     if report.loaded is None:
-        raise StartupError(f"{prepared.name}: {report.failure}")
+        raise StartupError(f"{report.name}: {report.failure}")
     return report
 
 
@@ -120,24 +130,25 @@ class Examination:
     ) -> None:
         """Start it; *loop* stops when it is gone."""
         self._loop, self._report, self._settings, self._display = loop, report, settings, display
-        self._name, self._step = report.prepared.name, "loading"
+        self._name, self._step = report.name, "loading"
         self._timer: Timer | None = None
         self._is_over = False
-        threads = max(1, usable_cores() // (settings.replicas or report.prepared.replicas))
+        threads = max(1, usable_cores() // (settings.replicas or report.stage.replicas))
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = Process(loop, self._command(theirs, threads), self._line, self._exited)
         self._link: Link[Finding] = Link(loop, ours, Finding, self._received, lambda: None)
-        self._link.send(Checkup(launch_of(report.prepared, settings, threads), batch_sizes))
+        launch = launch_of(report.prepared, report.stage, settings, threads)
+        self._link.send(Checkup(launch, batch_sizes))
         self._wait_for("loading")
 
     def _command(self, control: socket.socket, threads: int) -> Command:
         prepared, descriptor = self._report.prepared, control.fileno()
         numbers = str(os.getpid()), str(descriptor)
-        user = find_user(self._settings.worker_user)
+        user, variables = find_user(self._settings.worker_user), self._report.stage.environments[0]
         return Command(
             arguments=python_module("servekit.worker.checking", *numbers, python=prepared.python),
-            environment=worker_environment(os.environ, threads, prepared.environment, user),
+            environment=worker_environment(os.environ, threads, variables, user),
             directory=prepared.directory,
             inherited=(descriptor,),
             user=user,
@@ -166,11 +177,11 @@ class Examination:
         """Give what begins now as long as the model's limits allow."""
         self._step = step
         self._display.progress(self._name, step)
-        prepared, settings = self._report.prepared, self._settings
+        stage, settings = self._report.stage, self._settings
         if self._report.loaded is None:
-            limit_s = settings.load_timeout or prepared.load_timeout_s
+            limit_s = settings.load_timeout or stage.load_timeout_s
         else:
-            limit_s = settings.predict_timeout or prepared.predict_timeout_s
+            limit_s = settings.predict_timeout or stage.predict_timeout_s
         if self._timer:
             self._timer.cancel()
         self._timer = self._loop.call_later(limit_s, lambda: self._time_out(limit_s))

@@ -63,7 +63,8 @@ def _complaint(servers: dict[int, Path]) -> str:
 
 def lines_of(report: CrashReport) -> Iterator[str]:
     """Yield one report for people."""
-    worker = report.model if report.replica is None else f"{report.model}/{report.replica}"
+    place = None if report.replica is None else str(report.replica)
+    worker = "/".join(filter(None, (report.model, report.stage, place)))
     yield f"{report.time}  {worker}  {report.cause}"
     if report.pid is not None:
         ended = report.signal or f"exit code {report.exit_code}"

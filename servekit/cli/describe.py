@@ -90,7 +90,8 @@ def lines(known: Known) -> Iterator[tuple[str, str]]:
     yield "model", f"{described.name} {described.version}"
     if described.description:
         yield "about", " ".join(described.description.split())
-    yield "service", known.manifest.service
+    for name, stage in known.manifest.every_stage.items():
+        yield "service", f"{name}: {stage.service}" if known.manifest.stages else stage.service
     yield "predict", f"POST /{described.name}/predict"
     if described.is_loaded:
         yield "takes", ", ".join(described.consumes)

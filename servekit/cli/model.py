@@ -63,7 +63,7 @@ def import_service(path: Path, manifest: Manifest, cache_dir: str | None) -> Int
         input=manifest.to_json(),
         stdout=subprocess.PIPE,
         cwd=directory,
-        env=worker_environment(os.environ, usable_cores(), manifest.worker.env),
+        env=worker_environment(os.environ, usable_cores(), manifest.worker.variables(0)),
         check=False,
     )
     if done.returncode:

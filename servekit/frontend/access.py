@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.connection import Connection
+    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.settings.tokens import Tokens
 
@@ -134,7 +135,7 @@ def _has_body(headers: dict[bytes, bytes]) -> bool:
 
 
 def _request(
-    connection: Connection, batcher: Batcher, method: bytes, headers: dict[bytes, bytes]
+    connection: Connection, batcher: Batcher | Pipeline, method: bytes, headers: dict[bytes, bytes]
 ) -> PredictionRequest:
     return PredictionRequest(
         method=method.decode("latin-1"),

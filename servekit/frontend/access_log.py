@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.management import Door
+    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.tls import TlsSocket
     from servekit.settings import Settings
@@ -89,7 +90,7 @@ class LoggedConnection(Connection):
         self._asked: tuple[bytes, bytes, float] | None = None  #: method, target, since when
         super().__init__(sock, peer, front_end)
 
-    def begin(self, request: HttpRequest, batcher: Batcher | None = None) -> None:
+    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None = None) -> None:
         """Note what is asked for."""
         self._asked = (request.method, request.target, monotonic())
         super().begin(request, batcher)

@@ -4,7 +4,7 @@
 from servekit.errors import PoisonRequest, QueueFull, ServekitError
 from servekit.frontend.task import Task
 
-__all__ = ["admit", "refuse"]
+__all__ = ["admit", "pass_on", "refuse"]
 
 
 def admit(task: Task) -> None:
@@ -17,6 +17,17 @@ def admit(task: Task) -> None:
         refuse(task, QueueFull(retry_after_s=wait_s))
     elif batcher.culprits.sizes and batcher.is_culprit(task):
         refuse(task, PoisonRequest())
+    else:
+        batcher.put(task)
+
+
+def pass_on(task: Task) -> None:
+    """Queue *task*, whose request has been admitted, for one of its steps."""
+    batcher = task.batcher
+    if not batcher.is_open:
+        task.fail(batcher.not_ready())
+    elif batcher.culprits.sizes and batcher.is_culprit(task):
+        task.fail(PoisonRequest())
     else:
         batcher.put(task)
 

@@ -49,6 +49,10 @@ def answer_batch(
             if release is not None:
                 release()
             continue
+        if task.step is not None:
+            task.is_done = True
+            task.step.take(task, media_type, content, release, responses.get(place))
+            continue
         start, counted = head(media_type), metrics.OK
         if responses and place in responses:
             start = own_head(start, *responses[place])
@@ -86,7 +90,8 @@ def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
 def fail_task(task: Task, error: ServekitError) -> None:
     """Answer *task* with *error* and count it, unless it is done already."""
     if not task.is_done:
-        task.batcher.metrics.count_status(error.status)
+        if task.step is None:  # else it is counted with its request
+            task.batcher.metrics.count_status(error.status)
         task.fail(error)
 
 

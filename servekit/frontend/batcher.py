@@ -63,6 +63,7 @@ class Batcher:
         self.cache: AnswerCache | None = None  #: of the model, if it asks for one
         self.asked: list[str] = []  #: headers that the service wants to see
         self.has_headers = False  #: one of its tasks had some
+        self.has_targets = False  #: some tasks are for other methods than ``predict``
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
         self._timer: Any = None
@@ -116,6 +117,17 @@ class Batcher:
     def waiting(self) -> int:
         """Number of tasks that still wait."""
         return len(self.queue)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What tells its series from those of others."""
+        row = self.row
+        return {"model": row.name, "stage": row.stage} if row.stage else {"model": row.name}
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits, and no worker has anything."""
+        return not self.waiting and all(each.batch is None for each in self.every_replica)
 
     def is_culprit(self, task: Task) -> bool:
         """Whether a request that said the same killed a worker not long ago."""

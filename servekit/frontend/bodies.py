@@ -10,10 +10,11 @@ from servekit.arena import Arena
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.tls import TlsSocket
     from servekit.messages import Slab
 
@@ -59,6 +60,18 @@ class Bodies:
             self._waiting.popleft()
             upload.start(room)
 
+    def lay(self, pieces: Sequence[bytes | memoryview], large: int) -> bytes | Slab:
+        """Return *pieces* as one body: in the arena, if they are *large* and there is room."""
+        size = sum(map(len, pieces))
+        slab = None if size < large or self._waiting else self.arena.allocate(size)
+        if slab is None:
+            return pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces)
+        self._is_trimmed, view, end = False, self.arena.view(slab), 0
+        for piece in pieces:
+            view[end : end + len(piece)] = piece
+            end += len(piece)
+        return slab
+
     def leave(self, upload: Upload) -> None:
         """*upload* waits no longer."""
         if upload in self._waiting:
@@ -77,7 +90,7 @@ class Upload:
     __slots__ = ("_begun", "_head", "_view", "batcher", "filled", "on_room", "size", "slab")
 
     def __init__(
-        self, batcher: Batcher, head: HttpRequest, begun: bytes | bytearray, size: int
+        self, batcher: Batcher | Pipeline, head: HttpRequest, begun: bytes | bytearray, size: int
     ) -> None:
         """Continue a body of *size* bytes of which *begun* has come already."""
         self.batcher = batcher

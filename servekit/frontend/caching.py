@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.connection import Connection
+    from servekit.frontend.pipeline import Pipeline
     from servekit.messages import ModelRow
 
 __all__ = ["AnswerCache", "Caches"]
@@ -65,7 +66,11 @@ class AnswerCache:
             self._size = 0
 
     def answers(
-        self, connection: Connection, request: HttpRequest, batcher: Batcher, request_id: str
+        self,
+        connection: Connection,
+        request: HttpRequest,
+        batcher: Batcher | Pipeline,
+        request_id: str,
     ) -> bool:
         """Answer *request* if it is known; else see that its answer will be kept."""
         if batcher.leaving:  # which of two versions answers is not known
@@ -106,7 +111,7 @@ class AnswerCache:
             self._size -= self._entries.popitem(last=False)[1].size
 
 
-def _key(request: HttpRequest, batcher: Batcher) -> bytes:
+def _key(request: HttpRequest, batcher: Batcher | Pipeline) -> bytes:
     """Return the digest of all that an answer depends on."""
     headers, body = request.headers, request.body
     digest = sha256()

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.flow import Flow
     from servekit.frontend.management import Door
+    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.task import Task
 
@@ -76,7 +78,7 @@ class Connection:
         self.is_busy = False  #: a request is being answered
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
-        self.task: Task | None = None  #: the prediction being answered
+        self.task: Task | Flow | None = None  #: the prediction being answered
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request
@@ -102,7 +104,7 @@ class Connection:
 
     # ------------------------------------------------------------ what the receiver says
 
-    def begin(self, request: HttpRequest, batcher: Batcher | None = None) -> None:
+    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None = None) -> None:
         """Have *request* answered.
 
         :param batcher: of its model, if it has been looked up.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.connection import Connection
+    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.settings.tokens import Tokens
 
@@ -47,7 +48,10 @@ class Door:
         return getattr(self._front_end, name)
 
     def route(
-        self, connection: Connection, request: HttpRequest, _batcher: Batcher | None = None
+        self,
+        connection: Connection,
+        request: HttpRequest,
+        _batcher: Batcher | Pipeline | None = None,
     ) -> None:
         """Hand *request* to the Flask app."""
         request_id = self._front_end.next_request_id()

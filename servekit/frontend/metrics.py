@@ -42,6 +42,13 @@ HISTOGRAMS = {
     "batch_size": ("Tasks per batch", SIZES),
 }
 
+#: the arrays, added up, by the labels of their series
+Totals = dict[tuple[str, ...], list[float]]
+
+STAGE = ":"  #: between a model and its stage, in the name of an array
+#: of the stages of a model that has several
+STAGE_HISTOGRAMS = ("queue_duration_seconds", "predict_duration_seconds", "batch_size")
+
 
 def _lay_out() -> tuple[dict[object, int], int]:
     """Give every series its place in the array; a histogram takes its buckets, +Inf and sum."""
@@ -122,20 +129,31 @@ class ModelMetrics:
 
 
 def collect(directory: Path) -> Iterator[Metric]:
-    """Yield the series of all models, summed over the front-ends that ever ran."""
-    totals = _read_all(directory)
-    for name, (text, bounds) in HISTOGRAMS.items():
-        family = HistogramMetricFamily(f"servekit_{name}", text, labels=["model"])
-        for model, values in totals.items():
-            _add_histogram(family, model, bounds, values[PLACES[name] :])
-        yield family
-    yield _counters("servekit_requests", "Predictions answered", "status", STATUSES, totals)
-    yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, totals)
-    yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, totals)
-    gauge = GaugeMetricFamily("servekit_tasks_waiting", "Tasks in the queue", labels=["model"])
-    for model, values in totals.items():
-        gauge.add_metric([model], values[PLACES["waiting"]])
-    yield gauge
+    """Yield the series of all models, and of all stages, summed over the front-ends that ever ran.
+
+    What a request goes through is counted for its model; a model with stages has series of
+    queues and batches for each of them.
+    """
+    models: Totals = {}
+    stages: Totals = {}
+    for label, values in sorted(_read_all(directory).items()):  # a model before its stages
+        model, _, stage = label.partition(STAGE)
+        if stage:
+            stages[model, stage] = values
+            for reason in DROPS:
+                models[model,][PLACES[reason]] += values[PLACES[reason]]
+        else:
+            models[model,] = values
+    for name in HISTOGRAMS:
+        yield _histogram(f"servekit_{name}", name, ["model"], models)
+    yield _counters("servekit_requests", "Predictions answered", "status", STATUSES, models)
+    yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, models)
+    yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, models)
+    yield _gauge("servekit_tasks_waiting", ["model"], models)
+    if stages:
+        for name in STAGE_HISTOGRAMS:
+            yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
+        yield _gauge("servekit_stage_tasks_waiting", ["model", "stage"], stages)
 
 
 def waiting(directory: Path) -> dict[str, int]:
@@ -155,22 +173,44 @@ def _read_all(directory: Path) -> dict[str, list[float]]:
     return totals
 
 
+def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> HistogramMetricFamily:
+    text, bounds = HISTOGRAMS[kind]
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for key, values in totals.items():
+        _add_histogram(family, key, bounds, values[PLACES[kind] :])
+    return family
+
+
+def _gauge(name: str, labels: list[str], totals: Totals) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, "Tasks in the queue", labels=labels)
+    for key, values in totals.items():
+        family.add_metric(key, values[PLACES["waiting"]])
+    return family
+
+
 def _add_histogram(
-    family: HistogramMetricFamily, model: str, bounds: tuple[float, ...], values: list[float]
+    family: HistogramMetricFamily,
+    key: tuple[str, ...],
+    bounds: tuple[float, ...],
+    values: list[float],
 ) -> None:
     counts = [0.0]
     for value in values[: len(bounds) + 1]:
         counts.append(counts[-1] + value)
     names = [*map(str, bounds), "+Inf"]
     buckets = [(name, after) for name, (_, after) in zip(names, pairwise(counts), strict=True)]
-    family.add_metric([model], buckets=buckets, sum_value=values[len(bounds) + 1])
+    family.add_metric(key, buckets=buckets, sum_value=values[len(bounds) + 1])
 
 
 def _counters(
-    name: str, text: str, label: str, keys: tuple[object, ...], totals: dict[str, list[float]]
+    name: str,
+    text: str,
+    label: str,
+    keys: tuple[object, ...],
+    totals: Totals,
 ) -> CounterMetricFamily:
     family = CounterMetricFamily(name, text, labels=["model", label])
     for model, values in totals.items():
         for key in keys:
-            family.add_metric([model, str(key)], values[PLACES[key]])
+            family.add_metric([*model, str(key)], values[PLACES[key]])
     return family

@@ -152,7 +152,10 @@ class Replica:
             headers = {place: task.headers for place, task in enumerate(batch) if task.headers}
         self._loans.lend(items)
         try:
-            self._link.send(Predict(self._batch_id, items, self._loans.returned, headers))
+            returned, targets = self._loans.returned, []
+            if self._batcher.has_targets:
+                targets = [task.step.target if task.step else "" for task in batch]
+            self._link.send(Predict(self._batch_id, items, returned, headers, targets))
             self._loans.returned = []
         except FrameTooLarge:
             self.close()

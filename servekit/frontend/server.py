@@ -23,9 +23,12 @@ from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
 from servekit.frontend.fields import TRACE, picked
+from servekit.frontend.models import Models
 from servekit.frontend.own_metrics import own_metrics
+from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.replica import Replica
+from servekit.frontend.resolving import Unresolved, resolve
 from servekit.frontend.router import Router
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import Task
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from servekit.frontend.compression import Compression
     from servekit.frontend.connection import Connection
     from servekit.frontend.management import Door
+    from servekit.frontend.pipeline import Place
     from servekit.messages import ModelRow
     from servekit.settings import Settings
 
@@ -86,8 +90,10 @@ class FrontEnd:
         self._metrics_dir = run_dir / "metrics"
         self.router = Router()
         self._queue_memory = QueueMemory(settings.queue_memory)
-        self._models: dict[str, Batcher] = {}
         self._caches = Caches()
+        self._metrics: dict[str, metrics.ModelMetrics] = {}
+        self._models = Models(self._make_batcher, self._make_replica)
+        self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
         self._second = 0
@@ -125,7 +131,7 @@ class FrontEnd:
     @property
     def _is_set_up(self) -> bool:
         """We have a routing table and a channel to every worker that serves by it."""
-        replicas = [each for model in self._models.values() for each in model.replicas.values()]
+        replicas = [each for batcher in self._models for each in batcher.replicas.values()]
         return self._has_table and all(
             replica.is_live for replica in replicas if replica.row.state == "serving"
         )
@@ -133,7 +139,7 @@ class FrontEnd:
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
-        for batcher in self._models.values():
+        for batcher in self._models:
             batcher.is_draining = True
         if not self.table.is_draining:  # another front-end takes our place
             gevent.sleep(OVERLAP_S)
@@ -141,7 +147,7 @@ class FrontEnd:
         for acceptor in self._others:
             acceptor.close(is_last=False)
         self._close_idle_for(grace_s)
-        for batcher in self._models.values():
+        for batcher in self._models:
             batcher.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
         if self.access_log is not None:
@@ -163,8 +169,7 @@ class FrontEnd:
     def _sweep(self) -> None:
         now = monotonic()
         second = int(now)
-        for batcher in self._models.values():
-            batcher.expire(now)
+        self._models.sweep(now)
         self._expiry.sweep(now)
         self.pressure.measure(now)
         if self.pressure.is_high and self.connections:  # else there is nothing to wait for
@@ -182,7 +187,10 @@ class FrontEnd:
     # ------------------------------------------------------------ one request's way
 
     def route(
-        self, connection: Connection, request: HttpRequest, batcher: Batcher | None = None
+        self,
+        connection: Connection,
+        request: HttpRequest,
+        batcher: Batcher | Pipeline | None = None,
     ) -> None:
         """Send *request* to its model's queue, or to the Flask app.
 
@@ -221,6 +229,9 @@ class FrontEnd:
             now + timeout_s,
         )
         size = len(body) if isinstance(body, bytes) else body.size
+        if isinstance(batcher, Pipeline):
+            batcher.begin(connection, item, headers, now, refusal)
+            return
         task = Task(connection, batcher, item, request_id, now, now + timeout_s, size)
         connection.task = task
         if TRACE in headers or batcher.asked:
@@ -245,7 +256,7 @@ class FrontEnd:
         self,
         connection: Connection,
         request: HttpRequest,
-        batcher: Batcher | None,
+        batcher: Batcher | Pipeline | None,
         request_id: str,
     ) -> None:
         if batcher is not None and isinstance(request.body, Slab):
@@ -264,9 +275,13 @@ class FrontEnd:
     # ------------------------------------------------------------ what the Flask app sees
 
     def live_replicas(self, model: str) -> int:
-        """Return how many replicas of *model* answer."""
-        batcher = self._models.get(model)
+        """Return how many replicas of *model*, or of the stage of this label, answer."""
+        batcher = self._models.by_label().get(model)
         return sum(replica.is_live for replica in batcher.every_replica) if batcher else 0
+
+    def unresolved(self, model: str) -> list[str]:
+        """Return why routes of *model* do not answer, one line for each that does not."""
+        return self._unresolved.get(model, [])
 
     @property
     def needs_token(self) -> bool:
@@ -289,8 +304,8 @@ class FrontEnd:
         """Yield the hot path's series of all front-ends, and those of services."""
         yield from metrics.collect(self._metrics_dir)
         yield from own_metrics(
-            ({"model": name, "replica": str(replica.row.index)}, replica.measures)
-            for name, batcher in self._models.items()
+            (batcher.labels | {"replica": str(replica.row.index)}, replica.measures)
+            for batcher in self._models
             for replica in batcher.every_replica
             if replica.measures is not None
         )
@@ -300,33 +315,54 @@ class FrontEnd:
     def _on_table(self, table: Table) -> None:
         self.table, self._has_table = table, True
         self.is_draining = self.is_draining or table.is_draining
-        for row in table.models:
-            self._update_model(row)
-        for name in self._models.keys() - {row.name for row in table.models}:
-            self._models.pop(name).close()
+        self._models.update(table)
+        for batcher in self._models:
+            batcher.is_draining = self.is_draining
         self._caches.update({row.name: row for row in table.models})
-        for name, batcher in self._models.items():
-            batcher.cache = self._caches.find(name)
-        self.router.replace(self._models)
+        self._route(table)
 
-    def _update_model(self, row: ModelRow) -> None:
-        batcher = self._models.get(row.name)
-        if batcher is None:
-            counters = metrics.ModelMetrics(self._metrics_dir, row.name)
-            batcher = Batcher(row, counters, self.loop, self.settings, self._queue_memory)
-            self._models[row.name] = batcher
-        else:
-            gone = batcher.replicas.keys() - {place.index for place in row.replicas}
-            batcher.part_with(gone)
-            batcher.update(row)
-        batcher.is_draining = self.is_draining
-        for place in row.replicas:
-            replica = batcher.replicas.get(place.index)
-            if replica is None:
-                replica = Replica(batcher, self.loop, self.heads, self._control.say)
-                batcher.replicas[place.index] = replica
-            replica.update(place)
-        batcher.hand_over()
+    def _route(self, table: Table) -> None:
+        """Find out who answers where."""
+        rows, batchers = {row.name: row for row in table.models}, self._models.by_label()
+        routes: dict[str, Batcher | Pipeline] = {
+            f"/{name}/predict": batchers[name] for name, row in rows.items() if not row.stages
+        }
+        for name in rows.keys() & batchers.keys():
+            batchers[name].cache = self._caches.find(name)
+        known, self._unresolved = self._unresolved, {}
+        for row in table.models:
+            for route in row.routes:
+                try:
+                    places = resolve(row, route, rows, batchers)
+                except Unresolved as error:
+                    self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
+                    routes.pop(route.path, None)
+                else:
+                    routes[route.path] = self._make_pipeline(row, places)
+        self.router.replace(routes)
+        for model, problems in self._unresolved.items():
+            if problems != known.get(model) and all(not row.reason for row in table.models):
+                log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
+
+    def _make_batcher(self, row: ModelRow) -> Batcher:
+        counters = self._counters(row.label)
+        return Batcher(row, counters, self.loop, self.settings, self._queue_memory)
+
+    def _counters(self, label: str) -> metrics.ModelMetrics:
+        """Return what counts for a model, or for one stage of it."""
+        if label not in self._metrics:
+            self._metrics[label] = metrics.ModelMetrics(self._metrics_dir, label)
+        return self._metrics[label]
+
+    def _make_replica(self, batcher: Batcher) -> Replica:
+        return Replica(batcher, self.loop, self.heads, self._control.say)
+
+    def _make_pipeline(self, row: ModelRow, places: list[Place]) -> Pipeline:
+        counters, large = self._counters(row.name), self.settings.large_body
+        pipeline = Pipeline(row, places, counters, self.heads, large_body=large, loop=self.loop)
+        if pipeline.is_of_one_model:
+            pipeline.cache = self._caches.find(row.name)
+        return pipeline
 
 
 def _timeout_s(value: bytes) -> float:

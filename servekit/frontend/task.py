@@ -30,13 +30,17 @@ class Task(Struct, eq=False):
     is_cancelled: bool = False  #: its client went away while a worker had it
     was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
     headers: dict[str, str] | None = None  #: those that its service asked for, if there are any
+    step: Any = None  #: of a pipeline, a ``Part``: takes the answer in place of the connection
 
     def fail(self, error: ServekitError) -> None:
         """Answer with a problem, unless it is done already."""
         if not self.is_done:
             self.is_done = True
             self.drop_body()
-            self.connection.answer_problem(error, self.request_id)
+            if self.step is None:
+                self.connection.answer_problem(error, self.request_id)
+            else:
+                self.step.fail(error)
 
     def drop_body(self) -> None:
         """Give the shared memory of a body back that no worker has been sent."""

@@ -125,7 +125,7 @@ class Settings:
     host: str = setting("127.0.0.1", "address to listen on")
     port: int = setting(8080, "TCP port; 0 takes a free one", Between(0, 65535))
     replicas: int = setting(
-        0, "worker processes per model; 0 takes each model's own number", Between(0, 1024)
+        0, "worker processes per model, and per stage; 0 takes their own numbers", Between(0, 1024)
     )
     front_ends: int = setting(1, "front-end processes", Between(1, 64))
     max_body: int = setting(10 * MIB, "largest request body", **a_size(1, 512 * MIB))

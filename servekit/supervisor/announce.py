@@ -15,19 +15,26 @@ __all__ = [
     "model_reloaded",
     "model_unchanged",
     "reload_failed",
+    "subject",
     "worker_exited",
     "worker_ready",
 ]
+
+
+def subject(model: str, replica: Replica) -> str:
+    """``digits/0``, or ``photos/decode/0`` where there are stages."""
+    return "/".join(filter(None, (model, replica.stage, str(replica.index))))
 
 
 def worker_ready(model: str, replica: Replica, ready: Ready) -> Notice:
     """``digits/0 ready after 0.41 s``."""
     return Notice(
         "worker_ready",
-        f"{model}/{replica.index}",
+        subject(model, replica),
         f"ready after {ready.load_s:.2f} s",
         fields={
             "model": model,
+            "stage": replica.stage,
             "replica": replica.index,
             "generation": replica.generation,
             "pid": replica.pid,
@@ -43,6 +50,7 @@ def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait | None) 
     text = f"exited with {ended.exit_code} after {_seconds(ended.lived_s)}{boot}{reason}"
     fields = {
         "model": model,
+        "stage": replica.stage,
         "replica": replica.index,
         "generation": replica.generation,
         "exit_code": ended.exit_code,
@@ -53,9 +61,7 @@ def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait | None) 
         "has_given_up": wait is not None and wait.has_given_up,
     }
     level = "error" if wait is None or wait.has_given_up else "warning"
-    return Notice(
-        "worker_exited", f"{model}/{replica.index}", f"{text}, {_next(wait)}", level, fields
-    )
+    return Notice("worker_exited", subject(model, replica), f"{text}, {_next(wait)}", level, fields)
 
 
 def model_failed(model: str, reason: str) -> Notice:

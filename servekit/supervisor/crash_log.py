@@ -39,6 +39,7 @@ class CrashLog:
         self._add(
             CrashReport(
                 model=model,
+                stage=replica.stage,
                 replica=replica.index,
                 generation=replica.generation,
                 pid=ended.pid,

@@ -7,52 +7,66 @@ from typing import Any
 
 import msgspec
 
-from servekit.messages import Launch, ModelRow
+from servekit.messages import Launch, ModelRow, StageRow
 from servekit.settings import Settings
 from servekit.supervisor.environment import usable_cores, worker_environment
-from servekit.supervisor.prepared import Prepared
+from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica import Boot, Replica
+from servekit.supervisor.routes import named_routes
 from servekit.supervisor.user import find_user
 from servekit.supervisor.worker import worker_command
 
-__all__ = ["boot_of", "launch_of", "prepared_row", "unprepared_row"]
+__all__ = ["boot_of", "label_of", "launch_of", "prepared_row", "unprepared_row"]
 
 #: of the manifest: nobody routes by them
 HIDDEN_KEYS = ("files", "created_by", "format", "assets", "warm_up")
 
 
-def boot_of(prepared: Prepared, settings: Settings, replica: Replica, total_replicas: int) -> Boot:
+def boot_of(
+    prepared: Prepared,
+    stage: PreparedStage,
+    settings: Settings,
+    replica: Replica,
+    total_replicas: int,
+) -> Boot:
     """Return what the next worker of *replica* is started with.
 
     :param total_replicas: of all models; they share the cores.
     """
     threads = max(1, usable_cores() // max(1, total_replicas))
     launch = launch_of(
-        prepared, settings, threads, replica=replica.place, generation=replica.generation
+        prepared, stage, settings, threads, replica=replica.place, generation=replica.generation
     )
+    variables = stage.environments[replica.place % len(stage.environments)]
     user = find_user(settings.worker_user)
     command = worker_command(
         prepared.python,
-        f"{prepared.name}/{prepared.version}#{replica.index}",
-        worker_environment(os.environ, threads, prepared.environment, user),
+        "#".join(filter(None, (label_of(prepared), stage.name, str(replica.index)))),
+        worker_environment(os.environ, threads, variables, user),
         prepared.directory,
         user,
     )
-    return Boot(launch, command, settings.load_timeout or prepared.load_timeout_s)
+    return Boot(launch, command, settings.load_timeout or stage.load_timeout_s)
 
 
 def launch_of(
-    prepared: Prepared, settings: Settings, threads: int, *, replica: int = 0, generation: int = 0
+    prepared: Prepared,
+    stage: PreparedStage,
+    settings: Settings,
+    threads: int,
+    *,
+    replica: int = 0,
+    generation: int = 0,
 ) -> Launch:
-    """Return what a worker of *prepared* is told."""
+    """Return what a worker of *stage* is told."""
     return Launch(
         directory=prepared.directory,
-        manifest=prepared.manifest,
+        manifest=stage.manifest,
         replica=replica,
-        replicas=settings.replicas or prepared.replicas,
+        replicas=settings.replicas or stage.replicas,
         generation=generation,
         threads=threads,
-        max_batch_size=prepared.max_batch_size,
+        max_batch_size=stage.max_batch_size,
         max_answer_bytes=settings.max_answer,
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
@@ -61,7 +75,13 @@ def launch_of(
         files=settings.worker_files,
         log_format=settings.log_format,
         log_level=settings.log_level,
+        stage=stage.name,
     )
+
+
+def label_of(prepared: Prepared) -> str:
+    """Return name and version."""
+    return f"{prepared.name}/{prepared.version}"
 
 
 def _memory_bytes(settings: Settings) -> int:
@@ -80,17 +100,29 @@ def unprepared_row(name: str) -> ModelRow:
 
 def prepared_row(prepared: Prepared, settings: Settings) -> ModelRow:
     """Return the row of a model without its replicas."""
+    first, manifest = prepared.stages[0], _public_keys(prepared.manifest)
     return ModelRow(
         name=prepared.name,
         version=prepared.version,
         description=prepared.description,
         replicas=[],
-        max_batch_size=prepared.max_batch_size,
-        max_delay_s=prepared.max_delay_s,
-        predict_timeout_s=settings.predict_timeout or prepared.predict_timeout_s,
+        max_batch_size=first.max_batch_size,
+        max_delay_s=first.max_delay_s,
+        predict_timeout_s=settings.predict_timeout or first.predict_timeout_s,
         capacity=settings.queue,
         may_retry=prepared.may_retry,
-        manifest=_public_keys(prepared.manifest),
+        manifest=manifest,
+        stages=[_stage_row(stage, settings) for stage in prepared.stages if stage.name],
+        routes=named_routes(prepared.name, manifest),
+    )
+
+
+def _stage_row(stage: PreparedStage, settings: Settings) -> StageRow:
+    return StageRow(
+        name=stage.name,
+        max_batch_size=stage.max_batch_size,
+        max_delay_s=stage.max_delay_s,
+        predict_timeout_s=settings.predict_timeout or stage.predict_timeout_s,
     )
 
 

@@ -10,6 +10,7 @@ from servekit.supervisor.launching import prepared_row, unprepared_row
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, Request
+from servekit.supervisor.routes import routes_of_endpoints
 from servekit.supervisor.succession import Succession
 
 __all__ = ["Model", "Server"]
@@ -61,8 +62,9 @@ class Model:
     def replica_count(self) -> int:
         """How many replicas it has, or will have as far as is known."""
         current = self._versions.current
-        own = current.prepared.replicas if current else 1
-        return 0 if self.failure else self._server.settings.replicas or own
+        if self.failure or current is None:
+            return 0 if self.failure else self._server.settings.replicas or 1
+        return current.size
 
     @property
     def is_launched(self) -> bool:
@@ -151,7 +153,10 @@ class Model:
         else:
             row = prepared_row(current.prepared, settings)
             row.replicas = [replica.row for replica in current.replicas]
-            row.interface = current.interface
+            row.interface = current.interfaces.get(row.stages[0].name if row.stages else "")
+            row.routes += routes_of_endpoints(row.name, current.interfaces)
+            for stage in row.stages:
+                stage.interface = current.interfaces.get(stage.name)
         row.capacity = settings.queue
         row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else "loading")
         return row

@@ -20,7 +20,7 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
-from servekit.supervisor.prepared import Outcome, Prepared, Request
+from servekit.supervisor.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.stamping import stamp
 from servekit.supervisor.user import cache_for, find_user, open_entry, require_readable
 from servekit.tether import die_with_parent
@@ -147,16 +147,32 @@ def _prepared(
         directory=str(directory),
         python=python,
         manifest=manifest.to_json(),
-        replicas=manifest.worker.replicas,
-        max_batch_size=manifest.batching.max_batch_size,
-        max_delay_s=manifest.batching.max_delay_ms / 1000,
-        predict_timeout_s=manifest.worker.predict_timeout_s,
-        load_timeout_s=manifest.worker.load_timeout_s,
+        stages=_stages(manifest),
         may_retry=manifest.retry,
-        environment=dict(manifest.worker.env),
         size_bytes=_size(directory, manifest),
         assets=assets,
         digest=digest,
+    )
+
+
+def _stages(manifest: Manifest) -> list[PreparedStage]:
+    if not manifest.stages:
+        return [_stage("", manifest)]
+    return [_stage(name, manifest.of_stage(name)) for name in manifest.every_stage]
+
+
+def _stage(name: str, manifest: Manifest) -> PreparedStage:
+    worker, batching = manifest.worker, manifest.batching
+    tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
+    return PreparedStage(
+        name=name,
+        manifest=manifest.to_json(),
+        replicas=worker.replicas,
+        max_batch_size=batching.max_batch_size,
+        max_delay_s=batching.max_delay_ms / 1000,
+        predict_timeout_s=worker.predict_timeout_s,
+        load_timeout_s=worker.load_timeout_s,
+        environments=[dict(table) for table in tables],
     )
 
 

@@ -3,7 +3,7 @@
 
 import msgspec
 
-__all__ = ["Outcome", "Prepared", "Request"]
+__all__ = ["Outcome", "Prepared", "PreparedStage", "Request"]
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -17,6 +17,19 @@ class Request(msgspec.Struct, array_like=True):
     worker_user: str = ""  #: who must be able to read it; "" is us
 
 
+class PreparedStage(msgspec.Struct, kw_only=True):
+    """One stage of it; a model without stages has one, that is nameless."""
+
+    name: str
+    manifest: bytes  #: that of a model which is nothing but this stage
+    replicas: int
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    load_timeout_s: float
+    environments: list[dict[str, str]]  #: of the replicas, in turn
+
+
 class Prepared(msgspec.Struct, kw_only=True):
     """A model that can be launched."""
 
@@ -26,13 +39,8 @@ class Prepared(msgspec.Struct, kw_only=True):
     directory: str
     python: str  #: the interpreter of its environment
     manifest: bytes  #: the ``MANIFEST.json``, with the name it is served under
-    replicas: int
-    max_batch_size: int
-    max_delay_s: float
-    predict_timeout_s: float
-    load_timeout_s: float
+    stages: list[PreparedStage]
     may_retry: bool
-    environment: dict[str, str]
     size_bytes: int  #: of all its files
     assets: dict[str, str] = {}  #: name to path, all of them there
     digest: str  #: differs where the files do

@@ -61,11 +61,12 @@ class Replica:
         backoff: Backoff,
         *,
         place: int,
+        stage: str = "",
     ) -> None:
         """Be empty. The listener outlives the workers; *backoff* is shared by its set.
 
         :param index: a number of its own among all replicas the model ever had.
-        :param place: 0 for the first of its set: what a service knows it by.
+        :param place: 0 for the first of its stage: what a service knows it by.
         """
         self._loop = loop
         self._owner = owner
@@ -76,6 +77,7 @@ class Replica:
         self._next_try = 0.0  #: ``monotonic``; past unless in backoff
         self.index = index
         self.place = place
+        self.stage = stage
         self.generation = 0
         self.state = State.STARTING
         self.reason = "loading"
@@ -89,7 +91,14 @@ class Replica:
         state = self.state.name.lower()
         pid = self.pid or 0
         return ReplicaRow(
-            self.index, self.generation, address, state, self.reason, pid, self._next_try
+            self.index,
+            self.generation,
+            address,
+            state,
+            self.reason,
+            pid,
+            self._next_try,
+            self.stage,
         )
 
     @property

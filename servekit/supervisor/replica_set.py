@@ -11,12 +11,12 @@ from servekit.supervisor import announce
 from servekit.supervisor.backoff import Backoff, Wait
 from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.journal import Journal
-from servekit.supervisor.launching import boot_of
+from servekit.supervisor.launching import boot_of, label_of
 from servekit.supervisor.lifecycle import State
 from servekit.supervisor.listeners import bind_unix
 from servekit.supervisor.loads import BASE_BYTES, Load, Loads
 from servekit.supervisor.loop import Loop
-from servekit.supervisor.prepared import Prepared
+from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica import Boot, Replica
 from servekit.supervisor.worker import Exit
 
@@ -58,11 +58,10 @@ class ReplicaSet:
         self._loop = loop
         self._server = server
         self._on_change = on_change
-        self._backoff = Backoff()
         self.prepared = prepared
         self.is_trial = is_trial
         self.failure = ""  #: why a worker on trial died
-        self.interface: Interface | None = None
+        self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
         self.replicas: list[Replica] = []
 
     @property
@@ -73,12 +72,13 @@ class ReplicaSet:
     @property
     def label(self) -> str:
         """Name and version."""
-        return f"{self.name}/{self.prepared.version}"
+        return label_of(self.prepared)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it can answer: one replica is enough."""
-        return any(replica.state is State.SERVING for replica in self.replicas)
+        """Whether it can answer: one replica of each stage is enough."""
+        serving = {each.stage for each in self.replicas if each.state is State.SERVING}
+        return len(serving) == len(self.prepared.stages)
 
     @property
     def is_whole(self) -> bool:
@@ -95,6 +95,14 @@ class ReplicaSet:
         """The workers that run now."""
         return {replica.pid for replica in self.replicas if replica.pid}
 
+    @property
+    def size(self) -> int:
+        """How many replicas it has, or will have once it is launched."""
+        return sum(map(self._count, self.prepared.stages))
+
+    def _count(self, stage: PreparedStage) -> int:
+        return self._server.settings.replicas or stage.replicas
+
     # ------------------------------------------------------------------ life
 
     def launch(self, indexes: Iterator[int], sockets: str) -> None:
@@ -103,18 +111,22 @@ class ReplicaSet:
         :param indexes: numbers that no other replica of the model has, or had.
         :param sockets: what the names of their sockets begin with.
         """
-        count = self._server.settings.replicas or self.prepared.replicas
-        for place, index in zip(range(count), indexes, strict=False):
-            listener = bind_unix(self._server.run_dir / f"{sockets}{index}")
-            replica = Replica(self._loop, self, index, listener, self._backoff, place=place)
-            self.replicas.append(replica)
+        for stage in self.prepared.stages:
+            backoff = Backoff()
+            for place, index in zip(range(self._count(stage)), indexes, strict=False):
+                listener = bind_unix(self._server.run_dir / f"{sockets}{index}")
+                replica = Replica(
+                    self._loop, self, index, listener, backoff, place=place, stage=stage.name
+                )
+                self.replicas.append(replica)
         for replica in self.replicas:
             replica.start()
 
     def retire(self) -> None:
         """Let the workers leave once no front-end sends them anything any more."""
         settings = self._server.settings
-        predict_s = settings.predict_timeout or self.prepared.predict_timeout_s
+        longest_s = max(stage.predict_timeout_s for stage in self.prepared.stages)
+        predict_s = settings.predict_timeout or longest_s
         for replica in self.replicas:
             replica.retire()
         limit_s = predict_s * settings.front_ends + LEAVE_S
@@ -146,7 +158,8 @@ class ReplicaSet:
     def boot(self, replica: Replica) -> Boot:
         """Return what the next worker of *replica* is started with."""
         total = self._server.total_replicas()
-        return boot_of(self.prepared, self._server.settings, replica, total)
+        stage = next(each for each in self.prepared.stages if each.name == replica.stage)
+        return boot_of(self.prepared, stage, self._server.settings, replica, total)
 
     def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
         """Let *replica* boot in its turn."""
@@ -170,11 +183,11 @@ class ReplicaSet:
 
     def printed(self, replica: Replica, line: str) -> None:
         """Show a line of a worker."""
-        self._server.journal.line(f"{self.name}/{replica.index}", line)
+        self._server.journal.line(announce.subject(self.name, replica), line)
 
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
-        self.interface = ready.interface
+        self.interfaces[replica.stage] = ready.interface
         self._server.journal.progress(self.name, "")
         self._server.journal.notice(announce.worker_ready(self.name, replica, ready))
         self._on_change()

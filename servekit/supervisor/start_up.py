@@ -8,6 +8,7 @@ from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.supervisor.journal import Notice
 from servekit.supervisor.model import Model
+from servekit.supervisor.routes import clashes
 
 __all__ = ["AllRefused", "has_settled", "problem", "serving"]
 
@@ -27,6 +28,8 @@ def problem(models: Sequence[Model], settings: Settings) -> StartupError | None:
     if len(failed) == len(models) and not settings.reload:
         kind = AllRefused if all(model.failure for model in failed) else StartupError
         return kind("no model could be loaded")
+    for clash in clashes([model.row() for model in models if model.has_settled]):
+        return StartupError(f"models: {clash.text}")
     if failed and settings.strict:
         names = ", ".join(model.name for model in failed)
         return StartupError(f"strict: {names} could not be loaded")

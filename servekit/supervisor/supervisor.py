@@ -26,6 +26,7 @@ from servekit.supervisor.loop import Loop
 from servekit.supervisor.memory import available_bytes
 from servekit.supervisor.model import Model
 from servekit.supervisor.orphans import Orphans
+from servekit.supervisor.routes import without_clashes
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
 from servekit.supervisor.user import find_user
@@ -174,7 +175,7 @@ class Supervisor:
     # ------------------------------------------------------------------ events
 
     def _table(self) -> Table:
-        rows = [model.row() for model in self._models]
+        rows = without_clashes([model.row() for model in self._models])
         return Table(rows, self._shutdown.has_begun, self._daemons.missing)
 
     def _front_ends_ready(self, count: int) -> None:

@@ -8,6 +8,7 @@ from flask.json.provider import DefaultJSONProvider
 
 import servekit
 from servekit.errors import RouteNotFound
+from servekit.messages import ModelRow
 from servekit.web.descriptions import add_descriptions
 from servekit.web.docs import add_docs
 from servekit.web.errors import add_error_pages, quoted
@@ -72,7 +73,14 @@ def add_root(app: Flask, server: ServerView) -> None:
     """Add ``/``, which says what this is and where to go on."""
 
     def root() -> Response:
-        models = {row.name: f"/{row.name}/predict" for row in server.table.models}
+        models = {row.name: _path(row) for row in server.table.models}
         return jsonify(name="servekit", version=servekit.__version__, links=LINKS, models=models)
 
     app.add_url_rule("/", "root", root)
+
+
+def _path(row: ModelRow) -> str:
+    """Return where a model answers: a model of stages may have no ``/predict``."""
+    own = f"/{row.name}/predict"
+    paths = [route.path for route in row.routes]
+    return own if own in paths or not row.stages else min(paths, default=own)

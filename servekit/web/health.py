@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from flask import Flask, Response, jsonify
 
 from servekit.errors import NotReady
-from servekit.messages import ModelRow, Table
+from servekit.messages import ModelRow, Table, stage_rows
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
@@ -58,9 +58,12 @@ def _draining(table: Table) -> list[str]:
 
 
 def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
-    if server.live_replicas(row.name) > 0:
-        return []
-    if row.reason:
-        return [f"{row.name}: cannot be loaded"]  # why is in the log: it may name paths
-    states = ", ".join(f"{replica.index} is {replica.state}" for replica in row.replicas)
-    return [f"{row.name}: no replica answers ({states or 'no replicas'})"]
+    reasons = [f"{row.name}: {problem}" for problem in server.unresolved(row.name)]
+    for stage in stage_rows(row):
+        if server.live_replicas(stage.label) > 0:
+            continue
+        if row.reason:
+            return [f"{row.name}: cannot be loaded"]  # why is in the log: it may name paths
+        states = ", ".join(f"{replica.index} is {replica.state}" for replica in stage.replicas)
+        reasons.append(f"{stage.label}: no replica answers ({states or 'no replicas'})")
+    return reasons

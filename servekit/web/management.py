@@ -8,7 +8,7 @@ import msgspec
 from flask import Flask, Response, jsonify
 
 from servekit.crashes import CrashReport
-from servekit.messages import ModelRow, ReplicaRow
+from servekit.messages import ModelRow, ReplicaRow, stage_rows
 from servekit.web.app import bare_app
 from servekit.web.health import add_health
 from servekit.web.table import find_model
@@ -81,9 +81,9 @@ def _model(server: ServerView, row: ModelRow, waiting: Mapping[str, int]) -> dic
         "name": row.name,
         "version": row.version,
         "description": row.description,
-        "is_ready": server.live_replicas(row.name) > 0,
+        "is_ready": all(server.live_replicas(stage.label) > 0 for stage in stage_rows(row)),
         "reason": row.reason,
-        "waiting": waiting.get(row.name, 0),
+        "waiting": sum(waiting.get(stage.label, 0) for stage in stage_rows(row)),
         "capacity": row.capacity,
         "max_batch_size": row.max_batch_size,
         "predict_timeout_s": row.predict_timeout_s,
@@ -94,6 +94,7 @@ def _model(server: ServerView, row: ModelRow, waiting: Mapping[str, int]) -> dic
 def _replica(replica: ReplicaRow) -> dict[str, Any]:
     return {
         "index": replica.index,
+        **({"stage": replica.stage} if replica.stage else {}),
         "state": replica.state,
         "reason": replica.reason,
         "pid": replica.pid or None,

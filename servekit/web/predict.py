@@ -1,27 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reaches Flask under ``/<model>/predict``: only what cannot be a prediction."""
+"""What reaches Flask at the paths of models: only what cannot be a prediction."""
 
 from flask import Flask, Response, request
+from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed
 
-from servekit.errors import NotReady
-from servekit.web.table import find_model
+from servekit.errors import NotReady, RouteNotFound
+from servekit.messages import Table
+from servekit.web.errors import quoted
+from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView
 
 __all__ = ["add_predict_errors"]
 
 
 def add_predict_errors(app: Flask, server: ServerView) -> None:
-    """Add the answers to an unknown model (404) and to a wrong method (405)."""
+    """Add the answers to an unknown model (404), a wrong method (405) and a broken route (503)."""
+    paths_of = OncePerTable(_paths)
 
     def predict(model: str) -> Response:
-        find_model(server.table, model)
-        if request.method == "OPTIONS":
-            return Response(status=204, headers={"Allow": "POST"})
-        if request.method != "POST":
-            raise MethodNotAllowed(["POST"])
-        raise NotReady(model)  # it came with a table newer than the one that routed this request
+        row = find_model(server.table, model)
+        if row.stages and request.path not in paths_of(server.table):
+            raise RouteNotFound(f"no route has the path {quoted(request.path)}")
+        return _answer(model)
+
+    def route() -> ResponseReturnValue | None:
+        model = paths_of(server.table).get(request.path)
+        return _answer(model) if model is not None else None
 
     # a rule that names no methods takes them all
     app.url_map.add(app.url_rule_class("/<model>/predict", endpoint="predict"))
     app.view_functions["predict"] = predict
+    app.before_request(route)
+
+
+def _paths(table: Table) -> dict[str, str]:
+    """Return the models by the paths of their routes."""
+    return {route.path: row.name for row in table.models for route in row.routes}
+
+
+def _answer(model: str) -> Response:
+    if request.method == "OPTIONS":
+        return Response(status=204, headers={"Allow": "POST"})
+    if request.method != "POST":
+        raise MethodNotAllowed(["POST"])
+    # a step is missing, or it came with a table newer than the one that routed this request
+    raise NotReady(model)

@@ -31,7 +31,14 @@ class ServerView(Protocol):
         ...
 
     def live_replicas(self, model: str) -> int:
-        """Return how many replicas have an open channel and answered recently."""
+        """Return how many replicas have an open channel and answered recently.
+
+        :param model: the label of a row: of a model, or of one of its stages.
+        """
+        ...
+
+    def unresolved(self, model: str) -> list[str]:
+        """Return why routes of *model* do not answer, one line for each that does not."""
         ...
 
     def collect(self) -> Iterable[Metric]:

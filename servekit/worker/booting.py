@@ -34,6 +34,7 @@ def loading_of(launch: Launch) -> Loading:
         assets={name: Path(path) for name, path in launch.assets.items()},
         replica=launch.replica,
         replicas=launch.replicas,
+        stage=launch.stage,
         threads=launch.threads,
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,

@@ -48,7 +48,7 @@ def read_interface(manifest: Manifest, directory: Path) -> Interface | None:
     """
     sys.path.insert(0, str(directory))
     manager = create_plugin_manager()
-    kind = find_service(manifest.service, directory, manager)
+    kind = find_service(manifest.service or "", directory, manager)
     service = kind.__new__(kind)
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()

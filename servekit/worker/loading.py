@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from servekit.worker.interface import describe
 from servekit.worker.logger import attach
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
+from servekit.worker.targets import Targets
 from servekit.worker.typed import TypedInput
 from servekit.worker.warming import run_batches, samples_of
 from servekit.worker.writing import Plans
@@ -42,6 +44,7 @@ class Loading:
     assets: Mapping[str, Path] = field(default_factory=dict)
     replica: int = 0
     replicas: int = 1
+    stage: str = ""
     threads: int = 1
     max_batch_size: int = 32
     max_answer_bytes: int = 1 << 30
@@ -56,6 +59,7 @@ class Loaded:
     service: Service
     predictor: Predictor
     interface: Interface
+    targets: Targets
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
 
 
@@ -66,7 +70,7 @@ def load_service(loading: Loading) -> Loaded:
     """
     sys.path.insert(0, str(loading.directory))
     manager = create_plugin_manager()
-    kind = find_service(loading.manifest.service, loading.directory, manager)
+    kind = find_service(loading.manifest.service or "", loading.directory, manager)
     return load_class(kind, loading, manager)
 
 
@@ -113,6 +117,7 @@ def _context(loading: Loading, current: CurrentBatch) -> Context:
         options=manifest.options,
         logger=logging.getLogger(manifest.name),
         replicas=loading.replicas,
+        stage=loading.stage,
         assets=loading.assets,
         read_requests=current.requests,
     )
@@ -132,6 +137,16 @@ def wrap(
     :raises BootError: its signature or its annotations contradict themselves.
     """
     current = current or CurrentBatch(_body_readers(service, table))
+    wrap_one = partial(_wrap, table, current, max_answer_bytes)
+    predictor, interface = wrap_one(service)
+    targets = Targets(service, predictor, wrap_one)
+    interface.endpoints = targets.rows
+    return Loaded(service, predictor, interface, targets)
+
+
+def _wrap(
+    table: CodecTable, current: CurrentBatch, max_answer_bytes: int, service: Service
+) -> tuple[Predictor, Interface]:
     types = batch_types(service)
     kind = _input_kind(service.signature, types)
     interface = describe(service, types, table)
@@ -140,10 +155,11 @@ def wrap(
         kind,
         Plans(table, interface.produces),
         current,
+        _body_readers(service, table),
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
     )
-    return Loaded(service, predictor, interface)
+    return predictor, interface
 
 
 def _body_readers(service: Service, table: CodecTable) -> BodyReaders:

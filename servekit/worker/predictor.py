@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from servekit.worker.current import CurrentBatch, OpenItem
 from servekit.worker.inputs import InputKind
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
-from servekit.worker.reading import InputReaders
+from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.writing import BYTES, Plan, Plans, write
 
 __all__ = ["Answered", "Predictor", "Turn"]
@@ -65,12 +65,12 @@ class Predictor:
         kind: InputKind,
         plans: Plans,
         current: CurrentBatch,
+        bodies: BodyReaders,
         *,
         has_own_json: bool = False,
         max_answer_bytes: int = 1 << 30,
     ) -> None:
         """Specialise for *service*: steps that it does not override are not called."""
-        bodies = current.bodies
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
         if type(service).preprocess is Service.preprocess:
             self._read: ReadInput = lambda header, body, _place: inputs[header](body)
@@ -95,17 +95,20 @@ class Predictor:
         number: int = 0,
         cancelled: CancelledReader | None = None,
         headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
+        places: Sequence[int] | None = None,
     ) -> Turn:
         """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
 
         :param number: of the batch, by which *cancelled* knows it.
         :param headers: by place.
+        :param places: of the items that are for this predictor; ``None``: all of them.
         """
         started = monotonic()
         answers: list[Any] = [None] * len(items)
         if self._current.begin(items, number, cancelled, headers):
             self._refuse_gone(answers)
-        tasks, inputs = self._decode(items, answers, started)
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        tasks, inputs = self._decode(mine, answers, started)
         decoded = monotonic()
         outputs = self._predict(tasks, inputs) if tasks else []
         predicted = monotonic()
@@ -121,12 +124,12 @@ class Predictor:
                 answers[place] = GONE
 
     def _decode(
-        self, items: Sequence[OpenItem], answers: list[Any], now: float
+        self, items: Iterable[tuple[int, OpenItem]], answers: list[Any], now: float
     ) -> tuple[list[Task], list[Any]]:
         read, plans = self._read, self._plans
         tasks: list[Task] = []
         inputs: list[Any] = []
-        for place, (body, content_type, accept, request_id, deadline) in enumerate(items):
+        for place, (body, content_type, accept, request_id, deadline) in items:
             if deadline <= now:
                 answers[place] = EXPIRED
             if answers[place] is not None:

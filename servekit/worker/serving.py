@@ -58,6 +58,7 @@ class Server:
         :param reader: of *control*.
         """
         self._service, self._predictor = loaded.service, loaded.predictor
+        self._targets = loaded.targets
         self._control, self._control_reader, self._listener = control, reader, listener
         self._launch = launch
         self._measures = loaded.measures
@@ -145,12 +146,19 @@ class Server:
     def _predict(self, channel: "Channel", message: Predict) -> None:
         shared = channel.shared
         shared.free(message.freed)
+        targets, speaker = message.targets, self._targets if message.targets else self._predictor
         try:
-            items = shared.look(message.items, self._predictor.takes_view)
+            items = shared.look(message.items, speaker.takes_view)
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        turn = self._predictor.answer(items, message.batch, shared.cancelled, message.headers)
+        if targets:
+            turn = self._targets.answer(
+                items, message.batch, shared.cancelled, message.headers, targets
+            )
+            self._predictor.is_leaving |= self._targets.is_leaving
+        else:
+            turn = self._predictor.answer(items, message.batch, shared.cancelled, message.headers)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         is_last = self._predictor.is_leaving

@@ -80,6 +80,10 @@ class Plans(dict[bytes, Plan]):
         self._may_be_bytes = OCTET_STREAM in self._media_types
 
     def __missing__(self, header: bytes) -> Plan:
+        if (codec := self._table.internal(name := header.decode("latin-1"))) and codec.encode:
+            writer = Writer(name, codec.encode, True)
+            self[header] = plan = Plan([writer], [writer])
+            return plan
         ranges = parse_accept(header)
         asked = [found.name for found in ranges if found.is_concrete]
         values = _ranked(ranges, [*self._media_types, *filter(self._is_in_a_range, asked)])

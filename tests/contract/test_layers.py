@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "servekit"
-BASE = {"errors", "response", "service", "settings", "__init__"}
+BASE = {"endpoints", "errors", "response", "service", "settings", "__init__"}
 CROSSING = {"messages", "channel", "arena", "cancelling", "measures", "tether"}
 PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
     "errors": set(),
+    "endpoints": set(),
     "weights": {"errors"},
     "options": {"errors"},
     "service": {"weights", "options", "measuring"},
@@ -23,7 +24,7 @@ MAY_IMPORT = {
     "assets": {"errors", "plugins"},
     "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
     "settings": {"errors"},
-    "__init__": {"errors", "response", "service", "types", "hookspecs"},
+    "__init__": {"endpoints", "errors", "response", "service", "types", "hookspecs"},
     "messages": set(),
     "response": set(),
     "channel": set(),

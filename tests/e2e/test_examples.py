@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SERVED = ("digits", "onnx-mlp", "echo", "shipping", "typed-text")
+SERVED = ("digits", "onnx-mlp", "echo", "pipeline", "routes", "shipping", "typed-text")
 BIN = Path(sys.executable).parent
 JSON = "application/json"
 CATS = {"text": "The cat sat. The cat saw a dog. Rain fell.", "sentences": 1}
@@ -84,6 +84,14 @@ def digit_is_3(prediction):
             lambda got: [each["sentence"] for each in got["summary"]] == ["12.", "Cats are cats."],
             id="typed-text reads a file",
         ),
+        pytest.param(
+            "digit-stages", EXAMPLES / "digits/three.png", "image/png",
+            lambda got: got.startswith("3 ("), id="pipeline reads a picture",
+        ),
+        pytest.param(
+            "answers", "do I get money back", JSON,
+            lambda got: "30 days" in got["answer"], id="routes answers",
+        ),
     ],
 )  # fmt: skip
 def test_an_example_predicts(server, model, body, content_type, is_right):
@@ -98,6 +106,8 @@ def test_an_example_predicts(server, model, body, content_type, is_right):
 @pytest.mark.parametrize(
     ("model", "body", "content_type", "named"),
     [
+        pytest.param("digit-stages", b"no picture", "image/png", "picture", id="first stage"),
+        pytest.param("answers", b"[1]", JSON, "expected str", id="no text"),
         pytest.param("digits", b"no picture", "image/png", "image", id="no picture"),
         pytest.param("digits", b'{"image": [[1]]}', JSON, "[8, 8]", id="another shape"),
         pytest.param("onnx-mlp", b'{"picture": 1}', JSON, "picture", id="another name"),
@@ -118,6 +128,13 @@ def test_a_refused_input_is_explained(server, model, body, content_type, named):
 
     assert status == 422
     assert named in json.loads(answer)["detail"]
+
+
+def test_a_stage_has_a_route_of_its_own(server):
+    status, _, answer = server.post("/v1/embeddings", b'["one text", "another"]')
+
+    assert status == 200
+    assert [len(vector) for vector in json.loads(answer)["prediction"]] == [512, 512]
 
 
 @pytest.mark.slow

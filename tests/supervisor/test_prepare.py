@@ -33,7 +33,8 @@ def test_directory_is_taken_in_place(model):
     found = prepare(directory).model
 
     assert (found.directory, found.python) == (str(directory), sys.executable)
-    assert (found.replicas, found.environment, found.max_delay_s) == (3, {"A": "1"}, 0.02)
+    (stage,) = found.stages
+    assert (stage.replicas, stage.environments, stage.max_delay_s) == (3, [{"A": "1"}], 0.02)
 
 
 def test_archive_is_unpacked_into_the_cache(model, tmp_path):

@@ -19,10 +19,14 @@ class FakeServer:
         self.needs_token = False
         self.table = Table(list(models))
         self.live = {row.name: 1 for row in models}
+        self.broken: dict[str, list[str]] = {}
         self.series: list[Metric] = []
 
     def live_replicas(self, model: str) -> int:
         return self.live.get(model, 0)
+
+    def unresolved(self, model: str) -> list[str]:
+        return self.broken.get(model, [])
 
     def collect(self) -> Iterable[Metric]:
         return self.series

@@ -11,6 +11,7 @@ from servekit_archiver.assets import Asset
 from servekit_archiver.cli.commands import Commands, add_command, human_bytes
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.reader import Archive, open_archive
+from servekit_archiver.stages import Stage
 from servekit_archiver.tables import Tensor
 from servekit_archiver.zipformat import STORED
 
@@ -56,16 +57,17 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     manifest = archive.manifest
     yield "name", manifest.name
     yield "version", manifest.version
-    yield "service", manifest.service
+    if manifest.service is not None:
+        yield "service", manifest.service
     texts = {"about": manifest.description, "license": manifest.license}
     texts["needs"] = manifest.requirements or ""
     yield from ((label, " ".join(text.split())) for label, text in texts.items() if text)
     yield from _describe_signature(manifest)
-    batching, worker = manifest.batching, manifest.worker
-    yield "batching", f"up to {batching.max_batch_size}, {batching.max_delay_ms} ms delay"
-    limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
-    yield "worker", f"replicas {worker.replicas}, {limits}"
-    yield from (("", f"{key}={value!r}") for key, value in sorted(worker.env.items()))
+    for name, stage in manifest.every_stage.items():
+        if manifest.stages:
+            yield "stage", f"{name}: {stage.service}"
+        yield from _describe_processes(stage)
+    yield from _describe_ways(manifest)
     yield from (("asset", _describe_asset(*item)) for item in sorted(manifest.assets.items()))
     if manifest.options:
         yield "options", json.dumps(manifest.to_mapping()["options"])
@@ -74,6 +76,23 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield "created by", f"{manifest.created_by}, format {manifest.format}"
     yield "size", f"{human_bytes(archive.size)}, unpacked {human_bytes(archive.unpacked_size)}"
     yield "digest", archive.digest
+
+
+def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
+    batching, worker = stage.batching, stage.worker
+    yield "batching", f"up to {batching.max_batch_size}, {batching.max_delay_ms} ms delay"
+    limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
+    yield "worker", f"replicas {worker.replicas}, {limits}"
+    for table in worker.env if isinstance(worker.env, tuple) else (worker.env,):
+        yield from (("", f"{key}={value!r}") for key, value in sorted(table.items()))
+
+
+def _describe_ways(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    ways = {f"/{manifest.name}/predict": manifest.pipeline}
+    ways |= {path: route.steps for path, route in manifest.routes.items()}
+    for path, steps in ways.items():
+        if steps:
+            yield "route", f"{path}: {', '.join(step.label for step in steps)}"
 
 
 def _describe_asset(name: str, asset: Asset) -> str:

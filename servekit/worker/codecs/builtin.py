@@ -3,7 +3,9 @@
 
 from collections.abc import Mapping
 
-__all__ = ["register_codecs"]
+from servekit.messages import VALUE, VALUES
+
+__all__ = ["INTERNAL", "register_codecs"]
 
 HERE = "servekit.worker.codecs"
 
@@ -20,6 +22,10 @@ CODECS = {
     "video/*": f"{HERE}.plain:raw",
     "text/plain": f"{HERE}.plain:text",
 }
+
+
+#: between the stages of a model alone: no client is told of them
+INTERNAL = {VALUE: f"{HERE}.value:value", VALUES: f"{HERE}.value:values"}
 
 
 def register_codecs() -> Mapping[str, str]:

@@ -61,8 +61,16 @@ class CodecTable:
         """Whether no plugin replaced the codec of *media_type*."""
         return self._targets.get(media_type) == builtin.register_codecs().get(media_type)
 
+    def internal(self, media_type: str) -> Codec | None:
+        """Return the codec of *media_type* if it is one of those between stages."""
+        if media_type not in builtin.INTERNAL:
+            return None
+        return import_codec(media_type, builtin.INTERNAL[media_type])
+
     def reader(self, media_type: str) -> Codec | None:
         """Return the codec that decodes *media_type*, by its suffix ``+json`` if need be."""
+        if codec := self.internal(media_type):
+            return codec
         names = [media_type, _range_of(media_type)]
         if media_type.endswith("+json"):
             names.append("application/json")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where models answer besides ``/<model>/predict``, and what two of them want both."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step
+
+__all__ = ["clashes", "named_routes", "routes_of_endpoints", "without_clashes"]
+
+FIXED: Final = ("predict", "ping")  #: what each model has below its name
+
+
+def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
+    """Return the routes that the *manifest* of the model *name* names."""
+    found = {path: route["steps"] for path, route in manifest.get("routes", {}).items()}
+    if manifest.get("pipeline"):
+        found[f"/{name}/predict"] = manifest["pipeline"]
+    return [RouteRow(path, msgspec.convert(steps, list[Step])) for path, steps in found.items()]
+
+
+def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Iterator[RouteRow]:
+    """Yield the routes that the code of the model *name* marks.
+
+    :param interfaces: of its stages; the only one is nameless.
+    """
+    for stage, interface in interfaces.items():
+        for row in interface.endpoints:
+            step = Step(stage=stage or PREDICT, name=row.name, target=row.name)
+            yield RouteRow(row.path or f"/{name}/{row.name}", [step])
+
+
+class Clash(NamedTuple):
+    """A path that is wanted twice."""
+
+    row: ModelRow
+    route: RouteRow
+    owner: str  #: who has it
+
+    @property
+    def text(self) -> str:
+        """Who wants it, and who has it."""
+        return f"{self.row.name}: the path {self.route.path} is that of {self.owner} already"
+
+
+def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
+    """Return the routes of *rows* whose paths others have, in the order of the rows."""
+    owners = {f"/{row.name}/{part}": f"the model {row.name}" for row in rows for part in FIXED}
+    found = []
+    for row in rows:
+        for route in row.routes:
+            if route.path == f"/{row.name}/predict":
+                continue  # its pipeline
+            owner = owners.setdefault(route.path, name := f"a route of {row.name}")
+            if owner is not name:
+                found.append(Clash(row, route, owner))
+    return found
+
+
+def without_clashes(rows: list[ModelRow]) -> list[ModelRow]:
+    """Return *rows* without the routes whose paths others have."""
+    for clash in clashes(rows):
+        clash.row.routes = [each for each in clash.row.routes if each is not clash.route]
+    return rows

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch may be for besides ``predict``: the endpoints of a service, and what is ours."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from servekit.cancelling import CancelledReader
+from servekit.endpoints import endpoints_of
+from servekit.errors import BootError, InputError, RouteNotFound
+from servekit.messages import IDENTITY, SPLIT, EndpointRow, Interface
+from servekit.service import Service
+from servekit.worker.current import OpenItem
+from servekit.worker.outcome import error_answer
+from servekit.worker.predictor import Predictor, Responses, Turn
+
+__all__ = ["Targets"]
+
+#: makes a predictor, and what it takes and gives, of a service
+Wrap = Callable[[Service], tuple[Predictor, Interface]]
+
+NOWHERE: Final = error_answer(RouteNotFound())
+
+
+class Identity(Service):
+    """Reads what one step wrote, so that it can be written for another."""
+
+    def predict(self, batch: Any) -> Any:
+        """Return *batch*."""
+        return batch
+
+
+class Split(Service):
+    """Reads a list that a client sent, so that each element can be a task of its own."""
+
+    def predict(self, batch: Any) -> Any:
+        """Return *batch*; what is no list is refused."""
+        return [each if _is_list(each) else InputError("a list is needed here") for each in batch]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) or bool(getattr(value, "shape", ()))
+
+
+class Targets:
+    """The predictors of one service, by the names of methods; "" is that of ``predict``."""
+
+    def __init__(self, service: Service, predictor: Predictor, wrap: Wrap) -> None:
+        """Wrap the endpoints of *service*.
+
+        :raises BootError: two of them have one name, or one cannot be served.
+        """
+        self._wrap = wrap
+        self._predictors = {"": predictor}
+        self.rows: list[EndpointRow] = []
+        for marked, method in endpoints_of(type(service)):
+            if marked.name in self._predictors:
+                raise BootError(f"{type(service).__name__}: two endpoints are called {marked.name}")
+            wrapped, interface = wrap(_only(service, method))
+            self._predictors[marked.name] = wrapped
+            self.rows.append(EndpointRow(marked.name, marked.path, interface))
+
+    def takes_view(self, content_type: bytes) -> bool:
+        """Whether every predictor may be given views of bodies of *content_type*."""
+        ours = self._find(IDENTITY)  # which has no ``preprocess``
+        return ours is not None and ours.takes_view(content_type)
+
+    def answer(
+        self,
+        items: Sequence[OpenItem],
+        number: int,
+        cancelled: CancelledReader | None,
+        headers: Mapping[int, Mapping[str, str]],
+        targets: Sequence[str],
+    ) -> Turn:
+        """Answer *items*, in their order; those of one target are a batch.
+
+        :param targets: the method that each item is for.
+        """
+        answers: list[Any] = [NOWHERE] * len(items)
+        times, responses = (0.0, 0.0, 0.0), Responses()
+        for target in dict.fromkeys(targets):
+            predictor = self._find(target)
+            if predictor is None:
+                continue
+            places = [place for place, each in enumerate(targets) if each == target]
+            turn = predictor.answer(items, number, cancelled, headers, places)
+            for place in places:
+                answers[place] = turn.answers[place]
+            responses |= turn.responses
+            decode_s, predict_s, encode_s = map(sum, zip(times, turn.times, strict=True))
+            times = decode_s, predict_s, encode_s
+        return Turn(answers, *times, responses)
+
+    @property
+    def is_leaving(self) -> bool:
+        """The service asked the process to exit."""
+        return any(each.is_leaving for each in self._predictors.values())
+
+    def _find(self, target: str) -> Predictor | None:
+        if target not in self._predictors and target in OURS:
+            self._predictors[target] = self._wrap(OURS[target]())[0]
+        return self._predictors.get(target)
+
+
+OURS: Final = {IDENTITY: Identity, SPLIT: Split}
+
+
+def _only(service: Service, method: Callable[..., Any]) -> Service:
+    """Return a service whose ``predict`` is a *method* of another one, and that is all of it."""
+    kind = type(type(service).__name__, (Service,), {"predict": method})
+    only: Service = kind()
+    only.predict = method.__get__(service)  # type: ignore[method-assign]
+    return only

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages, routes and endpoints, as clients meet them."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+MODELS = Path(__file__).parent / "models"
+ECHO = Path(__file__).parents[2] / "examples" / "echo"
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def server(serve):
+    models = (MODELS / "stages", MODELS / "caller", ECHO)
+    return serve("--models", *models, "--large-body=64K")
+
+
+def ask(server, path, value, **headers):
+    status, fields, body = server.post(path, json.dumps(value).encode(), **headers)
+    return status, fields, json.loads(body)
+
+
+def predict(server, path, value):
+    status, _, answer = ask(server, path, value)
+    assert status == 200, answer
+    return answer["prediction"]
+
+
+SUM = {"sum": 3.0, "dtype": "float32", "size": 1}
+ANSWERS = {
+    "a chain": ("/stages/predict", {"x": [1, 2]}, {"formatted": SUM}),
+    "another route through the same stages": ("/v1/sums", {"x": [1, 2]}, SUM),
+    "a list, element by element, and what became of each": (
+        "/v1/words",
+        "one three",
+        {"formatted": {"split": ["one", "three"], "infer": [{"letters": 3}, {"letters": 5}]}},
+    ),
+    "a list of nothing": (
+        "/v1/each",
+        [],
+        [],
+    ),
+    "elements of a list that the client sent": (
+        "/v1/each",
+        ["a", "bc"],
+        [{"letters": 1}, {"letters": 2}],
+    ),
+    "the request itself beside a step": (
+        "/v1/both",
+        "abc",
+        {"formatted": {"request": "abc", "infer": {"letters": 3}}},
+    ),
+    "an endpoint": ("/stages/device", 7, None),
+    "another model with stages": ("/v1/chain", [1, 2], {"formatted": SUM}),
+    "several models behind one route": (
+        "/v1/vote",
+        {"x": [1, 2]},
+        {"stages": {"formatted": SUM}, "predict": {"x": [1, 2]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_answers(server, path, value, expected):
+    found = predict(server, path, value)
+
+    assert found == expected or (expected is None and found in ("0/7", "1/7"))
+
+
+REFUSALS = {
+    "a step refuses": ("/stages/predict", [1], 422, "an object is needed"),
+    "an element is refused": ("/v1/words", "one  two", 422, "an empty word"),
+    "no list where each element is a task": ("/v1/each", 3, 422, "a list is needed here"),
+    "too many elements": ("/v1/each", [0] * 2000, 422, "infer: 2000 elements, limit 1024"),
+    "an endpoint's own types": ("/stages/device", "x", 422, "expected int, got str"),
+    "a step that is missing": ("/v1/missing", 1, 503, None),
+    "no such endpoint": ("/stages/nothing", 1, 404, None),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "status", "detail"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals(server, path, value, status, detail):
+    found, _, problem = ask(server, path, value)
+
+    assert (found, problem.get("detail") if detail else None) == (status, detail)
+
+
+def test_one_bad_item_costs_its_neighbours_nothing(server):
+    values = [{"x": [n]} if n != 3 else [n] for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda value: ask(server, "/stages/predict", value)[0], values))
+
+    assert found == [200, 200, 200, 422, 200, 200, 200, 200]
+
+
+def test_each_replica_has_its_own_environment(server):
+    deadline, found = monotonic() + 20, set()
+    while len(found) < 2 and monotonic() < deadline:
+        with ThreadPoolExecutor(8) as pool:
+            found |= set(pool.map(lambda _: predict(server, "/stages/device", 1), range(16)))
+
+    assert found == {"0/1", "1/1"}
+
+
+def test_timing_names_every_step(server):
+    _, fields, _ = ask(server, "/stages/predict", {"x": [1]})
+
+    assert re.fullmatch(
+        r"decode;dur=[\d.]+, infer;dur=[\d.]+, format;dur=[\d.]+", fields["Server-Timing"]
+    )
+
+
+def test_metrics_tell_stages_apart(server):
+    predict(server, "/stages/predict", {"x": [1]})
+    text = server.get("/metrics")[1].decode()
+
+    assert 'servekit_requests_total{model="stages",status="200"}' in text
+    for stage in ("decode", "infer", "format", "split"):
+        assert f'servekit_stage_batch_size_count{{model="stages",stage="{stage}"}}' in text
+
+
+def test_a_route_takes_post_alone(server):
+    assert server.get("/v1/sums")[0] == 405
+
+
+def test_ping_says_which_route_does_not_answer(server):
+    status, body = server.get("/ping")
+
+    assert status == 503
+    assert json.loads(body)["reasons"] == ["caller: /v1/missing: no model is called nobody"]
+    assert server.get("/stages/ping")[0] == 200
+
+
+LATE = {"act": "sleep", "seconds": 0.1}
+
+
+def test_large_values_go_by_shared_memory_and_leave_nothing(serve):
+    server = serve("--models", MODELS / "stages", "--arena=1M", "--large-body=4K")
+    count = 200_000  # 800 kB: a second one of them has no room while the first is there
+    for _ in range(30):
+        assert predict(server, "/v1/sums", {"n": count})["sum"] > 0
+    with ThreadPoolExecutor(8) as pool:
+        jobs = [lambda: ask(server, "/v1/sums", {"n": count})[0] for _ in range(24)]
+        jobs += [lambda: ask(server, "/v1/sums", LATE, X_Request_Timeout_Ms="20")[0]] * 4
+        found = list(pool.map(lambda job: job(), jobs))
+    assert set(found) <= {200, 500, 504}
+    assert found[:24] == [200] * 24
+
+    assert predict(server, "/v1/sums", {"n": count})["sum"] > 0
+
+
+def test_a_worker_that_dies_in_the_middle_is_503_and_replaced(serve):
+    server = serve("--models", MODELS / "stages")
+    status, _, problem = ask(server, "/stages/predict", {"act": "die"})
+
+    assert (status, problem["title"]) == (503, "Worker lost")
+    assert predict(server, "/stages/predict", {"x": [1, 2]}) == {"formatted": SUM}
+
+
+ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
+CLASHES = {
+    "routes of two models": ("/v1/x", "/v1/x", "b: the path /v1/x is that of a route of a already"),
+    "another model's own": ("/b/ping", "/v1/x", "a: the path /b/ping is that of the model b"),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "complaint"), CLASHES.values(), ids=CLASHES)
+def test_two_routes_of_one_path_end_the_start(serve, tmp_path, one, other, complaint):
+    for name, path in (("a", one), ("b", other)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.toml").write_text(ROUTE.format(path))
+        (tmp_path / name / "service.py").write_text((ECHO / "service.py").read_text())
+    server = serve("--models", tmp_path / "a", tmp_path / "b", ready=False)
+    server.wait_for(complaint)
+
+    assert server.process.wait(30) == 3
