@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples whose point is beside their answers: metrics of a service."""
+"""Examples whose point is beside their answers: metrics of a service, devices of replicas."""
 
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -44,3 +46,15 @@ def test_custom_metrics_count_what_the_model_saw(serve):
     assert sum(drawn) == sum(float(count) for _, count in series) == 151  # an example among them
     assert float(dict(series)["setosa"]) == 51  # which no other species is near
     assert "servekit_model_farthest_cm{" in text
+
+
+def test_each_replica_has_a_device(serve):
+    served = serve("per-replica-env")
+    seen, deadline = set(), monotonic() + WAIT_S
+    while len(seen) < 2:
+        assert monotonic() < deadline, f"one replica answered all: {seen}"
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(served.predict, [300] * 16))
+        seen |= {(each.prediction["replica"], each.prediction["device"]) for each in answers}
+
+    assert seen == {(0, "0"), (1, "1")}
