@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 __all__ = [
     "IDENTITY",
+    "INSTANCES",
     "PREDICT",
     "SPLIT",
     "VALUE",
@@ -61,6 +62,7 @@ VALUES = "application/vnd.servekit.values"
 PREDICT = "predict"  #: the stage that is the model's own service
 IDENTITY = "="  #: in place of a method: what is read is the output
 SPLIT = "[]"  #: the same, of a list
+INSTANCES = "{}"  #: the same, of a mapping with a list of instances
 
 
 class Slab(Struct, array_like=True, frozen=True):
@@ -257,6 +259,7 @@ class RouteRow(Struct):
 
     path: str
     steps: list[Step]
+    instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
 
 
 class ModelRow(Struct):

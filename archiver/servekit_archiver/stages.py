@@ -131,6 +131,12 @@ class Route(Record):
 
     steps: tuple[Step, ...] = key(STEPS, help="as those of pipeline")
     description: str = key(Text(max_length=4096, lines=True), default="", help="for people")
+    instances: bool = key(
+        Switch(),
+        default=False,
+        help='the body is {"instances": [...]}: each goes through the steps and is answered by'
+        " itself",
+    )
 
 
 STAGES: Final = MapOf(STAGE_NAME, Table(Stage), max_items=64)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.flow import Flow
+    from servekit.frontend.instances import Whole
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
@@ -78,7 +79,7 @@ class Connection:
         self.is_busy = False  #: a request is being answered
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
-        self.task: Task | Flow | None = None  #: the prediction being answered
+        self.task: Task | Flow | Whole | None = None  #: the prediction being answered
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request

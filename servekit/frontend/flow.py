@@ -8,15 +8,14 @@ decoded here. The first error is the answer, and what is still under way is drop
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from servekit.channel import ChannelClosed
 from servekit.errors import InputError, QueueFull, WorkerLost
-from servekit.frontend import metrics, values
+from servekit.frontend import values
 from servekit.frontend.admission import pass_on
 from servekit.frontend.answer import own_head
 from servekit.frontend.fields import TRACE, picked
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import ServekitError
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline, Place
     from servekit.messages import Item
 
@@ -37,6 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Part"]
 
 Content = bytes | memoryview
+
+
+class Answerable(Protocol):
+    """A connection, or what stands in for one."""
+
+    def answer(self, head: bytes, body: Content, release: Callable[[], None] | None) -> None:
+        """Take the answer."""
+
+    def answer_problem(self, error: ServekitError, request_id: str) -> None:
+        """Take why there is none."""
 
 
 class Value(Struct, eq=False):
@@ -110,7 +118,7 @@ class Flow:
     def __init__(
         self,
         pipeline: Pipeline,
-        connection: Connection,
+        connection: Answerable,
         item: Item,
         headers: dict[bytes, bytes],
         arrived: float,
@@ -140,8 +148,8 @@ class Flow:
 
     @property
     def is_sent(self) -> bool:
-        """Some of the work is done, or under way."""
-        return bool(self._timing) or any(task.is_sent for task in self._tasks)
+        """No: what a worker has is no answer yet, so a client that ends is taken for gone."""
+        return False
 
     @property
     def body_bytes(self) -> int:
@@ -290,10 +298,7 @@ class Flow:
         if value.response is not None:
             status = value.response[0]
             start = own_head(start, *value.response)
-        counters, duration = pipeline.metrics.values, monotonic() - self._arrived
-        counters[metrics.REQUESTS + bisect_left(metrics.DURATIONS, duration)] += 1
-        counters[metrics.REQUESTS_SUM] += duration
-        counters[metrics.PLACES.get(status, metrics.OTHER)] += 1
+        pipeline.count(status, monotonic() - self._arrived)
         head = b"%b%b\r\nServer-Timing: %b\r\nContent-Length: %d\r\n" % (
             start,
             self._request_id.encode(),
@@ -306,7 +311,7 @@ class Flow:
     def fail(self, error: ServekitError) -> None:
         """Answer with *error*, unless it is answered."""
         if not self._is_done:
-            self._pipeline.metrics.count_status(error.status)
+            self._pipeline.count_failure(error.status)
             self._end()
             self._connection.answer_problem(error, self._request_id)
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from servekit.errors import QueueFull, ServekitError
+from servekit.frontend import metrics
 from servekit.frontend.flow import Flow
 from servekit.messages import VALUE, VALUES
 
@@ -106,13 +108,24 @@ class Pipeline:
         """
         flow = Flow(self, connection, item, headers, now)
         connection.task = flow
-        refusal = refusal or self._refusal(flow.body_bytes)
+        refusal = refusal or self.refusal(flow.body_bytes)
         if refusal is not None:
             flow.fail(refusal)
         else:
             flow.begin()
 
-    def _refusal(self, body_bytes: int) -> ServekitError | None:
+    def count(self, status: int, duration_s: float) -> None:
+        """Count an answer that the last step gave."""
+        counters = self.metrics.values
+        counters[metrics.REQUESTS + bisect_left(metrics.DURATIONS, duration_s)] += 1
+        counters[metrics.REQUESTS_SUM] += duration_s
+        counters[metrics.PLACES.get(status, metrics.OTHER)] += 1
+
+    def count_failure(self, status: int) -> None:
+        """Count an answer that is a problem."""
+        self.metrics.count_status(status)
+
+    def refusal(self, body_bytes: int) -> ServekitError | None:
         """Return why no request can be taken now: what one step lacks, all the others wait for."""
         for batcher in self._batchers:
             if not batcher.is_open:

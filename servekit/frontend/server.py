@@ -23,6 +23,7 @@ from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
 from servekit.frontend.fields import TRACE, picked
+from servekit.frontend.instances import Each, Instances
 from servekit.frontend.models import Models
 from servekit.frontend.own_metrics import own_metrics
 from servekit.frontend.pipeline import Pipeline
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from servekit.frontend.connection import Connection
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Place
-    from servekit.messages import ModelRow
+    from servekit.messages import ModelRow, RouteRow
     from servekit.settings import Settings
 
 __all__ = ["FrontEnd"]
@@ -338,7 +339,7 @@ class FrontEnd:
                     self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
                     routes.pop(route.path, None)
                 else:
-                    routes[route.path] = self._make_pipeline(row, places)
+                    routes[route.path] = self._make_pipeline(row, route, places)
         self.router.replace(routes)
         for model, problems in self._unresolved.items():
             if problems != known.get(model) and all(not row.reason for row in table.models):
@@ -357,12 +358,15 @@ class FrontEnd:
     def _make_replica(self, batcher: Batcher) -> Replica:
         return Replica(batcher, self.loop, self.heads, self._control.say)
 
-    def _make_pipeline(self, row: ModelRow, places: list[Place]) -> Pipeline:
+    def _make_pipeline(self, row: ModelRow, route: RouteRow, places: list[Place]) -> Pipeline:
         counters, large = self._counters(row.name), self.settings.large_body
-        pipeline = Pipeline(row, places, counters, self.heads, large_body=large, loop=self.loop)
-        if pipeline.is_of_one_model:
-            pipeline.cache = self._caches.find(row.name)
-        return pipeline
+        kind = Each if route.instances else Pipeline
+        found = kind(row, places, counters, self.heads, large_body=large, loop=self.loop)
+        if isinstance(found, Each):
+            return Instances(found)
+        if found.is_of_one_model:
+            found.cache = self._caches.find(row.name)
+        return found
 
 
 def _timeout_s(value: bytes) -> float:

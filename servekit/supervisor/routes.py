@@ -15,10 +15,13 @@ FIXED: Final = ("predict", "ping")  #: what each model has below its name
 
 def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
     """Return the routes that the *manifest* of the model *name* names."""
-    found = {path: route["steps"] for path, route in manifest.get("routes", {}).items()}
+    found = dict(manifest.get("routes", {}))
     if manifest.get("pipeline"):
-        found[f"/{name}/predict"] = manifest["pipeline"]
-    return [RouteRow(path, msgspec.convert(steps, list[Step])) for path, steps in found.items()]
+        found[f"/{name}/predict"] = {"steps": manifest["pipeline"]}
+    return [
+        RouteRow(path, msgspec.convert(route["steps"], list[Step]), route.get("instances", False))
+        for path, route in found.items()
+    ]
 
 
 def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Iterator[RouteRow]:

@@ -7,9 +7,10 @@ from typing import Any, Final
 from servekit.cancelling import CancelledReader
 from servekit.endpoints import endpoints_of
 from servekit.errors import BootError, InputError, RouteNotFound
-from servekit.messages import IDENTITY, SPLIT, EndpointRow, Interface
+from servekit.messages import IDENTITY, INSTANCES, SPLIT, EndpointRow, Interface
 from servekit.service import Service
 from servekit.worker.current import OpenItem
+from servekit.worker.inputs import refusal
 from servekit.worker.outcome import error_answer
 from servekit.worker.predictor import Predictor, Responses, Turn
 
@@ -35,6 +36,25 @@ class Split(Service):
     def predict(self, batch: Any) -> Any:
         """Return *batch*; what is no list is refused."""
         return [each if _is_list(each) else InputError("a list is needed here") for each in batch]
+
+
+class Instances(Service):
+    """Reads several inputs of one request, so that each can be answered by itself."""
+
+    def predict(self, batch: Any) -> Any:
+        """Return the instances of each body."""
+        return [_instances(each) for each in batch]
+
+
+def _instances(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return refusal([("", "expected an object with instances")])
+    if not _is_list(value.get("instances")):
+        message = "expected an array" if "instances" in value else "missing"
+        return refusal([("instances", message)])
+    if len(value) > 1:
+        return refusal([(str(name)[:80], "unknown field") for name in value if name != "instances"])
+    return value["instances"]
 
 
 def _is_list(value: Any) -> bool:
@@ -102,7 +122,7 @@ class Targets:
         return self._predictors.get(target)
 
 
-OURS: Final = {IDENTITY: Identity, SPLIT: Split}
+OURS: Final = {IDENTITY: Identity, SPLIT: Split, INSTANCES: Instances}
 
 
 def _only(service: Service, method: Callable[..., Any]) -> Service:

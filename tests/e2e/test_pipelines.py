@@ -3,6 +3,7 @@
 
 import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -160,6 +161,16 @@ def test_a_worker_that_dies_in_the_middle_is_503_and_replaced(serve):
 
     assert (status, problem["title"]) == (503, "Worker lost")
     assert predict(server, "/stages/predict", {"x": [1, 2]}) == {"formatted": SUM}
+
+
+def test_a_client_that_leaves_in_the_middle_is_let_go(server):
+    body = json.dumps(LATE).encode()
+    head = b"POST /stages/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+        client.sendall(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        client.shutdown(socket.SHUT_WR)
+
+        assert client.recv(1 << 16) == b""  # and it did not wait for ever
 
 
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
