@@ -118,6 +118,7 @@ def test_every_key_is_kept():
             "/v1/x": {
                 "steps": [{"stage": "a", "inputs": [], "each": False}],
                 "description": "of a alone",
+                "instances": True,
             }
         },
         "options": {"a": {"b": [1.5, "c", True, None]}},
