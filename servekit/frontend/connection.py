@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.flow import Flow
-    from servekit.frontend.instances import Whole
+    from servekit.frontend.gathering import Whole
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
