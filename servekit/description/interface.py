@@ -50,7 +50,7 @@ class Example(Struct, frozen=True):
 
 
 class Described(Struct, frozen=True):
-    """One model, ready to be described in any format."""
+    """One model at one path, ready to be described in any format."""
 
     name: str
     version: str
@@ -63,6 +63,13 @@ class Described(Struct, frozen=True):
     consumes: list[str]
     produces: list[str]
     examples: list[Example]
+    path: str  #: where it answers
+    slug: str = ""  #: tells it from what else the model answers; "" is its own ``/predict``
+
+    @property
+    def operation(self) -> str:
+        """The name of its operation in descriptions."""
+        return f"{self.name}_{self.slug or 'predict'}"
 
     @property
     def takes_files(self) -> bool:
@@ -91,6 +98,7 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Des
         consumes=(known.consumes if known else []) or [JSON, *forms],
         produces=(known.produces if known else []) or [JSON],
         examples=_examples(manifest),
+        path=f"/{manifest['name']}/predict",
     )
 
 

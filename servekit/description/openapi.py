@@ -58,9 +58,7 @@ def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
     paths = _server_paths()
     for model in models:
         schemas |= definitions(model, PLACE)
-        paths[f"/{model.name}/predict"] = {
-            "post": _predict(model) | (SECURED if needs_token else {})
-        }
+        paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
     components: dict[str, Any] = {
         "schemas": schemas, "headers": HEADERS, "parameters": PARAMETERS,
@@ -78,7 +76,9 @@ def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
 
 
 def _model_tags(models: Sequence[Described]) -> list[dict[str, str]]:
-    return [{"name": model.name, "description": model.description} for model in models]
+    about = {model.name: model.description for model in models if not model.slug}
+    names = dict.fromkeys(model.name for model in models)
+    return [{"name": name, "description": about.get(name, "")} for name in names]
 
 
 def _server_paths() -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _predict(model: Described) -> Schema:
         "content": answer_content(model),
     }
     return {
-        "operationId": f"{model.name}_predict",
+        "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "tags": [model.name],

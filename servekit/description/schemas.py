@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from servekit.description.interface import Described, Tensor
 
-__all__ = ["Schema", "definitions", "input_schema", "output_schema", "prediction", "tensor_schema"]
+__all__ = [
+    "Schema",
+    "definitions",
+    "input_schema",
+    "output_schema",
+    "prediction",
+    "relocate",
+    "tensor_schema",
+]
 
 Schema = dict[str, Any]
 
@@ -38,7 +46,7 @@ def definitions(model: Described, place: str) -> dict[str, Schema]:
     """Return what the model's schemas refer to, under names that no other model has."""
     moves = _moves(model, place)
     return {
-        _public_name(model, name): _relocate(schema, moves)
+        _public_name(model, name): relocate(schema, moves)
         for name, schema in model.definitions.items()
     }
 
@@ -57,7 +65,7 @@ def tensor_schema(tensor: Tensor) -> Schema:
 
 def _schema(model: Described, known: Schema, tensors: Sequence[Tensor], place: str) -> Schema:
     if known or model.is_loaded:
-        relocated: Schema = _relocate(known, _moves(model, place))
+        relocated: Schema = relocate(known, _moves(model, place))
         return relocated
     if not tensors:
         return {}
@@ -87,26 +95,27 @@ def _scalar_schema(dtype: str) -> Schema:
 
 def _public_name(model: Described, name: str) -> str:
     # the name of a model may hold dots, so the part behind the last one must not
-    return f"{model.name}.{re.sub(r'[^A-Za-z0-9_-]', '_', name)}"
+    own = f"{model.slug}--{name}" if model.slug else name
+    return f"{model.name}.{re.sub(r'[^A-Za-z0-9_-]', '_', own)}"
 
 
 def _moves(model: Described, place: str) -> dict[str, str]:
     return {f"#/$defs/{name}": f"{place}{_public_name(model, name)}" for name in model.definitions}
 
 
-def _relocate(value: Any, moves: Mapping[str, str]) -> Any:
+def relocate(value: Any, moves: Mapping[str, str]) -> Any:
     """Return a copy of *value* with its references moved; what cannot be said is dropped.
 
     Discriminators name their targets outside of ``$ref``, so every text is looked at.
     """
     if isinstance(value, Mapping):
         return {
-            key: _relocate(inner, moves)
+            key: relocate(inner, moves)
             for key, inner in value.items()
             if not _is_unsayable(key, inner, moves)
         }
     if isinstance(value, list | tuple):
-        return [_relocate(inner, moves) for inner in value]
+        return [relocate(inner, moves) for inner in value]
     return moves.get(value, value) if isinstance(value, str) else value
 
 

@@ -42,9 +42,7 @@ def swagger(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
     for model in models:
         own = definitions(model, PLACE)
         schemas |= {name: reduce_schema(schema) for name, schema in own.items()}
-        paths[f"/{model.name}/predict"] = {
-            "post": _predict(model) | (SECURED if needs_token else {})
-        }
+        paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
     return {
         "swagger": "2.0",
         "info": {"version": "1.0.0", "title": "Model Serving Apis"},
@@ -77,7 +75,7 @@ def _predict(model: Described) -> dict[str, Any]:
     found = parts(model)
     is_form = model.signature.inputs or any(part.is_file for part in found)
     return {
-        "operationId": f"{model.name}_predict",
+        "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "consumes": [MULTIPART] if is_form else _bodies(model),

@@ -7,10 +7,9 @@ from typing import Any, Final
 import msgspec
 from flask import Flask, Response, request
 
-from servekit.description.interface import Described, describe
 from servekit.description.openapi import openapi
+from servekit.description.routes import describe_models
 from servekit.description.swagger import swagger
-from servekit.messages import ModelRow, Table
 from servekit.web.table import OncePerTable
 from servekit.web.view import ServerView
 
@@ -22,8 +21,12 @@ HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})(:[0-9]{1,5})?")
 
 def add_descriptions(app: Flask, server: ServerView) -> None:
     """Add the documents that tell programs how to use this server."""
-    swagger_of = OncePerTable(lambda table: swagger(_models(table), needs_token=server.needs_token))
-    openapi_of = OncePerTable(lambda table: openapi(_models(table), needs_token=server.needs_token))
+    swagger_of = OncePerTable(
+        lambda table: swagger(describe_models(table.models), needs_token=server.needs_token)
+    )
+    openapi_of = OncePerTable(
+        lambda table: openapi(describe_models(table.models), needs_token=server.needs_token)
+    )
 
     def api_description() -> Response:
         where = {"schemes": [request.scheme]}
@@ -37,16 +40,6 @@ def add_descriptions(app: Flask, server: ServerView) -> None:
 
     app.add_url_rule("/api-description", "api_description", api_description)
     app.add_url_rule("/openapi.json", "openapi", openapi_json)
-
-
-def _models(table: Table) -> list[Described]:
-    return [describe(_manifest(row), row.interface) for row in table.models]
-
-
-def _manifest(row: ModelRow) -> dict[str, Any]:
-    """Return the manifest of a model; one that cannot be loaded has a name, at least."""
-    named = {"name": row.name, "version": row.version, "description": row.description}
-    return {**row.manifest, **named}
 
 
 def _json(document: dict[str, Any]) -> Response:

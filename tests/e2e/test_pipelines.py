@@ -3,16 +3,32 @@
 
 import json
 import re
+import shutil
+import signal
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
+from .conftest import wait_until
+
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
 pytestmark = pytest.mark.e2e
+
+
+def copy_stages(directory, **words):
+    """Return a copy of the model ``stages`` with words of its files replaced."""
+    model = shutil.copytree(MODELS / "stages", directory / "stages")
+    for file in ("model.toml", "service.py"):
+        text = (model / file).read_text()
+        for word, other in words.items():
+            text = text.replace(word, other)
+        (model / file).write_text(text)
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +141,20 @@ def test_metrics_tell_stages_apart(server):
         assert f'servekit_stage_batch_size_count{{model="stages",stage="{stage}"}}' in text
 
 
+def test_every_path_is_described(server):
+    document = json.loads(server.get("/openapi.json")[1])
+    body = document["paths"]["/stages/device"]["post"]["requestBody"]["content"]
+
+    assert body["application/json"]["schema"] == {"type": "integer"}
+    assert {"/stages/predict", "/v1/sums", "/v1/large", "/v1/chain"} <= document["paths"].keys()
+    operations = [
+        way["operationId"] for each in document["paths"].values() for way in each.values()
+    ]
+    assert len(operations) == len(set(operations))
+    swagger = json.loads(server.get("/api-description")[1])["description"]
+    assert {"/stages/device", "/v1/words"} <= swagger["paths"].keys()
+
+
 def test_a_route_takes_post_alone(server):
     assert server.get("/v1/sums")[0] == 405
 
@@ -171,6 +201,57 @@ def test_a_client_that_leaves_in_the_middle_is_let_go(server):
         client.shutdown(socket.SHUT_WR)
 
         assert client.recv(1 << 16) == b""  # and it did not wait for ever
+
+
+def test_a_model_may_let_a_step_be_tried_again(serve, tmp_path):
+    model = copy_stages(tmp_path)
+    (model / "model.toml").write_text("retry = true\n" + (model / "model.toml").read_text())
+    server = serve("--models", model)
+    values = [{"x": [1, 2]}, {"act": "die"}, {"x": [1, 2]}, {"x": [1, 2]}]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda value: ask(server, "/stages/predict", value)[0], values))
+
+    assert found == [200, 500, 200, 200]
+
+
+def test_the_stage_at_work_sees_that_the_client_has_gone(serve, tmp_path):
+    server = serve("--models", MODELS / "stages")
+    body = b'{"act": "wait", "file": "%b"}' % str(tmp_path / "told").encode()
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(
+            b"POST /stages/predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        wait_until((tmp_path / "told").exists, "the stage has begun")
+
+    wait_until(lambda: (tmp_path / "told").read_text() == "gone", "the stage was told")
+
+
+def test_a_reload_loses_nothing_and_mixes_no_versions(serve, tmp_path):
+    model = copy_stages(tmp_path, formatted="v1")
+    service = model / "service.py"
+    service.write_text(service.read_text().replace('"dtype":', '"by": "v1", "dtype":'))
+    server = serve("--models", model)
+    stop, found = threading.Event(), []
+
+    def keep_asking():
+        while not stop.is_set():
+            status, _, answer = ask(server, "/stages/predict", {"x": [1, 2]})
+            (name, value), *_ = answer.get("prediction", {"": {}}).items()
+            found.append((status, name, value.get("by")))
+
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(3):
+            pool.submit(keep_asking)
+        wait_until(lambda: len(found) > 20, "there are answers")
+        service.write_text(service.read_text().replace("v1", "v2"))
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("serves in place of")
+        count = len(found)
+        wait_until(lambda: len(found) > count + 50, "there are more answers")
+        stop.set()
+
+    assert set(found) == {(200, "v1", "v1"), (200, "v2", "v2")}
 
 
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'

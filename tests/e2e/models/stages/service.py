@@ -3,6 +3,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +27,9 @@ class Decode(Service):
 class Infer(Service):
     """The sum, and who made it."""
 
+    def load(self, context):
+        self._context = context
+
     def predict(self, batch):
         if any(isinstance(each, dict) for each in batch):
             self.misbehave([each for each in batch if isinstance(each, dict)])
@@ -40,7 +44,17 @@ class Infer(Service):
     def misbehave(self, orders):
         if orders[0]["act"] == "die":
             os._exit(7)
-        time.sleep(orders[0]["seconds"])
+        if orders[0]["act"] == "wait":
+            self.wait_for_the_end(Path(orders[0]["file"]))
+        else:
+            time.sleep(orders[0]["seconds"])
+
+    def wait_for_the_end(self, file):
+        file.touch()
+        (request,) = self._context.requests
+        while not request.is_cancelled:
+            time.sleep(0.005)
+        file.write_text("gone")
 
     @endpoint("device")
     def device(self, batch: list[int]) -> list[str]:
