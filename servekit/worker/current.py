@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from servekit.worker.predictor import Task
     from servekit.worker.reading import BodyReaders
 
-__all__ = ["CurrentBatch", "OpenItem"]
+__all__ = ["NO_HEADERS", "CurrentBatch", "OpenItem"]
 
 #: an ``Item`` whose body is at hand; a view is read-only and released after the turn
 OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
+
+NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
 
 
 class CurrentBatch:
@@ -32,7 +34,7 @@ class CurrentBatch:
         self.bodies = bodies
         self._items: Sequence[OpenItem] = ()
         self._number = 0
-        self._headers: Mapping[int, Mapping[str, str]] = {}
+        self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
         self.tasks: Sequence[Task] = ()  #: those whose inputs ``predict`` has now
 
@@ -51,7 +53,7 @@ class CurrentBatch:
     def end(self) -> None:
         """Forget the batch."""
         self._items, self._number, self._cancelled, self.tasks = (), 0, None, ()
-        self._headers = {}
+        self._headers = NO_HEADERS
 
     def has_gone(self, place: int) -> bool:
         """Whether the client of the item at *place* has gone."""

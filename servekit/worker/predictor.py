@@ -9,7 +9,7 @@ from servekit.cancelling import CancelledReader
 from servekit.errors import ClientGone, RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Service
-from servekit.worker.current import CurrentBatch, OpenItem
+from servekit.worker.current import NO_HEADERS, CurrentBatch, OpenItem
 from servekit.worker.inputs import InputKind
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
@@ -24,7 +24,6 @@ Answered = tuple[str, str, bytes]
 #: content type, body and place in the batch to a checked input
 ReadInput = Callable[[bytes, Any, int], Any]
 
-NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
 EXPIRED: Answered = ("DeadlineExceeded", "", b"")
 GONE: Answered = error_answer(ClientGone())
 
@@ -115,7 +114,9 @@ class Predictor:
         self._encode(tasks, outputs, answers)
         encoded = monotonic()
         self._current.end()
-        responses, self._responses = self._responses, {}
+        responses = self._responses
+        if responses:
+            self._responses = {}
         return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
 
     def _refuse_gone(self, answers: list[Any]) -> None:

@@ -165,7 +165,7 @@ class Server:
         try:
             answers = shared.lay_out(turn.answers)
             reply = Reply(
-                message.batch, answers, *turn.times, shared.let_go(), is_last, turn.responses
+                message.batch, answers, *turn[1:4], shared.let_go(), is_last, turn.responses
             )
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
