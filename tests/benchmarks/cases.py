@@ -24,7 +24,7 @@ Values = np.ndarray[Any, np.dtype[np.float32]]
 class Case:
     """One kind of request; ``size`` counts the bytes of its float32 elements."""
 
-    model: str  #: sum, tensors or mlp
+    model: str  #: sum, pipeline, tensors or mlp
     form: str  #: json, msgpack, npy or raw
     size: int
 
@@ -37,6 +37,8 @@ class Case:
     def title(self) -> str:
         if self.model == "sum":
             return "Four numbers as JSON → their sum"
+        if self.model == "pipeline":
+            return "Four numbers as JSON → their sum, in three stages: decode → infer → format"
         if self.model == "mlp":
             return f"784 float32 as {self.form} → their class, by an MLP 784-256-10"
         return f"{self.size:,} bytes of float32 as {self.form} → their sum"
@@ -56,6 +58,7 @@ class Case:
 
 
 SUM: Final = Case("sum", "json", 16)
+PIPELINE: Final = Case("pipeline", "json", 16)
 MLP: Final = Case("mlp", "raw", 4 * MLP_INPUTS)
 PHOTO: Final = Case("tensors", "raw", 602_112)  #: a picture of 224 x 224 x 3
 TENSORS: Final = tuple(
@@ -105,6 +108,7 @@ def _weights() -> tuple[Values, Values]:
 
 _MAKERS: Final[dict[str, Callable[[int, int], Values]]] = {
     "sum": _small,
+    "pipeline": _small,
     "tensors": _halves,
     "mlp": _clear_row,
 }

@@ -56,7 +56,7 @@ class MLServer(Server):
             return "its HTTP takes JSON only, and this is too large for JSON"
         if case.model == "tensors" and case.form != "json":
             return "its HTTP takes JSON only"
-        return None
+        return super().refuses(case)
 
     def path(self, case: Case) -> str:
         return f"/v2/models/{case.model}/infer"

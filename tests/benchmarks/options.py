@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.cases import MLP, PHOTO, SUM, TENSORS, Case
+from tests.benchmarks.cases import MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
 from tests.benchmarks.optional import Flask, LitServe, MLServer
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Mosec, Nginx, Servekit, Server
@@ -21,7 +21,7 @@ SERVERS: Final[tuple[Server, ...]] = (
     Flask(),
     Nginx(),
 )
-WORKLOADS: Final = ("small", "tensors", "mlp", "open-loop", "start-up", "memory")
+WORKLOADS: Final = ("small", "pipeline", "tensors", "mlp", "open-loop", "start-up", "memory")
 DEFAULT_SERVERS: Final = ("servekit", "mosec", "nginx")
 DEFAULT_WORKLOADS: Final = ("small", "tensors")
 ALL: Final = "all"
@@ -76,7 +76,12 @@ def servers(options: argparse.Namespace) -> list[Server]:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     """Return the cases of closed-loop load that are asked for."""
-    by_workload = {"small": (SUM,), "tensors": options.tensors, "mlp": (MLP,)}
+    by_workload = {
+        "small": (SUM,),
+        "pipeline": (PIPELINE,),
+        "tensors": options.tensors,
+        "mlp": (MLP,),
+    }
     return [case for name in by_workload if name in options.workloads for case in by_workload[name]]
 
 

@@ -35,6 +35,7 @@ class Server(ABC):
     ready_path: ClassVar[str] = "/ping"
     settle_s: ClassVar[int] = 0  #: of load after each start, before anything is measured
     is_static: ClassVar[bool] = False  #: answers without looking at the input
+    has_stages: ClassVar[bool] = False  #: leads a request through several of its processes
 
     @abstractmethod
     def install(self) -> None:
@@ -53,7 +54,7 @@ class Server(ABC):
 
     def refuses(self, case: Case) -> str | None:
         """Return why the server cannot serve *case*; ``None`` if it can."""
-        return None
+        return "no stages" if case.model == "pipeline" and not self.has_stages else None
 
     def request(self, case: Case, seed: int = 0) -> Request:
         """Return the request that asks this server for *case*."""
@@ -74,6 +75,7 @@ class Servekit(Server):
 
     key = "servekit"
     title = "servekit"
+    has_stages = True
 
     def install(self) -> None:
         environments.HOME.mkdir(parents=True, exist_ok=True)
@@ -96,6 +98,7 @@ class Mosec(Server):
     """mosec, a Rust front-end; see the README for why these settings are its best."""
 
     ready_path = "/"
+    has_stages = True
 
     def __init__(self, max_batch_size: int) -> None:
         self._max_batch_size = max_batch_size
