@@ -54,6 +54,8 @@ class ScriptedWorker:
         self.bodies: ArenaReader | None = None  #: the front-end's
         self.cancelled: CancelledReader | None = None
         self.freed: list[int] = []
+        self.responses: dict = {}  #: of the next batches, by place
+        self.headers: queue.Queue[dict] = queue.Queue()
         self.held: tuple[int, list] | None = None
         self.greeted = threading.Event()
         self.listener = socket.socket(socket.AF_UNIX)
@@ -90,6 +92,7 @@ class ScriptedWorker:
             self.freed += message.freed
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
+            self.headers.put(message.headers)
             if not self.is_holding:
                 self.release()
 
@@ -97,11 +100,14 @@ class ScriptedWorker:
         """Return the body of *item*, wherever it lies."""
         return bytes(self.bodies.view(item[0])) if isinstance(item[0], Slab) else item[0]
 
-    def release(self) -> None:
+    def release(self, *, is_last: bool = False) -> None:
         """Answer the batch in hand."""
         (batch, items), self.held = self.held, None
         answers = [self.answer(item) for item in items]
-        self.channel.sendall(encode_frame(Reply(batch, answers, 0.001, 0.002, 0.003)))
+        reply = Reply(
+            batch, answers, 0.001, 0.002, 0.003, is_last=is_last, responses=self.responses
+        )
+        self.channel.sendall(encode_frame(reply))
 
     def die(self) -> None:
         """Close the channel as the kernel does when a worker is killed."""
