@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from servekit.endpoints import endpoint
 from servekit.errors import ClientError, InputError
 from servekit.response import Response
-from servekit.service import Context, Request, Service
+from servekit.service import Context, Done, Request, Service
 from servekit.types.arrays import Array
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ __all__ = [
     "Array",
     "ClientError",
     "Context",
+    "Done",
     "InputError",
     "Request",
     "Response",

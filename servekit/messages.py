@@ -31,6 +31,9 @@ __all__ = [
     "Leaving",
     "Lost",
     "ModelRow",
+    "Open",
+    "Part",
+    "Parts",
     "Ping",
     "Pong",
     "Predict",
@@ -111,10 +114,40 @@ class Hello(Struct, array_like=True, tag=3):
     """Worker to front-end, first of all: who I am; its answers' arena comes along."""
 
     generation: int
+    slots: int = 0  #: streams that I hold at once; 0: I answer batches
 
 
 class Welcome(Struct, array_like=True, tag=6):
     """Front-end to worker, first of all; the arena of the model's bodies comes along."""
+
+
+class Open(Struct, array_like=True, tag=8):
+    """Front-end to a worker that streams: begin one more stream."""
+
+    stream: int  #: from 1, and grows; marks its place as cancelled
+    place: int  #: below ``slots``, of no other stream of the channel that has not ended
+    item: Item
+    until: float  #: the deadline of its last output; that of ``item`` is of the first
+    freed: list[int] = []  #: as in ``Predict``
+    headers: dict[str, str] = {}  #: those that the service asked for
+    target: str = ""  #: as in ``Predict``: what is no stream is answered at once
+    may_stream: bool = True  #: the outputs may go out one by one
+
+
+class Part(Struct, array_like=True):
+    """What one turn brought for one stream."""
+
+    stream: int
+    media_type: str  #: of ``STREAM_FORMATS``; "" if the client takes one answer at the end
+    body: bytes  #: the outputs, as that writes them
+    outputs: int
+    end: Answer | None = None  #: an error, the one answer, or all "" at the end of the outputs
+
+
+class Parts(Struct, array_like=True, tag=9):
+    """Worker to front-end: one turn over all its streams; empty now and then, as a sign of life."""
+
+    parts: list[Part]
 
 
 class Freed(Struct, array_like=True, tag=7):
@@ -133,8 +166,8 @@ class Pong(Struct, array_like=True, tag=5):
     reason: str
 
 
-RequestMessage = Predict | Ping | Welcome | Freed
-ReplyMessage = Reply | Hello | Pong | Freed
+RequestMessage = Predict | Ping | Welcome | Freed | Open
+ReplyMessage = Reply | Hello | Pong | Freed | Parts
 
 
 # ---------------------------------------------------------------- supervisor <-> worker

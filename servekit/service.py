@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from servekit.measuring import Metrics
 
-__all__ = ["Context", "Request", "Service"]
+__all__ = ["Context", "Done", "Request", "Service"]
 
 T = TypeVar("T")
 
@@ -142,6 +142,13 @@ class Request:
         return self.has_gone() or time.monotonic() >= self.deadline
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """In a slot of what ``step`` returns: this was the last of its outputs."""
+
+    output: Any = None  #: one more output, or a list of them; ``None`` if all have gone out
+
+
 class Service:
     """Serves one model: subclass it and write ``predict``. One instance per worker process.
 
@@ -151,6 +158,17 @@ class Service:
       ``TypedDict``: every input is decoded into that type, or refused with the wrong fields named;
     * a ``[signature]`` in ``model.toml`` (or ``self.signature`` set in ``load``): *batch* is a
       mapping of input name to one stacked ndarray of shape ``[n, *shape]``.
+
+    In place of ``predict``, a service whose outputs come one by one has either of
+
+    * ``def stream(self, input)``, a generator of the outputs of one input;
+    * ``def admit(self, input)``, which returns a slot, any object; ``def step(self, slots)``,
+      which returns a list with an entry for each slot in their order: an output, a list of
+      outputs, ``None`` for nothing yet, ``Done`` for the end, or an exception, which ends
+      that slot alone; and ``def evict(self, slot)``, called once when a slot ends, for
+      whatever reason.
+
+    Up to ``max_batch_size`` inputs are under way at once, and each takes one step in a turn.
     """
 
     #: the ``[signature]`` table of ``model.toml`` as a mapping; ``load`` may set what the

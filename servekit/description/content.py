@@ -6,6 +6,7 @@ from typing import Any, Final
 from servekit.description.forms import BINARY, TEXT, form_schema
 from servekit.description.interface import MULTIPART, Described, Example
 from servekit.description.schemas import Schema, input_schema, output_schema, prediction
+from servekit.stream_formats import STREAM_FORMATS
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 
@@ -46,6 +47,8 @@ def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
 
 
 def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[str, Any]:
+    if media_type in STREAM_FORMATS:
+        return {"schema": TEXT}
     if "json" in media_type:
         return {"schema": schema, "examples": examples} if examples else {"schema": schema}
     if "msgpack" in media_type:

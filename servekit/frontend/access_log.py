@@ -104,6 +104,12 @@ class LoggedConnection(Connection):
             self._add(int(head[9:12]), rest.partition(b"\r\n")[0].decode("latin-1"), len(body))
         super().answer(head, body, release)
 
+    def end_stream(self) -> None:
+        """Log an answer that came in pieces, unless its end was an error."""
+        if self._asked is not None and self.stream is not None:
+            self._add(200, self.stream.task.request_id, self.stream.written)
+        super().end_stream()
+
     def answer_problem(self, error: ServekitError, request_id: str) -> None:
         """Log the refusal, also of what was never a whole request."""
         if not self.is_closed:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     #: from a large answer to its bytes and what to call when they are out
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
 
-__all__ = ["answer_batch", "fail_task"]
+__all__ = ["Lend", "answer_batch", "error_from", "fail_task"]
 
 
 def answer_batch(
@@ -40,21 +40,21 @@ def answer_batch(
     counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
     responses = reply.responses
-    answers = zip(batch, reply.answers, strict=True)
-    for place, (task, (error, media_type, body)) in enumerate(answers):
+    for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
         if error:
-            fail_task(task, _error_from(error, bytes(content)))
+            fail_task(task, error_from(error, bytes(content)))
         if task.is_done:
             if release is not None:
                 release()
             continue
         if task.step is not None:
             task.is_done = True
-            task.step.take(task, media_type, content, release, responses.get(place))
+            response = responses.get(batch.index(task)) if responses else None
+            task.step.take(task, media_type, content, release, response)
             continue
         start, counted = head(media_type), metrics.OK
-        if responses and place in responses:
+        if responses and (place := batch.index(task)) in responses:
             start = own_head(start, *responses[place])
             counted = metrics.PLACES.get(responses[place][0], metrics.OTHER)
         task.is_done = True
@@ -105,7 +105,7 @@ class Said(Struct):
 _decode_said = json.Decoder(Said).decode
 
 
-def _error_from(name: str, body: bytes) -> ServekitError:
+def error_from(name: str, body: bytes) -> ServekitError:
     """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
     kind = error_class(name)
     if not issubclass(kind, RequestError):

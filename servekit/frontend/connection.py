@@ -16,6 +16,7 @@ from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.compression import VARY
 from servekit.frontend.receiving import Receiver
 from servekit.frontend.sending import JOIN_BYTES, Sender
+from servekit.frontend.streaming import StreamWriter
 from servekit.frontend.tls import TlsSocket
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
+    from servekit.frontend.streaming import StreamedAnswer
     from servekit.frontend.task import Task
 
 __all__ = ["Connection"]
@@ -61,6 +63,7 @@ class Connection:
         "is_refused",
         "keep",
         "peer",
+        "stream",
         "task",
     )
 
@@ -80,6 +83,7 @@ class Connection:
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
         self.task: Task | Flow | Whole | None = None  #: the prediction being answered
+        self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request
@@ -140,9 +144,12 @@ class Connection:
             self.answer_problem(error, self.front_end.next_request_id())
 
     def on_end(self) -> None:
-        """The client will send no more: its task is dropped unless a worker has it already."""
+        """The client will send no more: its task is dropped unless a worker has it already.
+
+        Who takes a stream and closes that side has gone.
+        """
         is_queued = self.task is not None and not self.task.is_sent
-        if is_queued or not (self.is_busy or self._sender.rest):
+        if is_queued or self.stream or not (self.is_busy or self._sender.rest):
             self.close()
         elif self.task is not None:
             self.task.cancel()  # the worker may stop early; what it answers is still written
@@ -189,6 +196,9 @@ class Connection:
         """Write the problem details of *error*."""
         if self.is_closed:
             return
+        if self.stream is not None:
+            self.stream.fail(error)
+            return
         front_end = self.front_end
         if front_end.pressure.is_full or (front_end.is_draining and not self._receiver.requests):
             self._keeps_alive = False
@@ -197,6 +207,25 @@ class Connection:
         if self._is_head:  # its answer has no body (RFC 9110 9.3.2)
             whole = whole[: whole.index(b"\r\n\r\n") + 4]
         self._sender.send(whole)
+        self._finish()
+
+    def begin_stream(self, stream: StreamedAnswer, head: bytes) -> StreamWriter:
+        """Write the *head* of an answer, and return what writes its body; then ``end_stream``."""
+        self.stream = stream
+        is_chunked = self._version != "1.0"
+        if is_chunked:
+            head += b"Transfer-Encoding: chunked\r\n"
+        if not (is_chunked and self._keeps_alive) or self.front_end.is_draining:
+            self._keeps_alive = False
+            head += b"Connection: close\r\n"
+        writer = StreamWriter(self._sender, is_chunked=is_chunked)
+        self._sender.send(head + self._extra_lines + b"\r\n")
+        return writer
+
+    def end_stream(self) -> None:
+        """The body is out, or waits to be."""
+        self.stream = None
+        self._sender.on_flushed = self._finish
         self._finish()
 
     def _finish(self) -> None:
@@ -252,10 +281,15 @@ class Connection:
     def _expire_answer(self) -> None:
         settings, now = self.front_end.settings, monotonic()
         if self._sender.is_stuck(now, settings.send_timeout, settings.body_rate):
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            self.close()  # and free what the kernel holds of the answer
+            self.reset()
         else:
             self.expires = now + SEND_LOOK_S
+
+    def reset(self) -> None:
+        """Close at once, and free what the kernel holds of the answer."""
+        if not self.is_closed:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self.close()
 
     def close(self) -> None:
         """Close at once; nobody waits for the answer any more."""

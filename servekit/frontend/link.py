@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from gevent.monkey import get_original
@@ -38,6 +39,7 @@ class Link:
         "_reader",
         "_rest",
         "_socket",
+        "_waiting",
         "_writable",
         "cancelled",
         "is_open",
@@ -76,6 +78,7 @@ class Link:
         self.measures: memoryview | None = None  #: the metrics of the service, if it has some
         self._buffer = bytearray()
         self._rest: memoryview | None = None
+        self._waiting: deque[bytearray] = deque()
         self.is_open = True
         self._readable = loop.io(sock.fileno(), READ)
         self._readable.start(self._on_readable)
@@ -87,10 +90,13 @@ class Link:
         return self._rest is not None
 
     def send(self, message: msgspec.Struct) -> None:
-        """Send *message*; not while ``is_writing``.
+        """Send *message*, after those that are still on their way.
 
         :raises FrameTooLarge: nothing was sent.
         """
+        if self._rest is not None:
+            self._waiting.append(encode_frame(message))
+            return
         frame = encode_frame(message, self._buffer)
         try:
             sent = self._socket.send(frame)
@@ -138,6 +144,8 @@ class Link:
             self._lose()
             return
         rest = self._rest[sent:]
+        if not rest and self._waiting:
+            rest = memoryview(self._waiting.popleft())
         self._rest = rest if rest else None
         if self._rest is None:
             self._writable.stop()

@@ -21,7 +21,6 @@ from prometheus_client.core import (
 )
 
 __all__ = ["ModelMetrics", "collect", "waiting"]
-
 #: upper bounds of the duration buckets, in seconds: 100 us to 60 s
 DURATIONS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -41,6 +40,10 @@ HISTOGRAMS = {
     "predict_duration_seconds": ("Inside predict, once per batch", DURATIONS),
     "batch_size": ("Tasks per batch", SIZES),
 }
+STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
+STREAMS = {
+    "first_output_seconds": ("From the whole request to its stream's first output", DURATIONS)
+}
 
 #: the arrays, added up, by the labels of their series
 Totals = dict[tuple[str, ...], list[float]]
@@ -54,10 +57,10 @@ def _lay_out() -> tuple[dict[object, int], int]:
     """Give every series its place in the array; a histogram takes its buckets, +Inf and sum."""
     places: dict[object, int] = {}
     end = 0
-    for name, (_, bounds) in HISTOGRAMS.items():
+    for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
         places[name] = end
         end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, *CACHED, "waiting"):
+    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting"):
         places[key] = end
         end += 1
     return places, end
@@ -73,6 +76,7 @@ BATCHES = PLACES["batch_size"]
 BATCHES_SUM = BATCHES + len(SIZES) + 1
 OK = PLACES[200]
 OTHER = PLACES["other"]
+FIRST_OUTPUTS = PLACES["first_output_seconds"]
 
 
 class ModelMetrics:
@@ -116,6 +120,31 @@ class ModelMetrics:
         """Note the length of the queue."""
         self.values[PLACES["waiting"]] = tasks
 
+    def count_stream(self, step: int) -> None:
+        """Count a stream that a worker has begun (+1), or is done with (-1)."""
+        self.values[PLACES["streams"]] += step
+
+    def count_cancelled_stream(self) -> None:
+        """Count a stream whose client went away."""
+        self.values[PLACES["streams_cancelled"]] += 1
+
+    def count_outputs(self, outputs: int) -> None:
+        """Count what streams brought."""
+        self.values[PLACES["outputs"]] += outputs
+
+    def observe_first_output(self, duration_s: float) -> None:
+        """Count a stream whose first output is here."""
+        self._observe(FIRST_OUTPUTS, DURATIONS, duration_s)
+
+    def observe_answer(self, duration_s: float) -> None:
+        """Count an answer with all of its outputs."""
+        self._observe(REQUESTS, DURATIONS, duration_s)
+        self.values[OK] += 1
+
+    def _observe(self, start: int, bounds: tuple[float, ...], value: float) -> None:
+        self.values[start + bisect_left(bounds, value)] += 1
+        self.values[start + len(bounds) + 1] += value
+
     def observe_batch(self, size: int, queue_s: float, predict_s: float) -> None:
         """Count one answered batch."""
         values = self.values
@@ -140,8 +169,8 @@ def collect(directory: Path) -> Iterator[Metric]:
         model, _, stage = label.partition(STAGE)
         if stage:
             stages[model, stage] = values
-            for reason in DROPS:
-                models[model,][PLACES[reason]] += values[PLACES[reason]]
+            for key in (*DROPS, *STREAM_NUMBERS):
+                models[model,][PLACES[key]] += values[PLACES[key]]
         else:
             models[model,] = values
     for name in HISTOGRAMS:
@@ -150,6 +179,7 @@ def collect(directory: Path) -> Iterator[Metric]:
     yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, models)
     yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, models)
     yield _gauge("servekit_tasks_waiting", ["model"], models)
+    yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
     if stages:
         for name in STAGE_HISTOGRAMS:
             yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
@@ -167,14 +197,32 @@ def _read_all(directory: Path) -> dict[str, list[float]]:
         pid, _, model = path.name.partition("-")
         values = list(memoryview(path.read_bytes()).cast("d"))
         if not Path("/proc", pid).exists():  # its counts stay true, its gauge does not
-            values[PLACES["waiting"]] = 0.0
+            values[PLACES["waiting"]] = values[PLACES["streams"]] = 0.0
         so_far = totals.setdefault(model, [0.0] * LENGTH)
         totals[model] = [a + b for a, b in zip(so_far, values, strict=True)]
     return totals
 
 
+def _streams(values: list[float]) -> bool:
+    """Whether there have ever been streams; what has none needs no series of them."""
+    return bool(values[PLACES["streams"]] or values[PLACES["outputs"]])
+
+
+def _of_streams(totals: Totals) -> Iterator[Metric]:
+    yield _histogram("servekit_first_output_seconds", "first_output_seconds", ["model"], totals)
+    for kind, name, text, key in (
+        (GaugeMetricFamily, "streams_open", "Streams that workers hold", "streams"),
+        (CounterMetricFamily, "outputs", "Outputs that streams brought", "outputs"),
+        (CounterMetricFamily, "streams_cancelled", "Streams left", "streams_cancelled"),
+    ):
+        family = kind(f"servekit_{name}", text, labels=["model"])
+        for model, values in totals.items():
+            family.add_metric(model, values[PLACES[key]])
+        yield family
+
+
 def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> HistogramMetricFamily:
-    text, bounds = HISTOGRAMS[kind]
+    text, bounds = (HISTOGRAMS | STREAMS)[kind]
     family = HistogramMetricFamily(name, text, labels=labels)
     for key, values in totals.items():
         _add_histogram(family, key, bounds, values[PLACES[kind] :])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica as a front-end sees it: one channel, one batch at a time.
+"""A replica as a front-end sees it: one channel, one batch at a time, or slots of streams.
 
 The channel follows the worker that fills the replica: it opens when the routing table
 says that a new generation serves, and closes when the worker goes.
@@ -8,6 +8,7 @@ says that a new generation serves, and closes when the worker goes.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from servekit.frontend.answering import answer_batch, fail_task
 from servekit.frontend.link import Link
 from servekit.frontend.loans import Loans
 from servekit.frontend.losses import settle
-from servekit.messages import Freed, Hello, Hung, Lost, Ping, Pong, Predict, Reply
+from servekit.frontend.slots import Slots
+from servekit.messages import Freed, Hello, Hung, Lost, Parts, Ping, Pong, Predict, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     from servekit.frontend.answer import AnswerHeads
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.task import Task
-    from servekit.messages import ReplicaRow
+    from servekit.messages import Part, ReplicaRow
 
 __all__ = ["PING_S", "Replica"]
 
+NO_HEADERS: dict[int, dict[str, str]] = {}
 PING_S = 2.0  #: an idle replica is asked for a sign of life after so long a silence
 LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after so long
 
@@ -52,7 +55,8 @@ class Replica:
         self._is_greeted = False
         self._is_given_up = False
         self._is_retired = False
-        self.batch: list[Task] | None = None
+        self.batch: list[Task] | None = None  #: with slots, all that have one
+        self._slots: Slots | None = None  #: of a worker that streams
         self._batch_id = 0
         self._sent_at = 0.0
         self._heard_at = 0.0
@@ -130,7 +134,10 @@ class Replica:
         self._loans.close()
         self._leave_idle()
         batch, self.batch = self.batch, None
-        if batch:
+        if self._slots is not None:
+            slots, self._slots = self._slots, None
+            slots.lose(WorkerLost())
+        elif batch:
             self._loans.keep(settle(self._batcher, batch))
             self._batcher.dispatch()
 
@@ -142,12 +149,15 @@ class Replica:
 
     def send(self, batch: list[Task], now: float) -> None:
         """Hand *batch* to the worker. Only an idle replica is sent a batch."""
+        if self._slots is not None:
+            self._begin_streams(self._slots, batch, now)
+            return
         assert self._link is not None
         self.batch = batch
         self._batch_id += 1
         self._sent_at = now
         items = [task.item for task in batch]
-        headers = {}
+        headers = NO_HEADERS
         if self._batcher.has_headers:
             headers = {place: task.headers for place, task in enumerate(batch) if task.headers}
         self._loans.lend(items)
@@ -162,13 +172,41 @@ class Replica:
 
     def cancel(self, task: Task) -> None:
         """Let the worker know that nobody waits for *task* any more, if it has it."""
-        if self.batch and task in self.batch and self._link is not None:
+        if self._slots is not None:
+            self._slots.cancel(task)
+        elif self.batch and task in self.batch and self._link is not None:
             self._link.cancelled.mark(self._batch_id, self.batch.index(task))
 
-    def _on_message(self, message: Reply | Hello | Pong | Freed) -> None:
+    def _begin_streams(self, slots: Slots, batch: list[Task], now: float) -> None:
+        """Hand over as many of *batch* as there is room for."""
+        if self.batch is None:
+            self._sent_at = now
+        waiting = deque(batch)
+        while waiting and slots.has_room and self._slots is slots:
+            slots.put(waiting.popleft(), now)
+        self._batcher.queue.put_back(list(waiting))
+        if self._slots is slots:
+            self.batch = list(slots.tasks)
+            if slots.has_room:
+                self._batcher.idle.insert(0, self)  # the other replicas come first
+
+    def _on_parts(self, parts: list[Part]) -> None:
+        slots = self._slots
+        if slots is None:
+            raise ChannelClosed("outputs of no stream: the channel is in doubt")
+        self._sent_at = self._heard_at  # a turn is over
+        had_room = slots.has_room
+        slots.take(parts, self._heard_at)
+        self.batch = list(slots.tasks) or None
+        if self._is_retired or (slots.has_room and not had_room):
+            self._become_idle()
+
+    def _on_message(self, message: Reply | Hello | Pong | Freed | Parts) -> None:
         self._heard_at = monotonic()
         if type(message) is Reply:
             self._on_reply(message)
+        elif isinstance(message, Parts):
+            self._on_parts(message.parts)
         elif isinstance(message, Hello):
             self._on_hello(message)
         elif isinstance(message, Freed):
@@ -182,6 +220,8 @@ class Replica:
             raise ChannelClosed("a second greeting: the channel is in doubt")
         self._generation = max(self._generation, hello.generation)
         self._is_greeted = True
+        if hello.slots and self._link is not None:
+            self._slots = Slots(hello.slots, self._link, self._loans, self._heads)
         self._become_idle()
         self._batcher.hand_over()
 
@@ -228,6 +268,8 @@ class Replica:
         for task in self.batch or ():
             if task.deadline <= now:
                 fail_task(task, DeadlineExceeded())
+        if self._slots is not None:
+            self._slots.look(now)
         if self._link is None:
             self.update(self.row)  # the listener's backlog may have been full
         if not self._is_given_up:
@@ -239,8 +281,12 @@ class Replica:
             if self._is_stranded and silence_s > LOST_S:
                 self._give_up("closed its channel")
         elif self.batch is not None:
-            if now - self._sent_at > self._batcher.hang_after_s:
-                self._give_up(f"predict took longer than {self._batcher.predict_timeout_s:g} s")
+            is_streaming = self._slots is not None  # then it says something after every turn
+            batcher = self._batcher
+            limit_s = batcher.predict_timeout_s if is_streaming else batcher.hang_after_s
+            if now - self._sent_at > limit_s:
+                what = "a step" if is_streaming else "predict"
+                self._give_up(f"{what} took longer than {batcher.predict_timeout_s:g} s")
         elif silence_s > self._batcher.silence_s:
             self._give_up(f"did not answer for {self._batcher.silence_s:g} s")
         elif self._is_greeted and not self._link.is_writing:

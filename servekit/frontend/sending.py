@@ -27,7 +27,6 @@ class Sender:
     __slots__ = (
         "_loop",
         "_moved_at",
-        "_on_flushed",
         "_on_lost",
         "_release",
         "_socket",
@@ -35,6 +34,7 @@ class Sender:
         "_taken_at",
         "_watcher",
         "_written",
+        "on_flushed",
         "rest",
     )
 
@@ -52,7 +52,7 @@ class Sender:
         """
         self._socket = sock
         self._loop = loop
-        self._on_flushed = on_flushed
+        self.on_flushed = on_flushed
         self._on_lost = on_lost
         self.rest: list[memoryview] = []  #: what the kernel has not taken yet
         self._release: Callable[[], None] | None = None
@@ -140,7 +140,7 @@ class Sender:
         if not self.rest:
             self._watcher.stop()
             self._let_go()
-            self._on_flushed()
+            self.on_flushed()
 
     def _let_go(self) -> None:
         release, self._release = self._release, None

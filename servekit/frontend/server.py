@@ -32,7 +32,7 @@ from servekit.frontend.replica import Replica
 from servekit.frontend.resolving import Unresolved, resolve
 from servekit.frontend.router import Router
 from servekit.frontend.targets import ASTERISK
-from servekit.frontend.task import Task
+from servekit.frontend.task import INFINITY, Task
 from servekit.frontend.task_queue import QueueMemory
 from servekit.frontend.wsgi import call_application
 from servekit.messages import Reload, Slab, Table
@@ -216,11 +216,10 @@ class FrontEnd:
         now = monotonic()
         timeout_s = batcher.predict_timeout_s
         refusal = None
+        until = INFINITY
         if b"x-request-timeout-ms" in headers:
-            try:
-                timeout_s = min(timeout_s, _timeout_s(headers[b"x-request-timeout-ms"]))
-            except ClientError as error:
-                refusal = error
+            asked_s, refusal = _asked(headers[b"x-request-timeout-ms"])
+            timeout_s, until = min(timeout_s, asked_s), now + asked_s
         body = request.body
         item = (
             body,
@@ -233,7 +232,7 @@ class FrontEnd:
         if isinstance(batcher, Pipeline):
             batcher.begin(connection, item, headers, now, refusal)
             return
-        task = Task(connection, batcher, item, request_id, now, now + timeout_s, size)
+        task = Task(connection, batcher, item, request_id, now, now + timeout_s, size, until)
         connection.task = task
         if TRACE in headers or batcher.asked:
             task.headers = picked(headers, batcher.asked)
@@ -369,7 +368,8 @@ class FrontEnd:
         return found
 
 
-def _timeout_s(value: bytes) -> float:
+def _asked(value: bytes) -> tuple[float, ClientError | None]:
+    """Return how long a client wants to wait; or that nobody can know."""
     if not TIMEOUT_MS.fullmatch(value):
-        raise ClientError("X-Request-Timeout-Ms: not a whole number of milliseconds")
-    return int(value) / 1000
+        return INFINITY, ClientError("X-Request-Timeout-Ms: not a whole number of milliseconds")
+    return int(value) / 1000, None

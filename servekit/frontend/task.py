@@ -12,7 +12,9 @@ from servekit.messages import Slab
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
 
-__all__ = ["Task"]
+__all__ = ["INFINITY", "Task"]
+
+INFINITY = float("inf")
 
 
 class Task(Struct, eq=False):
@@ -25,6 +27,7 @@ class Task(Struct, eq=False):
     arrived: float  #: ``monotonic``
     deadline: float  #: ``monotonic``
     body_bytes: int
+    until: float = INFINITY  #: ``monotonic``: all of a stream; ``deadline`` is of its next output
     is_sent: bool = False  #: a worker has it
     is_done: bool = False  #: answered, or nobody waits for the answer any more
     is_cancelled: bool = False  #: its client went away while a worker had it

@@ -22,6 +22,7 @@ from servekit.worker.process import become_worker, leave, limit, on_fork
 
 if TYPE_CHECKING:
     from servekit.worker.loading import Loaded
+    from servekit.worker.serving import Server
 
 LEFT = 0  #: told to stop, or the supervisor is gone
 LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
@@ -63,7 +64,6 @@ def serve(
 ) -> int:
     """Boot, answer batches, close; return the exit status."""
     from servekit.worker.booting import boot, reason_of
-    from servekit.worker.serving import Server
 
     started = monotonic()
     on_fork(control.close)
@@ -77,7 +77,7 @@ def serve(
         return BOOT_FAILED
     gc.collect()
     gc.freeze()  # what was loaded stays: the collector need not look at it again
-    server = Server(loaded, control, reader, listener, launch)
+    server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
     control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
     status = server.run()
@@ -86,6 +86,17 @@ def serve(
             control.sendall(encode_frame(Leaving("its service called sys.exit")))
     close(loaded)
     return status
+
+
+def server_of(loaded: "Loaded", *arguments: Any) -> "Server":
+    """Return what serves *loaded*: batches, or streams."""
+    from servekit.worker.serving import Server
+
+    if loaded.stepping is None:
+        return Server(loaded, *arguments)
+    from servekit.worker.stream_serving import StreamServer
+
+    return StreamServer(loaded.stepping, loaded, *arguments)
 
 
 def close(loaded: "Loaded") -> None:

@@ -6,14 +6,16 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from servekit.errors import BootError
 from servekit.service import Service
 
-__all__ = ["BatchTypes", "batch_types", "types_of"]
+__all__ = ["BatchTypes", "batch_types", "stream_types", "types_of"]
+
+ITERATORS = (Generator, Iterable, Iterator)
 
 
 class BatchTypes(NamedTuple):
@@ -46,8 +48,25 @@ def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
     :param name: of the method, for errors.
     :raises BootError: one names what does not exist where the service is defined.
     """
+    given, got, place = _annotations(method, name, "batch, write def predict(self, batch)")
+    return BatchTypes(_element(given), _element(got), place)
+
+
+def stream_types(service: Service, first: str) -> BatchTypes:
+    """Read the annotations of the method called *first*, which takes one input.
+
+    :raises BootError: one names what does not exist where the service is defined.
+    """
+    kind = type(service)
+    write = f"input, write def {first}(self, value)"
+    given, got, place = _annotations(getattr(kind, first), f"{kind.__name__}.{first}", write)
+    return BatchTypes(Any if given is None else given, _yielded(got), place)
+
+
+def _annotations(method: Callable[..., Any], name: str, wanted: str) -> tuple[Any, Any, str]:
+    """Return what is said of its parameter and of what it returns, and where."""
     place = _place(method)
-    if inspect.iscoroutinefunction(method):
+    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         raise BootError(f"{name}: is async; write a plain def, it has the process to itself{place}")
     try:
         hints = typing.get_type_hints(method, include_extras=True)
@@ -56,8 +75,14 @@ def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
         reason = f"{type(error).__name__}: {error}"
         raise BootError(f"{name}: cannot resolve its annotations ({reason}){place}") from None
     if len(parameters) < 2:
-        raise BootError(f"{name}: takes no batch, write def predict(self, batch){place}")
-    return BatchTypes(_element(hints.get(parameters[1])), _element(hints.get("return")), place)
+        raise BootError(f"{name}: takes no {wanted}{place}")
+    return hints.get(parameters[1]), hints.get("return"), place
+
+
+def _yielded(annotation: Any) -> Any:
+    """Return the ``T`` of ``Iterator[T]``; what ``admit`` returns is a slot, and no output."""
+    arguments = typing.get_args(annotation)
+    return arguments[0] if typing.get_origin(annotation) in ITERATORS and arguments else Any
 
 
 def _place(method: Callable[..., Any]) -> str:

@@ -32,7 +32,7 @@ class CurrentBatch:
     def __init__(self, bodies: BodyReaders) -> None:
         """Be empty; *bodies* decodes what a service has not decoded."""
         self.bodies = bodies
-        self._items: Sequence[OpenItem] = ()
+        self._items: Sequence[OpenItem] | Mapping[int, OpenItem] = ()
         self._number = 0
         self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
@@ -40,12 +40,15 @@ class CurrentBatch:
 
     def begin(
         self,
-        items: Sequence[OpenItem],
+        items: Sequence[OpenItem] | Mapping[int, OpenItem],
         number: int,
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],
     ) -> bool:
-        """Be the batch *number* of a channel; return whether it has lost a client already."""
+        """Be the batch *number* of a channel; return whether it has lost a client already.
+
+        :param items: by their places.
+        """
         self._items, self._number, self._cancelled = items, number, cancelled
         self._headers = headers
         return cancelled is not None and cancelled.has_any(number)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from servekit.errors import InputError
 from servekit.worker.codecs.json import decode_any_json
 
-__all__ = ["AnyInput", "InputKind", "owned", "refusal"]
+__all__ = ["AnyInput", "InputKind", "owned", "refusal", "singles"]
 
 
 class InputKind(Protocol):
@@ -48,6 +48,13 @@ class AnyInput:
 def owned(value: Any) -> Any:
     """Return *value*, or a copy of it if it is a view of a body that will be gone."""
     return bytes(value) if type(value) is memoryview else value
+
+
+def singles(batch: Any) -> list[Any]:
+    """Return the inputs of *batch* one by one; with a signature, mappings of name to array."""
+    if isinstance(batch, dict):
+        return [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
+    return list(batch)
 
 
 def refusal(errors: Sequence[tuple[str, str]]) -> InputError:

@@ -8,6 +8,7 @@ from servekit.errors import BootError
 from servekit.messages import Interface
 from servekit.response import NAME
 from servekit.service import Service
+from servekit.stream_formats import STREAM_FORMATS
 from servekit.worker.annotations import BatchTypes
 from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
@@ -28,8 +29,13 @@ STRUCTURED = (
 )
 
 
-def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interface:
-    """Return the interface of *service*, as far as its signature and annotations tell it."""
+def describe(
+    service: Service, types: BatchTypes, table: CodecTable, *, streams: bool = False
+) -> Interface:
+    """Return the interface of *service*, as far as its signature and annotations tell it.
+
+    :param streams: what they tell is one of the outputs that come one by one.
+    """
     takes_all = type(service).preprocess is not Service.preprocess
     gives_all = type(service).postprocess is not Service.postprocess
     signature = declared(service.signature)
@@ -43,13 +49,17 @@ def describe(service: Service, types: BatchTypes, table: CodecTable) -> Interfac
                 input=Any if takes_all else types.input, output=Any if gives_all else types.output
             )
         )
+    written = produces(service, signature, types.output, table)
+    if streams:
+        got = {"type": "array", "items": got}
+        written = [*produces(service, None, list, table), *STREAM_FORMATS]
     return Interface(
         signature=signature,
         input_schema=given,
         output_schema=got,
         schema_definitions=definitions,
         consumes=_consumes(service, signature, types, table),
-        produces=produces(service, signature, types.output, table),
+        produces=written,
         request_headers=asked_headers(service.request_headers),
     )
 

@@ -16,9 +16,8 @@ from servekit.errors import BootError
 from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
-from servekit.worker.annotations import BatchTypes, batch_types
+from servekit.worker.annotations import BatchTypes, batch_types, stream_types
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.current import CurrentBatch
 from servekit.worker.examples import run_examples
 from servekit.worker.files import file_rules
 from servekit.worker.finding import find_service
@@ -27,6 +26,7 @@ from servekit.worker.interface import describe
 from servekit.worker.logger import attach
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
+from servekit.worker.stepping import CurrentMembers, Stepping, first_step
 from servekit.worker.targets import Targets
 from servekit.worker.typed import TypedInput
 from servekit.worker.warming import run_batches, samples_of
@@ -60,6 +60,7 @@ class Loaded:
     predictor: Predictor
     interface: Interface
     targets: Targets
+    stepping: Stepping | None = None  #: where its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
 
 
@@ -80,7 +81,7 @@ def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginMana
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
     table = CodecTable(manager)
-    current = CurrentBatch(_body_readers(service, table))
+    current = CurrentMembers(_body_readers(service, table))
     if loading.log_format:
         is_json = loading.log_format == "json"
         attach(manifest.name, loading.log_level, is_json=is_json, current_ids=current.ids)
@@ -105,7 +106,7 @@ def prove(loaded: Loaded, loading: Loading) -> None:
         run_batches(manifest.warm_up.batch_sizes, samples, predictor)
 
 
-def _context(loading: Loading, current: CurrentBatch) -> Context:
+def _context(loading: Loading, current: CurrentMembers) -> Context:
     manifest = loading.manifest
     return Context(
         model=manifest.name,
@@ -126,7 +127,7 @@ def _context(loading: Loading, current: CurrentBatch) -> Context:
 def wrap(
     service: Service,
     table: CodecTable,
-    current: CurrentBatch | None = None,
+    current: CurrentMembers | None = None,
     *,
     max_answer_bytes: int = 1 << 30,
 ) -> Loaded:
@@ -136,35 +137,46 @@ def wrap(
 
     :raises BootError: its signature or its annotations contradict themselves.
     """
-    current = current or CurrentBatch(_body_readers(service, table))
+    current = current or CurrentMembers(_body_readers(service, table))
+    stepping = Stepping(service, current) if first_step(service) else None
     wrap_one = partial(_wrap, table, current, max_answer_bytes)
-    predictor, interface = wrap_one(service)
+    predictor, interface = wrap_one(service, stepping)
     targets = Targets(service, predictor, wrap_one)
     interface.endpoints = targets.rows
-    return Loaded(service, predictor, interface, targets)
+    return Loaded(service, predictor, interface, targets, stepping)
 
 
 def _wrap(
-    table: CodecTable, current: CurrentBatch, max_answer_bytes: int, service: Service
+    table: CodecTable,
+    current: CurrentMembers,
+    max_answer_bytes: int,
+    service: Service,
+    stepping: Stepping | None = None,
 ) -> tuple[Predictor, Interface]:
-    types = batch_types(service)
+    types = _types(service)
     kind = _input_kind(service.signature, types)
-    interface = describe(service, types, table)
+    interface = describe(service, types, table, streams=stepping is not None)
     predictor = Predictor(
         service,
         kind,
         Plans(table, interface.produces),
         current,
         _body_readers(service, table),
+        predict=stepping.predict if stepping else None,
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
     )
     return predictor, interface
 
 
+def _types(service: Service) -> BatchTypes:
+    first = first_step(service)
+    return stream_types(service, first) if first else batch_types(service)
+
+
 def _body_readers(service: Service, table: CodecTable) -> BodyReaders:
     """Return readers that leave to *service* what its annotations call a file."""
-    return BodyReaders(table, file_rules(batch_types(service).input))
+    return BodyReaders(table, file_rules(_types(service).input))
 
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:

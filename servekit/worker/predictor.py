@@ -10,13 +10,13 @@ from servekit.errors import ClientGone, RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, OpenItem
-from servekit.worker.inputs import InputKind
+from servekit.worker.inputs import InputKind, singles
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.writing import BYTES, Plan, Plans, write
 
-__all__ = ["Answered", "Predictor", "Turn"]
+__all__ = ["EXPIRED", "GONE", "Answered", "Predictor", "Turn"]
 
 #: an ``Answer`` before it is laid out for its way
 Answered = tuple[str, str, bytes]
@@ -66,23 +66,28 @@ class Predictor:
         current: CurrentBatch,
         bodies: BodyReaders,
         *,
+        predict: Callable[[Any], Any] | None = None,
         has_own_json: bool = False,
         max_answer_bytes: int = 1 << 30,
     ) -> None:
-        """Specialise for *service*: steps that it does not override are not called."""
+        """Specialise for *service*: steps that it does not override are not called.
+
+        :param predict: called in place of the service's own, ``postprocess`` included.
+        """
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
         if type(service).preprocess is Service.preprocess:
-            self._read: ReadInput = lambda header, body, _place: inputs[header](body)
+            self.read: ReadInput = lambda header, body, _place: inputs[header](body)
             #: may a body of a content type be a view?
             self.takes_view: Callable[[bytes], bool] = bodies.takes_views
         else:
-            self._read = lambda _header, _body, place: kind.check(
+            self.read = lambda _header, _body, place: kind.check(
                 service.preprocess(current.request(place))
             )
             self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
-        has_postprocess = type(service).postprocess is not Service.postprocess
+        has_postprocess = type(service).postprocess is not Service.postprocess and not predict
         self._postprocess = service.postprocess if has_postprocess else None
-        self._service, self._kind, self._plans = service, kind, plans
+        self._call = predict or service.predict
+        self._kind, self.plans = kind, plans
         self._current = current
         self._max_answer_bytes = max_answer_bytes
         self._responses: Responses = {}  #: of the batch in hand
@@ -119,6 +124,11 @@ class Predictor:
             self._responses = {}
         return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
 
+    def single(self, value: Any) -> Any:
+        """Return what a service gets that takes one input: *value*, which has been read."""
+        ((_, batch),) = self._kind.batches([value])
+        return singles(batch)[0]
+
     def _refuse_gone(self, answers: list[Any]) -> None:
         for place in range(len(answers)):
             if self._current.has_gone(place):
@@ -127,7 +137,7 @@ class Predictor:
     def _decode(
         self, items: Iterable[tuple[int, OpenItem]], answers: list[Any], now: float
     ) -> tuple[list[Task], list[Any]]:
-        read, plans = self._read, self._plans
+        read, plans = self.read, self.plans
         tasks: list[Task] = []
         inputs: list[Any] = []
         for place, (body, content_type, accept, request_id, deadline) in items:
@@ -140,7 +150,7 @@ class Predictor:
                 inputs.append(read(content_type, body, place))
                 tasks.append(Task(place, plan, request_id))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
-                answers[place] = self._failed("preprocess", error, [request_id])
+                answers[place] = self.failed("preprocess", error, [request_id])
         return tasks, inputs
 
     def _predict(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
@@ -161,13 +171,13 @@ class Predictor:
     def _predict_batch(self, tasks: list[Task], batch: Any) -> list[Any]:
         self._current.tasks = tasks
         try:
-            result = self._service.predict(batch)
+            result = self._call(batch)
             return outputs_of(result, len(tasks), may_be_mapping=type(batch) is dict)
         except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
             return self._failed_batch(error, tasks)
 
     def _failed_batch(self, error: BaseException, tasks: list[Task]) -> list[Any]:
-        answer = self._failed("predict", error, [task.request_id for task in tasks])
+        answer = self.failed("predict", error, [task.request_id for task in tasks])
         return [Failed(answer)] * len(tasks)
 
     def _encode(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
@@ -185,16 +195,17 @@ class Predictor:
                     answers[place] = ("", *self._responded(plan, output))
                     self._responses[place] = (output.status, list(output.headers.items()))
                 else:
-                    answers[place] = ("", *self._written(plan, output))
+                    answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
-                answers[place] = self._failed("postprocess", error, [request_id])
+                answers[place] = self.failed("postprocess", error, [request_id])
 
-    def _written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
+    def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
+        """Return the media type and the body of *output*. Raises what a codec raises."""
         return self._checked(*write(plan, output))
 
     def _responded(self, plan: Plan, response: Response) -> tuple[str, bytes]:
         if response.content_type is None:
-            return self._written(plan, response.output)
+            return self.written(plan, response.output)
         output = response.output
         body = output.encode() if isinstance(output, str) else output
         if not isinstance(body, BYTES):
@@ -207,7 +218,7 @@ class Predictor:
             raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
         return media_type, body
 
-    def _failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
+    def failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
         """Return the answer of *request_ids*; what is not the client's fault is logged."""
         if isinstance(error, SystemExit):
             self.is_leaving = True

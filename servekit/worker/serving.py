@@ -13,6 +13,7 @@ from servekit.messages import (
     Freed,
     Hello,
     Launch,
+    Open,
     Ping,
     Pong,
     Predict,
@@ -29,7 +30,7 @@ from servekit.worker.sharing import SharedBodies
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Server", "peer_user"]
+__all__ = ["Channel", "Server", "peer_user"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
 TIMEVAL = struct.Struct("ll")
@@ -44,6 +45,8 @@ def peer_user(sock: socket.socket) -> int:
 
 class Server:
     """Serves one loaded service to the supervisor on *control* and to front-ends."""
+
+    _slots = 0  #: streams that we hold at once
 
     def __init__(
         self,
@@ -66,27 +69,31 @@ class Server:
         self._buffer = bytearray()
         self._poll = select.poll()
         self._is_stopping = self._is_retiring = self._is_forked = False
+        self._handlers: dict[int, Callable[[], None]] = {
+            control.fileno(): self._on_control,
+            listener.fileno(): self._on_connection,
+        }
         self._users = {os.getuid(), peer_user(control)}
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
-        on: dict[int, Callable[[], None]] = {
-            self._control.fileno(): self._on_control,
-            self._listener.fileno(): self._on_connection,
-        }
-        for descriptor in on:
+        for descriptor in self._handlers:
             self._poll.register(descriptor, select.POLLIN)
-        while not self._is_stopping:
-            for descriptor, _ in self._poll.poll():
-                handle = on.get(descriptor)
-                if handle is not None:
-                    handle()
-                elif descriptor in self._channels:
-                    self._on_channel(self._channels[descriptor])
-                self._is_stopping |= self._is_retiring and not self._channels
-                if self._is_stopping or self._predictor.is_leaving:
-                    return int(self._predictor.is_leaving)
-        return 0
+        while not (self._is_stopping or self._predictor.is_leaving):
+            self._serve()
+        return int(self._predictor.is_leaving)
+
+    def _serve(self, timeout_ms: int | None = None) -> None:
+        """Take what has come, and wait for it if need be: as long as it takes without a timeout."""
+        for descriptor, _ in self._poll.poll(timeout_ms):
+            handle = self._handlers.get(descriptor)
+            if handle is not None:
+                handle()
+            elif descriptor in self._channels:
+                self._on_channel(self._channels[descriptor])
+            self._is_stopping |= self._is_retiring and not self._channels
+            if self._is_stopping or self._predictor.is_leaving:
+                return
 
     def forsake(self) -> None:
         """Close every socket: we are a child that the service forked."""
@@ -122,7 +129,7 @@ class Server:
         self._channels[sock.fileno()] = channel
         self._poll.register(sock, select.POLLIN)
         try:
-            hello = Hello(self._launch.generation)
+            hello = Hello(self._launch.generation, self._slots)
             send_first(sock, hello, shared.arena.descriptor, *self._measures)
         except OSError:
             self._close(channel)
@@ -142,6 +149,11 @@ class Server:
                 self._pong(channel)
             elif isinstance(message, Freed):
                 channel.shared.free(message.offsets)
+            elif isinstance(message, Open):
+                self._open(channel, message)
+
+    def _open(self, channel: "Channel", message: Open) -> None:  # noqa: ARG002
+        self._close(channel)  # we said that we have no slots
 
     def _predict(self, channel: "Channel", message: Predict) -> None:
         shared = channel.shared

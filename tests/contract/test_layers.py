@@ -36,15 +36,16 @@ MAY_IMPORT = {
     "tether": set(),
     "cgroup": set(),
     "media_types": set(),
+    "stream_formats": set(),
     "client": set(),
-    "description": {"errors", "messages", "media_types"},
+    "description": {"stream_formats", "errors", "messages", "media_types"},
     "tls": {"errors", "settings"},
     "hookspecs": {"errors"},
     "plugins": {"errors", "hookspecs", "__init__"},
     "supervisor": BASE | CROSSING | {"assets", "cgroup", "crashes", "tls"},
-    "frontend": BASE | CROSSING | PLUGINS | {"cgroup", "crashes", "tls", "web"},
+    "frontend": BASE | CROSSING | PLUGINS | {"stream_formats", "cgroup", "crashes", "tls", "web"},
     "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
-    "worker": BASE | CROSSING | PLUGINS | {"checkup", "media_types", "types"},
+    "worker": BASE | CROSSING | PLUGINS | {"stream_formats", "checkup", "media_types", "types"},
     "cli": BASE
     | CROSSING
     | PLUGINS

@@ -2,6 +2,7 @@
 """Every example, as its README says: trained, built, served and asked."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SERVED = ("digits", "onnx-mlp", "echo", "pipeline", "routes", "shipping", "typed-text")
+SERVED = ("digits", "onnx-mlp", "echo", "pipeline", "routes", "shipping", "textgen", "typed-text")
 BIN = Path(sys.executable).parent
 JSON = "application/json"
 CATS = {"text": "The cat sat. The cat saw a dog. Rain fell.", "sentences": 1}
@@ -75,6 +76,10 @@ def digit_is_3(prediction):
             lambda got: got == {"price_eur": 12.5, "days": 4}, id="shipping quotes",
         ),
         pytest.param(
+            "textgen", {"text": "Alice was ", "letters": 12, "temperature": 0.01}, JSON,
+            lambda got: "".join(got) == "beginning to", id="textgen goes on",
+        ),
+        pytest.param(
             "typed-text", CATS, JSON,
             lambda got: got["summary"][0]["sentence"] == "The cat saw a dog.",
             id="typed-text picks",
@@ -101,6 +106,21 @@ def test_an_example_predicts(server, model, body, content_type, is_right):
 
     assert status == 200, answer
     assert is_right(json.loads(answer)["prediction"])
+
+
+def test_textgen_streams_and_compares_two_kinds_of_batching(server, tmp_path):
+    body = b'{"text": "Alice was ", "letters": 3, "temperature": 0.01}'
+    _, headers, answer = server.post("/textgen/predict", body, Accept="application/x-ndjson")
+    assert headers["Content-Type"] == "application/x-ndjson"
+    assert answer == b'{"output":"b"}\n{"output":"e"}\n{"output":"g"}\n'
+    shutil.copy(EXAMPLES / "local_server.py", tmp_path)
+    build("textgen", tmp_path)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "textgen/compare.py", "--seconds", "0.5"],
+        capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
+
+    assert re.search(r"continuous batching writes \d+\.\d times as much", done.stdout)
 
 
 @pytest.mark.parametrize(

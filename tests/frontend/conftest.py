@@ -26,6 +26,9 @@ from servekit.messages import (
     Hello,
     Interface,
     ModelRow,
+    Open,
+    Part,
+    Parts,
     Ping,
     Pong,
     Predict,
@@ -44,8 +47,9 @@ WAIT_S = 10.0
 class ScriptedWorker:
     """Fills one replica: answers each item with its own body, unless told to hold still."""
 
-    def __init__(self, address: Path, generation: int = 1) -> None:
-        self.address, self.generation = address, generation
+    def __init__(self, address: Path, generation: int = 1, slots: int = 0) -> None:
+        self.address, self.generation, self.slots = address, generation, slots
+        self.opened: queue.Queue[Open] = queue.Queue()
         self.batches: queue.Queue[list] = queue.Queue()
         self.is_holding = False
         self.answer = lambda item: ("", "application/json", self.body(item))
@@ -68,7 +72,7 @@ class ScriptedWorker:
         while True:
             try:
                 self.channel, _ = self.listener.accept()
-                send_first(self.channel, Hello(self.generation), self.arena.descriptor)
+                send_first(self.channel, Hello(self.generation, self.slots), self.arena.descriptor)
                 reader = FrameReader(self.channel, RequestMessage)
                 messages, (bodies, cancelled) = reader.read_first(2)
                 assert isinstance(messages[0], Welcome)
@@ -88,6 +92,9 @@ class ScriptedWorker:
             self.channel.sendall(encode_frame(Pong("")))
         elif isinstance(message, Freed):
             self.freed += message.offsets
+        elif isinstance(message, Open):
+            self.freed += message.freed
+            self.opened.put(message)
         else:
             self.freed += message.freed
             self.held = (message.batch, message.items)
@@ -109,6 +116,10 @@ class ScriptedWorker:
         )
         self.channel.sendall(encode_frame(reply))
 
+    def say(self, *parts: Part) -> None:
+        """Send what one turn brought."""
+        self.channel.sendall(encode_frame(Parts(list(parts))))
+
     def die(self) -> None:
         """Close the channel as the kernel does when a worker is killed."""
         self.channel.shutdown(socket.SHUT_RDWR)
@@ -129,13 +140,13 @@ class ScriptedWorker:
 class FrontEndUnderTest:
     """The process, its port, and both of its other ends."""
 
-    def __init__(self, directory: Path, **overrides) -> None:
+    def __init__(self, directory: Path, slots: int = 0, **overrides) -> None:
         self.run_dir = Path(tempfile.mkdtemp(prefix="sk", dir=directory))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         self.settings = Settings(**{"port": self.port} | overrides)
         (self.run_dir / "settings.json").write_text(json.dumps(dataclasses.asdict(self.settings)))
-        self.worker = ScriptedWorker(self.run_dir / "echo.sock")
+        self.worker = ScriptedWorker(self.run_dir / "echo.sock", slots=slots)
         self.row = self.make_row()
         control = socket.socket(socket.AF_UNIX)
         control.bind(str(self.run_dir / "control.sock"))

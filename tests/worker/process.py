@@ -74,6 +74,12 @@ class Channel:
         assert len(messages) == count
         return messages
 
+    def receive_some(self):
+        """Return what comes next: one message or several."""
+        while not (messages := self._reader.read()):
+            pass
+        return messages
+
     def send(self, message) -> None:
         self.sock.sendall(encode_frame(message))
 

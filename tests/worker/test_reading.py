@@ -184,8 +184,8 @@ def test_content_types_that_clients_invent_are_not_remembered_without_limit():
     for i in range(3000):
         predictor.answer([item(1, f"application/json; x={i}", f"application/json, a/b{i}")])
 
-    cells = [cell.cell_contents for cell in predictor._read.__closure__]
-    assert max(len(cell) for cell in [*cells, predictor._plans] if isinstance(cell, dict)) <= 256
+    cells = [cell.cell_contents for cell in predictor.read.__closure__]
+    assert max(len(cell) for cell in [*cells, predictor.plans] if isinstance(cell, dict)) <= 256
 
 
 class Upper:
