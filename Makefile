@@ -20,8 +20,10 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 demo: install
 	@$(BIN)/python examples/demo.py
 
+# several files at once; what measures moments has the machine to itself
 test: install lint
-	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --deselect tests/faults --deselect tests/guard $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q tests/faults tests/guard $(PYTEST_ARGS)
 
 lint: install
 	@$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def test_outputs_as_json(output, expected):
         np.array([1, -np.inf]),
         object(),
     ],
-    ids=repr,
+    ids=["nan", "infinity inside", "nan of numpy", "infinity in an array", "any object"],
 )
 def test_outputs_that_json_cannot_hold(output):
     with pytest.raises(ResultNotEncodable):
@@ -212,7 +212,11 @@ def test_the_layout_of_an_array_in_msgpack():
     assert msgpack.unpackb(found.data) == ["uint16", [1, 2], b"\x01\x00\x02\x00"]
 
 
-@pytest.mark.parametrize("output", [2**70, object(), np.array([object()])], ids=repr)
+@pytest.mark.parametrize(
+    "output",
+    [2**70, object(), np.array([object()])],
+    ids=["long", "any object", "array of objects"],
+)
 def test_outputs_that_msgpack_cannot_hold(output):
     with pytest.raises(ResultNotEncodable):
         MSGPACK.encode(output)
