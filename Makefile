@@ -20,10 +20,12 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 demo: install
 	@$(BIN)/python examples/demo.py
 
-# several files at once; what measures moments has the machine to itself
+# several files at once; what measures moments, or changes users, has the machine to itself
+ALONE := tests/faults tests/guard tests/supervisor/test_worker_rights.py
 test: install lint
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --deselect tests/faults --deselect tests/guard $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q tests/faults tests/guard $(PYTEST_ARGS)
+	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --basetemp=$$base/t $(ALONE:%=--deselect %) $(PYTEST_ARGS); \
+		status=$$?; rm -rf $$base; exit $$status
+	@$(BIN)/python -m pytest -q $(ALONE) $(PYTEST_ARGS)
 
 lint: install
 	@$(BIN)/ruff check .
