@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-WINDOW, EMBEDDED, HIDDEN = 8, 16, 256  # letters looked at, numbers for each, units
+WINDOW, EMBEDDED, HIDDEN = 8, 16, 512  # letters looked at, numbers for each, units
 STEPS, BATCH, RATE = 2500, 128, 3e-3
 NOISE = 0.02  # of the letters looked at are wrong: so it learns to go on after a mistake
 
