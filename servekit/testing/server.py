@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event
@@ -126,7 +126,8 @@ class ServedModel:
         try:
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it was given up as hung, and killed
+                os.kill(pid, signal.SIGCONT)
 
     # ------------------------------------------------------------ its end
 
