@@ -106,13 +106,13 @@ class Collector:
             return  # a trailer: nothing that comes after the body may change what it means
         name = name.lower()
         if value and value[-1] <= SPACE:
-            value = value.rstrip(b" \t")  # llhttp takes off what stands before it alone
+            value = value.rstrip(OWS)  # llhttp takes off what stands before it alone
         headers = self.headers
         if name in headers:
             value = fields.joined(name, headers[name], value)
         elif len(headers) >= MAX_HEADERS:
             raise HeadersTooLarge(f"header fields: limit {MAX_HEADERS}")
-        headers[name] = value.rstrip(OWS)  # llhttp leaves it there
+        headers[name] = value
 
     def on_headers_complete(self) -> None:
         """Refuse now what can be refused before the body."""

@@ -13,29 +13,20 @@ import gevent
 
 from servekit import crashes
 from servekit.errors import ClientError, Draining, Unavailable
-from servekit.frontend import metrics
 from servekit.frontend.accepting import Acceptor
 from servekit.frontend.admission import admit, refuse
 from servekit.frontend.answer import AnswerHeads, options_head
-from servekit.frontend.batcher import Batcher
-from servekit.frontend.caching import Caches
 from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
 from servekit.frontend.fields import TRACE, picked
-from servekit.frontend.instances import Each, Instances
-from servekit.frontend.models import Models
-from servekit.frontend.own_metrics import own_metrics
 from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.pressure import Pressure
-from servekit.frontend.replica import Replica
-from servekit.frontend.resolving import Unresolved, resolve
-from servekit.frontend.router import Router
+from servekit.frontend.routing import Routing
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import INFINITY, Task
-from servekit.frontend.task_queue import QueueMemory
 from servekit.frontend.wsgi import call_application
-from servekit.messages import Reload, Slab, Table
+from servekit.messages import Reload, Slab
 
 if TYPE_CHECKING:
     import socket
@@ -43,17 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from prometheus_client.core import Metric
-
     from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
     from servekit.frontend.access_log import AccessLog
+    from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.compression import Compression
     from servekit.frontend.connection import Connection
     from servekit.frontend.management import Door
-    from servekit.frontend.pipeline import Place
-    from servekit.messages import ModelRow, RouteRow
+    from servekit.messages import Table
     from servekit.settings import Settings
 
 __all__ = ["FrontEnd"]
@@ -76,8 +65,6 @@ class FrontEnd:
         self.settings = settings
         self.loop = gevent.get_hub().loop
         self.heads = AnswerHeads()
-        self.table = Table([])
-        self._has_table = False
         self.connections: set[Connection] = set()
         self.is_draining = False
         self.address = (settings.host, settings.port)
@@ -88,13 +75,6 @@ class FrontEnd:
         self.access_log: AccessLog | None = None  #: nothing is logged without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._run_dir = run_dir
-        self._metrics_dir = run_dir / "metrics"
-        self.router = Router()
-        self._queue_memory = QueueMemory(settings.queue_memory)
-        self._caches = Caches()
-        self._metrics: dict[str, metrics.ModelMetrics] = {}
-        self._models = Models(self._make_batcher, self._make_replica)
-        self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
         self._request_prefix = os.urandom(6).hex()
         self._requests = 0
         self._second = 0
@@ -103,6 +83,10 @@ class FrontEnd:
         self._expiry = Expiry(longest_look_s(settings), monotonic())
         self.pressure = Pressure(settings.memory)
         self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
+        self.routing = Routing(
+            settings, run_dir / "metrics", self.loop, self.heads, self._control.say
+        )
+        self.router = self.routing.router
 
     # ------------------------------------------------------------ the life of a front-end
 
@@ -113,7 +97,7 @@ class FrontEnd:
         place refuses nothing; clients wait in the kernel meanwhile.
         """
         deadline = monotonic() + REACH_S
-        while not self._is_set_up and monotonic() < deadline:
+        while not self.routing.is_set_up and monotonic() < deadline:
             gevent.sleep(0.001)
         listeners = list(listeners)
         self.address = listeners[0].getsockname()[:2]
@@ -129,26 +113,18 @@ class FrontEnd:
         acceptor.open([listener])
         self._others.append(acceptor)
 
-    @property
-    def _is_set_up(self) -> bool:
-        """We have a routing table and a channel to every worker that serves by it."""
-        replicas = [each for batcher in self._models for each in batcher.replicas.values()]
-        return self._has_table and all(
-            replica.is_live for replica in replicas if replica.row.state == "serving"
-        )
-
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
-        for batcher in self._models:
+        for batcher in self.routing.models:
             batcher.is_draining = True
-        if not self.table.is_draining:  # another front-end takes our place
+        if not self.routing.table.is_draining:  # another front-end takes our place
             gevent.sleep(OVERLAP_S)
-        self._acceptor.close(is_last=self.table.is_draining)
+        self._acceptor.close(is_last=self.routing.table.is_draining)
         for acceptor in self._others:
             acceptor.close(is_last=False)
         self._close_idle_for(grace_s)
-        for batcher in self._models:
+        for batcher in self.routing.models:
             batcher.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
         if self.access_log is not None:
@@ -170,7 +146,7 @@ class FrontEnd:
     def _sweep(self) -> None:
         now = monotonic()
         second = int(now)
-        self._models.sweep(now)
+        self.routing.models.sweep(now)
         self._expiry.sweep(now)
         self.pressure.measure(now)
         if self.pressure.is_high and self.connections:  # else there is nothing to wait for
@@ -213,27 +189,31 @@ class FrontEnd:
         cache = batcher.cache
         if cache is not None and cache.answers(connection, request, batcher, request_id):
             return
-        now = monotonic()
-        timeout_s = batcher.predict_timeout_s
-        refusal = None
-        until = INFINITY
+        self._begin(connection, request, batcher, request_id)
+
+    def _begin(
+        self,
+        connection: Connection,
+        request: HttpRequest,
+        batcher: Batcher | Pipeline,
+        request_id: str,
+    ) -> None:
+        """Make a task of *request*, or several of one for a pipeline."""
+        headers, body, now = request.headers, request.body, monotonic()
+        timeout_s, until, refusal = batcher.predict_timeout_s, INFINITY, None
         if b"x-request-timeout-ms" in headers:
             asked_s, refusal = _asked(headers[b"x-request-timeout-ms"])
             timeout_s, until = min(timeout_s, asked_s), now + asked_s
-        body = request.body
-        item = (
-            body,
-            headers.get(b"content-type", b""),
-            headers.get(b"accept", b""),
-            request_id,
-            now + timeout_s,
-        )
-        size = len(body) if isinstance(body, bytes) else body.size
+        deadline = now + timeout_s
+        media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
+        item = (body, media_type, accept, request_id, deadline)
         if isinstance(batcher, Pipeline):
             batcher.begin(connection, item, headers, now, refusal)
             return
-        task = Task(connection, batcher, item, request_id, now, now + timeout_s, size, until)
-        connection.task = task
+        size = len(body) if isinstance(body, bytes) else body.size
+        connection.task = task = Task(
+            connection, batcher, item, request_id, now, deadline, size, until
+        )
         if TRACE in headers or batcher.asked:
             task.headers = picked(headers, batcher.asked)
             batcher.has_headers = True
@@ -274,23 +254,10 @@ class FrontEnd:
 
     # ------------------------------------------------------------ what the Flask app sees
 
-    def live_replicas(self, model: str) -> int:
-        """Return how many replicas of *model*, or of the stage of this label, answer."""
-        batcher = self._models.by_label().get(model)
-        return sum(replica.is_live for replica in batcher.every_replica) if batcher else 0
-
-    def unresolved(self, model: str) -> list[str]:
-        """Return why routes of *model* do not answer, one line for each that does not."""
-        return self._unresolved.get(model, [])
-
     @property
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token."""
         return self.access is not None and self.access.needs_token
-
-    def waiting(self) -> dict[str, int]:
-        """Return how many tasks wait for each model, in all front-ends together."""
-        return metrics.waiting(self._metrics_dir)
 
     def crashes(self) -> list[CrashReport]:
         """Return the crash reports that are kept."""
@@ -300,72 +267,13 @@ class FrontEnd:
         """Ask the supervisor for what SIGHUP makes it do."""
         self._control.say(Reload())
 
-    def collect(self) -> Iterable[Metric]:
-        """Yield the hot path's series of all front-ends, and those of services."""
-        yield from metrics.collect(self._metrics_dir)
-        yield from own_metrics(
-            (batcher.labels | {"replica": str(replica.row.index)}, replica.measures)
-            for batcher in self._models
-            for replica in batcher.every_replica
-            if replica.measures is not None
-        )
-
     # ------------------------------------------------------------ the routing table
 
     def _on_table(self, table: Table) -> None:
-        self.table, self._has_table = table, True
         self.is_draining = self.is_draining or table.is_draining
-        self._models.update(table)
-        for batcher in self._models:
+        self.routing.update(table)
+        for batcher in self.routing.models:
             batcher.is_draining = self.is_draining
-        self._caches.update({row.name: row for row in table.models})
-        self._route(table)
-
-    def _route(self, table: Table) -> None:
-        """Find out who answers where."""
-        rows, batchers = {row.name: row for row in table.models}, self._models.by_label()
-        routes: dict[str, Batcher | Pipeline] = {
-            f"/{name}/predict": batchers[name] for name, row in rows.items() if not row.stages
-        }
-        for name in rows.keys() & batchers.keys():
-            batchers[name].cache = self._caches.find(name)
-        known, self._unresolved = self._unresolved, {}
-        for row in table.models:
-            for route in row.routes:
-                try:
-                    places = resolve(row, route, rows, batchers)
-                except Unresolved as error:
-                    self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
-                    routes.pop(route.path, None)
-                else:
-                    routes[route.path] = self._make_pipeline(row, route, places)
-        self.router.replace(routes)
-        for model, problems in self._unresolved.items():
-            if problems != known.get(model) and all(not row.reason for row in table.models):
-                log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
-
-    def _make_batcher(self, row: ModelRow) -> Batcher:
-        counters = self._counters(row.label)
-        return Batcher(row, counters, self.loop, self.settings, self._queue_memory)
-
-    def _counters(self, label: str) -> metrics.ModelMetrics:
-        """Return what counts for a model, or for one stage of it."""
-        if label not in self._metrics:
-            self._metrics[label] = metrics.ModelMetrics(self._metrics_dir, label)
-        return self._metrics[label]
-
-    def _make_replica(self, batcher: Batcher) -> Replica:
-        return Replica(batcher, self.loop, self.heads, self._control.say)
-
-    def _make_pipeline(self, row: ModelRow, route: RouteRow, places: list[Place]) -> Pipeline:
-        counters, large = self._counters(row.name), self.settings.large_body
-        kind = Each if route.instances else Pipeline
-        found = kind(row, places, counters, self.heads, large_body=large, loop=self.loop)
-        if isinstance(found, Each):
-            return Instances(found)
-        if found.is_of_one_model:
-            found.cache = self._caches.find(row.name)
-        return found
 
 
 def _asked(value: bytes) -> tuple[float, ClientError | None]:

@@ -73,7 +73,7 @@ def add_root(app: Flask, server: ServerView) -> None:
     """Add ``/``, which says what this is and where to go on."""
 
     def root() -> Response:
-        models = {row.name: _path(row) for row in server.table.models}
+        models = {row.name: _path(row) for row in server.routing.table.models}
         return jsonify(name="servekit", version=servekit.__version__, links=LINKS, models=models)
 
     app.add_url_rule("/", "root", root)

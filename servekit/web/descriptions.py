@@ -33,10 +33,10 @@ def add_descriptions(app: Flask, server: ServerView) -> None:
         host = request.environ.get("HTTP_HOST", "")
         if HOST.fullmatch(host):
             where["host"] = host
-        return _json({"description": {**swagger_of(server.table), **where}})
+        return _json({"description": {**swagger_of(server.routing.table), **where}})
 
     def openapi_json() -> Response:
-        return _json(openapi_of(server.table))
+        return _json(openapi_of(server.routing.table))
 
     app.add_url_rule("/api-description", "api_description", api_description)
     app.add_url_rule("/openapi.json", "openapi", openapi_json)

@@ -17,13 +17,13 @@ def add_health(app: Flask, server: ServerView) -> None:
     """Add the routes that load balancers and orchestrators watch."""
 
     def ping() -> Response:
-        return _answer(_server_reasons(server, server.table))
+        return _answer(_server_reasons(server, server.routing.table))
 
     def ping_live() -> Response:
         return _answer(())  # that it answers is the answer
 
     def ping_model(model: str) -> Response:
-        table = server.table
+        table = server.routing.table
         row = find_model(table, model)
         return _answer([*_draining(table), *_model_reasons(server, row)])
 
@@ -58,9 +58,9 @@ def _draining(table: Table) -> list[str]:
 
 
 def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
-    reasons = [f"{row.name}: {problem}" for problem in server.unresolved(row.name)]
+    reasons = [f"{row.name}: {problem}" for problem in server.routing.unresolved(row.name)]
     for stage in stage_rows(row):
-        if server.live_replicas(stage.label) > 0:
+        if server.routing.live_replicas(stage.label) > 0:
             continue
         if row.reason:
             return [f"{row.name}: cannot be loaded"]  # why is in the log: it may name paths

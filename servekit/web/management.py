@@ -12,7 +12,7 @@ from servekit.messages import ModelRow, ReplicaRow, stage_rows
 from servekit.web.app import bare_app
 from servekit.web.health import add_health
 from servekit.web.table import find_model
-from servekit.web.view import ServerView
+from servekit.web.view import RoutingView, ServerView
 
 __all__ = ["ManagedView", "create_management"]
 
@@ -26,10 +26,6 @@ LINKS: Final = {
 
 class ManagedView(ServerView, Protocol):
     """The front-end as its operator sees it."""
-
-    def waiting(self) -> Mapping[str, int]:
-        """Return how many tasks wait for each model, in all front-ends together."""
-        ...
 
     def crashes(self) -> list[CrashReport]:
         """Return the crash reports that are kept, newest last."""
@@ -49,11 +45,13 @@ def create_management(server: ManagedView) -> Flask:
         return jsonify(links=LINKS)
 
     def models() -> Response:
-        waiting = server.waiting()
-        return _json({"models": [_model(server, row, waiting) for row in server.table.models]})
+        routing = server.routing
+        waiting = routing.waiting()
+        return _json({"models": [_model(routing, row, waiting) for row in routing.table.models]})
 
     def model(name: str) -> Response:
-        return _json(_model(server, find_model(server.table, name), server.waiting()))
+        routing = server.routing
+        return _json(_model(routing, find_model(routing.table, name), routing.waiting()))
 
     def crashes() -> Response:
         return _json({"crashes": server.crashes()})
@@ -76,12 +74,12 @@ def _json(document: Mapping[str, Any]) -> Response:
     return Response(msgspec.json.encode(document), mimetype="application/json")
 
 
-def _model(server: ServerView, row: ModelRow, waiting: Mapping[str, int]) -> dict[str, Any]:
+def _model(routing: RoutingView, row: ModelRow, waiting: Mapping[str, int]) -> dict[str, Any]:
     return {
         "name": row.name,
         "version": row.version,
         "description": row.description,
-        "is_ready": all(server.live_replicas(stage.label) > 0 for stage in stage_rows(row)),
+        "is_ready": all(routing.live_replicas(stage.label) > 0 for stage in stage_rows(row)),
         "reason": row.reason,
         "waiting": sum(waiting.get(stage.label, 0) for stage in stage_rows(row)),
         "capacity": row.capacity,

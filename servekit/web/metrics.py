@@ -35,7 +35,7 @@ class HotPath(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the series as they are now."""
-        return self._server.collect()
+        return self._server.routing.collect()
 
 
 def add_metrics(app: Flask, server: ServerView) -> None:

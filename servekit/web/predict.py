@@ -19,13 +19,13 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
     paths_of = OncePerTable(_paths)
 
     def predict(model: str) -> Response:
-        row = find_model(server.table, model)
-        if row.stages and request.path not in paths_of(server.table):
+        row = find_model(server.routing.table, model)
+        if row.stages and request.path not in paths_of(server.routing.table):
             raise RouteNotFound(f"no route has the path {quoted(request.path)}")
         return _answer(model)
 
     def route() -> ResponseReturnValue | None:
-        model = paths_of(server.table).get(request.path)
+        model = paths_of(server.routing.table).get(request.path)
         return _answer(model) if model is not None else None
 
     # a rule that names no methods takes them all

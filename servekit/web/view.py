@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Flask app may know of the front-end it runs in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from prometheus_client import Metric
@@ -9,25 +9,15 @@ from prometheus_client import Metric
 from servekit.messages import Table
 from servekit.settings import Settings
 
-__all__ = ["ServerView"]
+__all__ = ["RoutingView", "ServerView"]
 
 
-class ServerView(Protocol):
-    """The front-end as the Flask app sees it; read anew for every request."""
-
-    @property
-    def settings(self) -> Settings:
-        """What the operator decided."""
-        ...
+class RoutingView(Protocol):
+    """The models that it serves."""
 
     @property
     def table(self) -> Table:
         """The current routing table; another object after every change."""
-        ...
-
-    @property
-    def needs_token(self) -> bool:
-        """Whether predictions need a bearer token."""
         ...
 
     def live_replicas(self, model: str) -> int:
@@ -41,6 +31,29 @@ class ServerView(Protocol):
         """Return why routes of *model* do not answer, one line for each that does not."""
         ...
 
+    def waiting(self) -> Mapping[str, int]:
+        """Return how many tasks wait for each model, in all front-ends together."""
+        ...
+
     def collect(self) -> Iterable[Metric]:
         """Return the series of the hot path, those of all front-ends together."""
+        ...
+
+
+class ServerView(Protocol):
+    """The front-end as the Flask app sees it; read anew for every request."""
+
+    @property
+    def settings(self) -> Settings:
+        """What the operator decided."""
+        ...
+
+    @property
+    def routing(self) -> RoutingView:
+        """The models that it serves."""
+        ...
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether predictions need a bearer token."""
         ...

@@ -12,7 +12,7 @@ from servekit.web import create_app
 
 
 class FakeServer:
-    """A ``ServerView`` whose every answer a test can set."""
+    """A ``ServerView`` whose every answer a test can set; its own ``RoutingView``."""
 
     def __init__(self, *models: ModelRow) -> None:
         self.settings = Settings()
@@ -21,12 +21,16 @@ class FakeServer:
         self.live = {row.name: 1 for row in models}
         self.broken: dict[str, list[str]] = {}
         self.series: list[Metric] = []
+        self.routing = self
 
     def live_replicas(self, model: str) -> int:
         return self.live.get(model, 0)
 
     def unresolved(self, model: str) -> list[str]:
         return self.broken.get(model, [])
+
+    def waiting(self) -> dict[str, int]:
+        return {}
 
     def collect(self) -> Iterable[Metric]:
         return self.series

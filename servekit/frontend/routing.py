@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routing table at work: batchers, channels to workers, and who answers at which path."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from servekit.frontend import metrics
+from servekit.frontend.batcher import Batcher
+from servekit.frontend.caching import Caches
+from servekit.frontend.instances import Each, Instances
+from servekit.frontend.models import Models
+from servekit.frontend.own_metrics import own_metrics
+from servekit.frontend.pipeline import Pipeline
+from servekit.frontend.replica import Replica
+from servekit.frontend.resolving import Unresolved, resolve
+from servekit.frontend.router import Router
+from servekit.frontend.task_queue import QueueMemory
+from servekit.messages import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from prometheus_client.core import Metric
+
+    from servekit.frontend.answer import AnswerHeads
+    from servekit.messages import Hung, Lost, ModelRow, RouteRow
+    from servekit.settings import Settings
+
+__all__ = ["Routing"]
+
+log = logging.getLogger("servekit.frontend")
+
+
+class Routing:
+    """Follows the supervisor's table; belongs to one ``FrontEnd``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics_dir: Path,
+        loop: Any,
+        heads: AnswerHeads,
+        report: Callable[[Hung | Lost], None],
+    ) -> None:
+        """Know no model yet.
+
+        :param metrics_dir: where front-ends count.
+        :param heads: of answers.
+        :param report: tells the supervisor of a worker that hangs, or is gone with a batch.
+        """
+        self.table = Table([])
+        self.has_table = False
+        self.router = Router()
+        self.models = Models(self._make_batcher, self._make_replica)
+        self._settings = settings
+        self._metrics_dir = metrics_dir
+        self._loop = loop
+        self._heads = heads
+        self._report = report
+        self._queue_memory = QueueMemory(settings.queue_memory)
+        self._caches = Caches()
+        self._metrics: dict[str, metrics.ModelMetrics] = {}
+        self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
+
+    # ------------------------------------------------------------ what is known
+
+    @property
+    def is_set_up(self) -> bool:
+        """We have a table and a channel to every worker that serves by it."""
+        replicas = [each for batcher in self.models for each in batcher.replicas.values()]
+        return self.has_table and all(
+            replica.is_live for replica in replicas if replica.row.state == "serving"
+        )
+
+    def live_replicas(self, model: str) -> int:
+        """Return how many replicas of *model*, or of the stage of this label, answer."""
+        batcher = self.models.by_label().get(model)
+        return sum(replica.is_live for replica in batcher.every_replica) if batcher else 0
+
+    def unresolved(self, model: str) -> list[str]:
+        """Return why routes of *model* do not answer, one line for each that does not."""
+        return self._unresolved.get(model, [])
+
+    def waiting(self) -> dict[str, int]:
+        """Return how many tasks wait for each model, in all front-ends together."""
+        return metrics.waiting(self._metrics_dir)
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the hot path's series of all front-ends, and those of services."""
+        yield from metrics.collect(self._metrics_dir)
+        yield from own_metrics(
+            (batcher.labels | {"replica": str(replica.row.index)}, replica.measures)
+            for batcher in self.models
+            for replica in batcher.every_replica
+            if replica.measures is not None
+        )
+
+    # ------------------------------------------------------------ table -> routes
+
+    def update(self, table: Table) -> None:
+        """Take over what the supervisor says now."""
+        self.table, self.has_table = table, True
+        self.models.update(table)
+        rows, batchers = {row.name: row for row in table.models}, self.models.by_label()
+        self._caches.update(rows)
+        routes: dict[str, Batcher | Pipeline] = {
+            f"/{name}/predict": batchers[name] for name, row in rows.items() if not row.stages
+        }
+        for name in rows.keys() & batchers.keys():
+            batchers[name].cache = self._caches.find(name)
+        known, self._unresolved = self._unresolved, {}
+        for row in table.models:
+            for route in row.routes:
+                routes.pop(route.path, None)
+                if pipeline := self._resolved(row, route, rows, batchers):
+                    routes[route.path] = pipeline
+        self.router.replace(routes)
+        self._tell_unresolved(known)
+
+    def _resolved(
+        self,
+        row: ModelRow,
+        route: RouteRow,
+        rows: Mapping[str, ModelRow],
+        batchers: Mapping[str, Batcher],
+    ) -> Pipeline | None:
+        """Return what answers at *route* of *row*, or note why nothing does."""
+        try:
+            places = resolve(row, route, rows, batchers)
+        except Unresolved as error:
+            self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
+            return None
+        kind = Each if route.instances else Pipeline
+        found = kind(
+            row,
+            places,
+            self._counters(row.name),
+            self._heads,
+            large_body=self._settings.large_body,
+            loop=self._loop,
+        )
+        if isinstance(found, Each):
+            return Instances(found)
+        if found.is_of_one_model:
+            found.cache = self._caches.find(row.name)
+        return found
+
+    def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:
+        """Log what does not answer and was not *known*, unless a model has yet to load."""
+        if any(row.reason for row in self.table.models):
+            return
+        for model, problems in self._unresolved.items():
+            if problems != known.get(model):
+                log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
+
+    def _make_batcher(self, row: ModelRow) -> Batcher:
+        counters = self._counters(row.label)
+        return Batcher(row, counters, self._loop, self._settings, self._queue_memory)
+
+    def _counters(self, label: str) -> metrics.ModelMetrics:
+        """Return what counts for a model, or for one stage of it."""
+        if label not in self._metrics:
+            self._metrics[label] = metrics.ModelMetrics(self._metrics_dir, label)
+        return self._metrics[label]
+
+    def _make_replica(self, batcher: Batcher) -> Replica:
+        return Replica(batcher, self._loop, self._heads, self._report)
