@@ -17,6 +17,7 @@ ServekitError                      500
 │   ├── BodyTooLarge               413
 │   ├── TargetTooLong              414
 │   ├── UnknownMediaType           415
+│   │   └── UnknownCoding                ``Accept-Encoding`` is set
 │   ├── ExpectationFailed          417
 │   ├── InputError                 422   the signature or the service refused one input
 │   ├── HeadersTooLarge            431
@@ -83,6 +84,7 @@ __all__ = [
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
+    "UnknownCoding",
     "UnknownMediaType",
     "VersionNotSupported",
     "WorkerLost",
@@ -208,10 +210,25 @@ class TargetTooLong(RequestError):
 
 
 class UnknownMediaType(RequestError):
-    """No codec reads this content type or content encoding."""
+    """No codec reads this content type."""
 
     status = 415
     title = "Unsupported media type"
+
+
+class UnknownCoding(UnknownMediaType):
+    """``Content-Encoding`` names what is not taken here."""
+
+    def __init__(
+        self,
+        detail: str = "",
+        errors: Sequence[dict[str, str]] = (),
+        *,
+        accepted: Sequence[str] = ("identity",),
+    ) -> None:
+        """Say which codings are *accepted* (RFC 9110 15.5.16)."""
+        super().__init__(detail, errors)
+        self.accepted = accepted
 
 
 class ExpectationFailed(RequestError):

@@ -8,7 +8,7 @@ from http import HTTPStatus
 import msgspec
 
 from servekit.channel import ChannelClosed
-from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, problem
+from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, UnknownCoding, problem
 from servekit.response import check_headers, check_status
 
 __all__ = ["CONTINUE", "AnswerHeads", "options_head", "own_head", "problem_answer"]
@@ -91,6 +91,8 @@ def problem_answer(error: ServekitError, request_id: str, lines: bytes, *, close
         extra += b"Allow: POST\r\n"
     if isinstance(error, Unauthorized):
         extra += b"WWW-Authenticate: %b\r\n" % error.challenge.encode()
+    if isinstance(error, UnknownCoding):
+        extra += b"Accept-Encoding: %b\r\n" % ", ".join(error.accepted).encode()
     return (
         b"%b%bContent-Type: application/problem+json\r\nX-Request-Id: %b\r\n%b"
         b"Content-Length: %d\r\n\r\n%b"

@@ -13,7 +13,6 @@ from servekit.errors import (
     HeadersTooLarge,
     RequestError,
     TargetTooLong,
-    UnknownMediaType,
     VersionNotSupported,
 )
 from servekit.frontend import fields, targets
@@ -125,8 +124,9 @@ class Collector:
             self._check_target()
         if b"transfer-encoding" in headers:
             fields.check_transfer_encoding(headers[b"transfer-encoding"], headers, version)
-        if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
-            raise UnknownMediaType("Content-Encoding: only identity is taken")
+        if b"content-encoding" in headers:
+            given, taken = headers[b"content-encoding"], self._settings.compression
+            headers[b"content-encoding"] = fields.content_coding(given, taken)
         if self.received > self._settings.max_header:
             self._check_header_size()
         length = headers.get(b"content-length")

@@ -6,33 +6,27 @@ Streams are never compressed: an event must not wait in a compressor for the nex
 
 from __future__ import annotations
 
-import importlib
 import re
-import zlib
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gevent
 
-from servekit.errors import StartupError
+from servekit.frontend.codings import coding
+from servekit.frontend.unpacking import Unpacker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from servekit.frontend.codings import Coding
     from servekit.frontend.connection import Connection
     from servekit.settings import Settings
-
-    Compress = Callable[[Any], bytes]
 
 __all__ = ["VARY", "Compression", "create_compression"]
 
 VARY = b"Vary: Accept-Encoding\r\n"
 LENGTH = b"Content-Length: "
-LEVEL = 1  #: of gzip and zstd: what is sent once is not worth more
-GZIP = 31  #: of zlib: a window of 32 KiB, and gzip's frame
 INLINE_BYTES = 64 * 1024  #: from here on a thread does it, and the loop goes on
 MAX_KNOWN = 64
-ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has it
 CODING = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 #: what is compressed already, and a part of a whole that is not
 LEFT_ALONE = re.compile(
@@ -49,32 +43,20 @@ def create_compression(settings: Settings) -> Compression | None:
     """
     if not settings.compression:
         return None
-    makers = {"gzip": lambda: gzip, "zstd": _zstd}
-    codings = {name.encode(): makers[name]() for name in settings.compression}
-    return Compression(codings, settings.compression_min)
-
-
-def gzip(body: Any) -> bytes:
-    """Compress *body* with gzip."""
-    return zlib.compress(body, LEVEL, GZIP)
-
-
-def _zstd() -> Compress:
-    for name in ZSTD:
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        return partial(module.compress, level=LEVEL)
-    raise StartupError("compression: zstd needs a library, pip install 'servekit[zstd]'")
+    codings = {name.encode(): coding(name) for name in settings.compression}
+    return Compression(codings, settings.compression_min, settings.max_body)
 
 
 class Compression:
     """Chooses a coding for each request, and compresses what is worth it."""
 
-    def __init__(self, codings: dict[bytes, Compress], minimum: int) -> None:
-        """Offer *codings*, best first, for bodies of *minimum* bytes and more."""
+    def __init__(self, codings: Mapping[bytes, Coding], minimum: int, max_body: int) -> None:
+        """Offer *codings*, best first, for answers of *minimum* bytes and more.
+
+        :param max_body: the most that a request's body may have when it is unpacked.
+        """
         self._codings = codings
+        self.unpacker = Unpacker(codings, max_body)  #: of requests in the same codings
         self._minimum = minimum
         self._known: dict[bytes, bytes] = {}  #: bounded
 
@@ -105,7 +87,7 @@ class Compression:
         :param head: whose last line is ``Content-Length``.
         """
         if len(body) < INLINE_BYTES:
-            _send(connection, coding, head, self._codings[coding](body))
+            _send(connection, coding, head, self._codings[coding].compress(body))
             if release is not None:
                 release()
         else:
@@ -120,7 +102,7 @@ class Compression:
         release: Callable[[], None] | None,
     ) -> None:
         try:
-            packed = gevent.get_hub().threadpool.apply(self._codings[coding], (body,))
+            packed = gevent.get_hub().threadpool.apply(self._codings[coding].compress, (body,))
         except MemoryError:
             connection.answer(head, body, release)
             return

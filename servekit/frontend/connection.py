@@ -123,6 +123,9 @@ class Connection:
             self._extra_lines = self.front_end.cors.lines(request.headers)
         if self.front_end.compression is not None:
             self._coding = self.front_end.compression.choose(request.headers)
+            if b"content-encoding" in request.headers:
+                self.front_end.compression.unpacker.route(self, request, batcher)
+                return
         self.front_end.route(self, request, batcher)
 
     def send_continue(self) -> None:

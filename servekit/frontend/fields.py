@@ -6,15 +6,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from servekit.errors import ExpectationFailed, NotSupported, RequestError
+from servekit.errors import ExpectationFailed, NotSupported, RequestError, UnknownCoding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "TRACE",
     "check_host",
     "check_transfer_encoding",
+    "content_coding",
     "joined",
     "picked",
     "wants_continue",
@@ -55,6 +56,19 @@ def check_transfer_encoding(value: bytes, headers: dict[bytes, bytes], version: 
         raise RequestError("Transfer-Encoding: chunked is not the last coding, or is there twice")
     if len(codings) > 1:
         raise NotSupported("Transfer-Encoding: only chunked is taken")
+
+
+def content_coding(value: bytes, taken: Sequence[str]) -> bytes:
+    """Return the one coding that ``Content-Encoding`` names, if it is *taken*, or ``identity``.
+
+    :raises UnknownCoding: it is another, or several.
+    """
+    name = value.lower().decode("latin-1")
+    name = "gzip" if name == "x-gzip" else name  # RFC 9110 8.4.1.3
+    if name not in ("identity", *taken):
+        accepted = taken or ("identity",)
+        raise UnknownCoding(f"Content-Encoding: not {' or '.join(accepted)}", accepted=accepted)
+    return name.encode()
 
 
 def wants_continue(expectations: bytes) -> bool:

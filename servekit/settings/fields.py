@@ -179,7 +179,7 @@ class Settings:
     )
     compression: tuple[str, ...] = setting(
         (),
-        "codings of answers for clients that accept them, best first: gzip, zstd; default: none",
+        "codings of requests, and of answers for who accepts them, best first: gzip, zstd",
         one_of("gzip", "zstd"),
     )
     compression_min: int = setting(KIB, "smallest answer that is compressed", **a_size(1, GIB))

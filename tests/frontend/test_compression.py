@@ -9,7 +9,8 @@ import gevent
 import pytest
 
 from servekit.errors import StartupError
-from servekit.frontend import compression
+from servekit.frontend import codings
+from servekit.frontend.codings import coding
 from servekit.frontend.compression import Compression, best, create_compression
 from servekit.settings import Settings
 
@@ -94,9 +95,10 @@ class Client:
 
 def test_the_loop_goes_on_while_a_large_one_is_compressed():
     client, may_end = Client(), threading.Event()
-    codings = {b"slow": lambda _body: b"in time" if may_end.wait(5) else b"late"}
+    slow = lambda _body: b"in time" if may_end.wait(5) else b"late"  # noqa: E731
+    codings = {b"slow": coding("gzip")._replace(compress=slow)}
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n"
-    Compression(codings, 1).answer(client, b"slow", head, HUGE, None)
+    Compression(codings, 1, 1).answer(client, b"slow", head, HUGE, None)
     gevent.spawn_later(0.05, may_end.set)
     with gevent.Timeout(10):
         while not client.answered:
@@ -166,7 +168,7 @@ def test_zstd(start):
 
 
 def test_zstd_without_its_library_ends_the_start(monkeypatch):
-    monkeypatch.setattr(compression, "ZSTD", ("no_such_module",))
+    monkeypatch.setattr(codings, "ZSTD", ("no_such_module",))
 
     with pytest.raises(StartupError, match=r"pip install 'servekit\[zstd\]'"):
         create_compression(Settings(compression=("zstd",)))

@@ -33,10 +33,11 @@ class AsyncClient:
         token: str | None = None,
         timeout_s: float = 30.0,
         retries: int = 2,
+        compress: bool = False,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Store; nothing is sent yet."""
-        self._server = Server(url, token)
+        self._server = Server(url, token, compress=compress)
         self._timeout_s = timeout_s
         self._retries = retries
         self._http = http or httpx.AsyncClient()

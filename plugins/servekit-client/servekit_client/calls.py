@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked, the same for threads and for asyncio, and what goes wrong on the way."""
 
+import gzip
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from servekit_client.errors import ConnectionRefused, DeadlineExceeded, Unreacha
 __all__ = ["Call", "Server", "transport_errors"]
 
 AGENT: Final = "servekit-client"
+COMPRESS_BYTES: Final = 1024  #: a smaller body gains nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,12 @@ class Call:
 class Server:
     """Where the calls go."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, *, compress: bool) -> None:
         """Store; *url* may hold a path, *token* goes along with every call."""
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"url: {url!r} begins with neither http:// nor https://")
         self._url = url.rstrip("/")
+        self._compress = compress
         self._headers = {"User-Agent": AGENT}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -71,13 +74,16 @@ class Server:
         self, model: str, body: bytes, content_type: str, accept: str, request_id: str | None
     ) -> Call:
         """Return the call of one prediction from a body as it is."""
-        headers = {"Content-Type": content_type, "Accept": accept}
-        return Call("POST", self._at(model, "predict"), self._with(headers, request_id), body)
+        headers = self._with({"Content-Type": content_type, "Accept": accept}, request_id)
+        if self._compress and len(body) >= COMPRESS_BYTES:
+            body = gzip.compress(body, compresslevel=1, mtime=0)
+            headers["Content-Encoding"] = "gzip"
+        return Call("POST", self._at(model, "predict"), headers, body)
 
     def stream(self, model: str, value: Any, request_id: str | None, silence_s: float) -> Call:
         """Return the call of one prediction in pieces."""
-        headers = self._with({"Content-Type": MSGPACK, "Accept": EVENTS}, request_id)
-        return Call("POST", self._at(model, "predict"), headers, pack(value), silence_s)
+        call = self.raw(model, pack(value), MSGPACK, EVENTS, request_id)
+        return replace(call, silence_s=silence_s)
 
     def get(self, *steps: str) -> Call:
         """Return the call of a document; a step that is empty is left out."""

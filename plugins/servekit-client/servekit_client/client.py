@@ -34,6 +34,7 @@ class Client:
         token: str | None = None,
         timeout_s: float = 30.0,
         retries: int = 2,
+        compress: bool = False,
         http: httpx.Client | None = None,
     ) -> None:
         """Store; nothing is sent yet.
@@ -42,9 +43,10 @@ class Client:
         :param token: sent with every call, as ``Authorization: Bearer``.
         :param timeout_s: of one call, its retries included.
         :param retries: at most so many for each call.
+        :param compress: inputs of a KiB or more go in gzip, to a server with ``compression`` on.
         :param http: with certificates, proxies or limits of your own; to close it is yours too.
         """
-        self._server = Server(url, token)
+        self._server = Server(url, token, compress=compress)
         self._timeout_s = timeout_s
         self._retries = retries
         self._http = http or httpx.Client()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is sent, what the answers become, and when a call ends."""
 
+import gzip
 import json
 from threading import Event
 from time import monotonic
@@ -44,6 +45,17 @@ def test_a_prediction_is_asked_for_in_msgpack_by_a_named_request(call, scripted)
     assert headers["content-type"] == headers["accept"] == "application/msgpack"
     assert headers["authorization"] == "Bearer secret"
     assert len(headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(("size", "coding"), [(3000, "gzip"), (100, None)])
+def test_an_input_is_compressed_if_it_is_worth_it(call, scripted, size, coding):
+    server = scripted(answer(body=b'{"prediction": 1}'))
+    call(server.url, "predict", "m", b"x" * size, compress=True)
+    _, headers, body = server.asked[0]
+
+    assert headers.get("content-encoding") == coding
+    assert msgpack.unpackb(gzip.decompress(body) if coding else body) == b"x" * size
+    assert len(body) < 200
 
 
 @pytest.mark.parametrize(
