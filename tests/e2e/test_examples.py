@@ -108,6 +108,20 @@ def test_an_example_predicts(server, model, body, content_type, is_right):
     assert is_right(json.loads(answer)["prediction"])
 
 
+def test_the_pipeline_reads_the_digits_that_it_was_not_trained_with(server):
+    address = f"127.0.0.1:{server.port}"
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "pipeline/read_all.py", address],
+        capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
+    right, of = re.match(r"(\d+) of (\d+) digits read right", done.stdout).groups()
+    assert int(of) == 450
+    assert int(right) > 420
+    assert re.findall(r"^ +(\w+): +[0-9.]+ ms", done.stdout, re.MULTILINE) == [
+        "prepare", "classify", "describe",
+    ]  # fmt: skip
+
+
 def test_textgen_streams_and_compares_two_kinds_of_batching(server, tmp_path):
     body = b'{"text": "Alice was ", "letters": 3, "temperature": 0.01}'
     _, headers, answer = server.post("/textgen/predict", body, Accept="application/x-ndjson")
