@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
+unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
 .PHONY: install demo test lint bench scale guard faults fuzz clean
 
@@ -23,9 +24,13 @@ demo: install
 # several files at once; what measures moments, or changes users, has the machine to itself
 ALONE := tests/faults tests/guard tests/supervisor/test_worker_rights.py
 test: install lint
-	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --basetemp=$$base/t $(ALONE:%=--deselect %) $(PYTEST_ARGS); \
+ifdef PYTEST_ARGS
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+else
+	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --basetemp=$$base/t $(ALONE:%=--deselect %); \
 		status=$$?; rm -rf $$base; exit $$status
-	@$(BIN)/python -m pytest -q $(ALONE) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q $(ALONE)
+endif
 
 lint: install
 	@$(BIN)/ruff check .

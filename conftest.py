@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test starts from, wherever it lies."""
+
+import signal
+
+
+def pytest_configure() -> None:
+    """Undo what a shell does to jobs in the background: it has them ignore Ctrl-C and hang-ups.
+
+    The processes that tests start inherit what is ignored. What has a handler here, they
+    have at its default.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
