@@ -6,7 +6,7 @@ PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
-.PHONY: install demo test lint bench scale guard faults fuzz clean
+.PHONY: install demo test lint bench scale guard faults fuzz images clean
 
 install: $(STAMP)
 
@@ -55,6 +55,10 @@ guard: install
 # many more requests of the fuzzer than `make test` sends; FUZZ_EXAMPLES says how many
 fuzz: install
 	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/python -m pytest -q tests/fuzz $(PYTEST_ARGS)
+
+# a container image's recipe step by step, with every package from the index
+images: install
+	@IMAGE_TESTS=1 $(BIN)/python -m pytest -q tests/container $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) .bench build dist

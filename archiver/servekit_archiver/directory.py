@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from servekit_archiver.errors import ArchiveError
+from servekit_archiver.errors import ArchiveError, refuse_os_errors
+from servekit_archiver.limits import MANIFEST_BYTES
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.model_toml import MODEL_TOML, fill, manifest_from_toml, read
+from servekit_archiver.names import MANIFEST
 
 __all__ = ["Recognise", "describe_directory", "load_directory"]
 
@@ -22,17 +24,28 @@ module.py beside it) or service = "PLUGIN" (such as sklearn or onnx)"""
 def load_directory(directory: str | Path, recognise: Recognise | None = None) -> Manifest:
     """Return the manifest of a model directory, for serving it without building an archive.
 
-    The same rules as for an archive, but ``files`` is empty: nothing is hashed.
+    The same rules as for an archive, but ``files`` is empty: nothing is hashed. A directory
+    that an archive was extracted into with its manifest is what that says.
 
     :param recognise: asked instead of the installed plugins.
     :raises ArchiveError: *directory* is not one, or is no model that anything knows.
     :raises ManifestError: with every problem of ``model.toml``.
     """
     directory = Path(directory)
+    if (directory / MANIFEST).is_file():
+        return _extracted(directory)
     table = describe_directory(directory, recognise)
     return manifest_from_toml(
         table, name=default_name(directory), exists=lambda name: (directory / name).is_file()
     )
+
+
+def _extracted(directory: Path) -> Manifest:
+    with refuse_os_errors(directory / MANIFEST), (directory / MANIFEST).open("rb") as file:
+        content = file.read(MANIFEST_BYTES + 1)
+    if len(content) > MANIFEST_BYTES:
+        raise ArchiveError(f"{directory / MANIFEST}: is larger than {MANIFEST_BYTES} bytes")
+    return Manifest.from_json(content)
 
 
 def describe_directory(

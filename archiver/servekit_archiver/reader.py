@@ -87,11 +87,18 @@ class Archive:
                 write_new_file(directory / name, mode, self._filler(name, meter))
 
     def extract(
-        self, directory: str | Path, progress: Progress | None = None, *, force: bool = False
+        self,
+        directory: str | Path,
+        progress: Progress | None = None,
+        *,
+        force: bool = False,
+        with_manifest: bool = False,
     ) -> None:
         """Unpack the model directory that the archive was built from; all of it or nothing.
 
         :param force: write into a directory that has files, over those of the same name.
+        :param with_manifest: write ``MAR-INF/MANIFEST.json`` too, by which ``load_directory``
+            knows the model, whatever built the archive.
         :raises ArchiveError: *directory* has files, or the archive is not sound.
         """
         target = Path(directory)
@@ -102,8 +109,12 @@ class Archive:
             target.mkdir(parents=True, exist_ok=True)
             try:
                 with scratch_directory(target) as scratch:
+                    names = [*self.entries, *([MANIFEST] if with_manifest else [])]
                     self.write_files(scratch, None, progress)
-                    merge(scratch, list(self.entries), target)
+                    if with_manifest:
+                        (scratch / MANIFEST).parent.mkdir()
+                        (scratch / MANIFEST).write_bytes(self.manifest_bytes)
+                    merge(scratch, names, target)
             except BaseException:
                 if is_new:
                     target.rmdir()

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from servekit_archiver import ArchiveError, ManifestError, load_directory
+from servekit_archiver import (
+    ArchiveError,
+    ManifestError,
+    build_archive,
+    load_directory,
+    open_archive,
+)
 
 
 def nobody(directory):
@@ -95,3 +101,31 @@ def test_what_is_no_directory_is_refused(tmp_path, name, why):
 
     with pytest.raises(ArchiveError, match=why):
         load_directory(tmp_path / name, nobody)
+
+
+def test_a_directory_extracted_with_its_manifest_is_the_archive(tmp_path):
+    source = tmp_path / "named-by-its-folder"
+    source.mkdir()
+    (source / "service.py").write_text("")
+    overrides = {"service": "service:S", "options": {"file": "x"}}  # nowhere in the directory
+    build_archive(source, tmp_path / "m.mar", overrides=overrides)
+    with open_archive(tmp_path / "m.mar") as archive:
+        archive.extract(tmp_path / "other", with_manifest=True)
+
+        assert load_directory(tmp_path / "other") == archive.manifest
+
+
+def test_a_manifest_that_is_no_manifest_is_refused_with_its_reason(tmp_path):
+    (tmp_path / "MAR-INF").mkdir()
+    (tmp_path / "MAR-INF" / "MANIFEST.json").write_text("{")
+
+    with pytest.raises(ManifestError):
+        load_directory(tmp_path)
+
+
+def test_an_extracted_manifest_of_any_size_is_not_read_whole(tmp_path):
+    (tmp_path / "MAR-INF").mkdir()
+    (tmp_path / "MAR-INF" / "MANIFEST.json").write_bytes(b" " * ((4 << 20) + 1))
+
+    with pytest.raises(ArchiveError, match="is larger than 4194304 bytes"):
+        load_directory(tmp_path)

@@ -18,6 +18,7 @@ COMMANDS = {
     "assets": "fetch the files that a model needs and its archive does not hold",
     "describe": "say what a model takes and gives, without loading it",
     "snippet": "write a call of a model for curl, Python or JavaScript",
+    "dockerfile": "write what a container image of models is built from",
     "plugins": "list the installed plugins and what they offer",
     "crashes": "show which workers of a running server crashed, hung or could not load",
 }
@@ -30,6 +31,7 @@ examples:
   servekit check ./model_directory            try a model without serving it
   servekit describe digits.mar               what it takes and gives
   servekit snippet digits.mar --format python
+  servekit dockerfile digits.mar -o image    for Docker, compose and Kubernetes
   servekit plugins                           what is installed
   servekit crashes                           what went wrong in the server that runs
 

@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "types": {"errors"},
     "checkup": {"messages"},
     "assets": {"errors", "plugins"},
+    "container": {"errors", "plugins", "settings"},
     "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
     "settings": {"errors"},
     "__init__": {"endpoints", "errors", "response", "service", "types", "hookspecs"},
@@ -49,7 +50,7 @@ MAY_IMPORT = {
     "cli": BASE
     | CROSSING
     | PLUGINS
-    | {"supervisor", "description", "assets", "checkup", "crashes"},
+    | {"supervisor", "container", "description", "assets", "checkup", "crashes"},
 }
 
 

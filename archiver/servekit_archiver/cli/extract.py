@@ -25,11 +25,18 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "-f", "--force", action="store_true", help="write over files of the same name in DIR"
     )
+    parser.add_argument(
+        "--with-manifest",
+        action="store_true",
+        help="write the manifest too: a server then takes DIR for the archive itself",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
     """Verify and unpack, all or nothing."""
     with open_archive(args.archive) as archive, progress_bar("unpacking") as progress:
-        archive.extract(args.directory, progress, force=args.force)
+        archive.extract(
+            args.directory, progress, force=args.force, with_manifest=args.with_manifest
+        )
         size = human_bytes(archive.unpacked_size)
         print(f"{args.directory}: {len(archive.entries)} files, {size}")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a build context together: archives, requirements, wheels, and the files that use them."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from servekit_archiver import build_archive, unpack
+
+from servekit.container.deployments import compose, kubernetes, prometheus
+from servekit.container.dockerfile import dockerfile, dockerignore
+from servekit.container.image import Image, Packed, tag_of
+from servekit.container.needs import plugin_packages
+from servekit.container.packages import build_wheels, installed_closure, pins, wanted_names
+from servekit.errors import StartupError
+
+__all__ = ["Order", "Source", "write_context"]
+
+OPEN = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model that the image is to hold."""
+
+    path: Path  #: archive or model directory
+    name: str = ""  #: to serve it under; "" takes the manifest's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was asked for."""
+
+    models: Sequence[Source]
+    base: str
+    tag: str = ""  #: "" takes name and version of the first model
+    install: Sequence[Requirement] = ()
+    has_assets_inside: bool = False
+    cache: Path | None = None  #: where archives are unpacked
+
+
+def write_context(order: Order, directory: Path, *, force: bool = False) -> Image:
+    """Write a build context into *directory*: all of it, or nothing.
+
+    :param force: replace what an earlier context left there; other files stay.
+    :raises StartupError: it is not empty, or no image can be made of the models.
+    :raises ArchiveError: a model is refused.
+    """
+    if not force and directory.exists() and (directory.is_file() or any(directory.iterdir())):
+        raise StartupError(f"{directory}: is not an empty directory (--force writes into it)")
+    try:
+        with _draft(directory) as draft:
+            return _fill(order, draft)
+    except OSError as error:
+        raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
+
+
+def _fill(order: Order, draft: Path) -> Image:
+    (draft / "models").mkdir()
+    models = tuple(_pack(source, draft, order.cache) for source in order.models)
+    roots = [Requirement("servekit"), *order.install]
+    for model in models:
+        roots += plugin_packages(model.manifest)
+    closure = installed_closure(roots)
+    own = (wanted_names(model.requirements, _place(model)) for model in models)
+    lines = pins(roots, closure, set[str]().union(*own))
+    wheels = build_wheels(closure, draft / "wheels")
+    image = Image(
+        models=models,
+        tag=order.tag or tag_of(models[0].name, models[0].manifest.version),
+        base=order.base,
+        has_wheels=bool(wheels),
+        has_assets_inside=order.has_assets_inside,
+    )
+    for name, text in _texts(image, lines).items():
+        (draft / name).write_text(text, encoding="utf-8")
+    return image
+
+
+def _pack(source: Source, draft: Path, cache: Path | None) -> Packed:
+    """Bring one model into the context as an archive, verified."""
+    archive = draft / "models" / "new.mar"
+    if source.path.is_dir():
+        built = build_archive(source.path, archive)
+        directory, manifest, digest = source.path, built.manifest, built.digest
+    else:
+        unpacked = unpack(source.path, cache)
+        directory, manifest, digest = unpacked.directory, unpacked.manifest, unpacked.digest
+        shutil.copyfile(source.path, archive)
+    named = manifest.requirements
+    text = (directory / named).read_text(encoding="utf-8") if named else ""
+    model = Packed(
+        name=source.name or manifest.name, manifest=manifest, digest=digest, requirements=text
+    )
+    if (draft / model.archive).exists():
+        raise StartupError(f"models: {model.name} is there twice; name one NAME=PATH")
+    archive.rename(draft / model.archive)
+    return model
+
+
+def _place(model: Packed) -> str:
+    return f"{model.name}: {model.manifest.requirements}"
+
+
+def _texts(image: Image, lines: Sequence[str]) -> dict[str, str]:
+    own = {model.requirements_file: model.requirements for model in image.with_requirements}
+    return own | {
+        "requirements.txt": "".join(f"{line}\n" for line in lines),
+        "Dockerfile": dockerfile(image),
+        ".dockerignore": dockerignore(image),
+        "compose.yaml": compose(image),
+        "prometheus.yml": prometheus(),
+        "kubernetes.yaml": kubernetes(image),
+    }
+
+
+@contextmanager
+def _draft(directory: Path) -> Iterator[Path]:
+    """Yield a directory whose entries become those of *directory* if all goes well."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as place:
+        draft = Path(place) / "context"
+        draft.mkdir(mode=OPEN)
+        yield draft
+        directory.mkdir(exist_ok=True)
+        for entry in draft.iterdir():
+            target = directory / entry.name
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            entry.replace(target)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text of ``Dockerfile`` and ``.dockerignore``."""
+
+import json
+from collections.abc import Iterator
+
+from servekit import __version__
+from servekit.container.image import Image
+
+__all__ = ["CACHE", "PORT", "USER_ID", "dockerfile", "dockerignore"]
+
+USER_ID = 10001  #: by number, so that Kubernetes can see that it is not root
+PORT = 8080
+CACHE = "/var/cache/servekit"
+BIN = "/opt/servekit/bin"
+
+#: no curl is needed, and no proxy of the environment is asked
+PROBE = (
+    "import http.client as h, sys; c = h.HTTPConnection('127.0.0.1', {port}, timeout=4);"
+    " c.request('GET', '/ping'); sys.exit(c.getresponse().status != 200)"
+)
+
+HEAD = """\
+# Written by servekit {version}; `servekit dockerfile --force` writes it anew.
+# The base needs Python and, on Debian, its venv module.
+ARG BASE={base}
+
+# The packages, at the versions of the machine that this was written on.
+FROM ${{BASE}} AS packages
+RUN python3 -m venv /opt/servekit
+"""
+
+USER = """
+FROM ${{BASE}}
+RUN groupadd --gid {uid} servekit \\
+ && useradd --uid {uid} --gid {uid} --no-create-home --home-dir /tmp servekit \\
+ && install -d -o {uid} -g {uid} -m 0700 {cache}
+COPY --from=packages /opt/servekit /opt/servekit
+COPY --from=models /srv/models /srv/models
+"""
+
+TAIL = """\
+WORKDIR /srv
+USER {uid}:{uid}
+EXPOSE {port}
+# SIGTERM drains: what was taken is answered, then the container ends with status 0.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --retries=3 --start-period={start:g}s \\
+    CMD {probe}
+ENTRYPOINT ["servekit"]
+CMD {command}
+"""
+
+
+def dockerfile(image: Image) -> str:
+    """Return the recipe of *image*, in three stages: packages, models, and what is kept."""
+    parts = [
+        HEAD.format(version=__version__, base=image.base),
+        *_packages(image),
+        *_models(image),
+        USER.format(uid=USER_ID, cache=CACHE),
+        *_kept(image),
+        TAIL.format(
+            uid=USER_ID,
+            port=PORT,
+            start=image.load_timeout_s,
+            probe=json.dumps(["python3", "-c", PROBE.format(port=PORT)]),
+            command=json.dumps(["start", *(model.argument for model in image.models)]),
+        ),
+    ]
+    return "".join(parts)
+
+
+def _packages(image: Image) -> Iterator[str]:
+    own = [model.requirements_file for model in image.with_requirements]
+    yield f"COPY {' '.join(['requirements.txt', *own])} /tmp/requirements/\n"
+    links = ""
+    if image.has_wheels:
+        yield "COPY wheels/ /tmp/wheels/\n"
+        links = " --find-links /tmp/wheels"
+    files = ["requirements.txt", *(path.rpartition("/")[2] for path in own)]
+    wanted = "".join(f" \\\n    --requirement /tmp/requirements/{name}" for name in files)
+    yield f"RUN {BIN}/pip install --no-cache-dir --disable-pip-version-check{links}{wanted}\n"
+
+
+def _models(image: Image) -> Iterator[str]:
+    yield "\n# Every file of an archive is compared with its digest while it is unpacked.\n"
+    yield "FROM packages AS models\n"
+    for model in image.models:
+        yield f"COPY {model.archive} /tmp/models/\n"
+        yield (
+            f"RUN {BIN}/servekit-archive extract --with-manifest"
+            f" /tmp/{model.archive} {model.directory}\n"
+        )
+    if image.has_assets_inside:
+        for model in image.with_assets:
+            yield f"RUN {BIN}/servekit assets {model.directory} --cache-dir {CACHE}\n"
+
+
+def _kept(image: Image) -> Iterator[str]:
+    if image.with_assets and image.has_assets_inside:
+        yield f"COPY --from=models --chown={USER_ID}:{USER_ID} {CACHE} {CACHE}\n"
+    digests = " ".join(
+        f"{model.name}/{model.manifest.version}@{model.digest}" for model in image.models
+    )
+    yield f'LABEL servekit.models="{digests}"\n'
+    yield f"ENV PATH={BIN}:$PATH \\\n    SERVEKIT_HOST=0.0.0.0 \\\n    SERVEKIT_CACHE_DIR={CACHE}"
+    yield " \\\n    SERVEKIT_FETCH_ASSETS=true\n" if image.fetches_at_start else "\n"
+
+
+def dockerignore(image: Image) -> str:
+    """Return what keeps everything out of the build but what ``Dockerfile`` copies."""
+    own = [model.requirements_file for model in image.with_requirements]
+    kept = ["requirements.txt", *own, *(model.archive for model in image.models)]
+    lines = ["*", *(f"!{path}" for path in kept), *(["!wheels"] if image.has_wheels else [])]
+    return "\n".join(lines) + "\n"

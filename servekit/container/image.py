@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an image is to hold: its models, and the packages that they need."""
+
+import re
+from dataclasses import dataclass
+
+from servekit_archiver import Manifest
+
+__all__ = ["Image", "Packed", "tag_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A model of the image, as an archive of the build context."""
+
+    name: str  #: that it is served under
+    manifest: Manifest
+    digest: str  #: of the archive's content
+    requirements: str = ""  #: text of its requirements file; "" for none
+
+    @property
+    def archive(self) -> str:
+        """Path of the archive in the context."""
+        return f"models/{self.name}.mar"
+
+    @property
+    def requirements_file(self) -> str:
+        """Path of its requirements in the context."""
+        return f"models/{self.name}.requirements.txt"
+
+    @property
+    def directory(self) -> str:
+        """Path of the unpacked archive in the image."""
+        return f"/srv/models/{self.name}"
+
+    @property
+    def argument(self) -> str:
+        """Return what ``servekit start`` is given for it."""
+        return (
+            self.directory if self.name == self.manifest.name else f"{self.name}={self.directory}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """Everything that the files of a build context are written from."""
+
+    models: tuple[Packed, ...]
+    tag: str  #: ``digits:1.0``
+    base: str  #: the image that it begins with
+    has_wheels: bool  #: whether the context brings wheels of packages that no index has
+    has_assets_inside: bool  #: fetched when the image is built, not when it is started
+
+    @property
+    def label(self) -> str:
+        """What Kubernetes may call it: the name of the tag as a DNS label (RFC 1035)."""
+        name = self.tag.rpartition(":")[0].rpartition("/")[2]
+        label = re.sub("[^a-z0-9]+", "-", name)
+        return (label if label[0].isalpha() else f"model-{label}")[:63].rstrip("-")
+
+    @property
+    def with_requirements(self) -> tuple[Packed, ...]:
+        """The models that have requirements of their own."""
+        return tuple(model for model in self.models if model.requirements)
+
+    @property
+    def with_assets(self) -> tuple[Packed, ...]:
+        """The models that need files which their archives do not hold."""
+        return tuple(model for model in self.models if model.manifest.assets)
+
+    @property
+    def fetches_at_start(self) -> bool:
+        """Whether a container fetches assets into its cache before it serves."""
+        return bool(self.with_assets) and not self.has_assets_inside
+
+    @property
+    def load_timeout_s(self) -> float:
+        """How long its models may take to load, side by side."""
+        stages = (stage for model in self.models for stage in model.manifest.every_stage.values())
+        return max(stage.worker.load_timeout_s for stage in stages)
+
+    @property
+    def workers(self) -> int:
+        """How many worker processes a container has."""
+        stages = (stage for model in self.models for stage in model.manifest.every_stage.values())
+        return sum(stage.worker.replicas for stage in stages)
+
+
+def tag_of(name: str, version: str) -> str:
+    """Return ``name:version`` as registries want it: the name in lower case."""
+    return f"{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}:{version}"

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which packages the manifest of a model asks for: the plugins whose services it names."""
+
+from collections.abc import Iterator
+
+from packaging.requirements import Requirement
+from servekit_archiver import Manifest
+
+from servekit.errors import StartupError
+from servekit.plugins import InstalledPlugin, installed_plugins
+
+__all__ = ["plugin_packages"]
+
+BUILT_IN_SCHEMES = {"file", "http", "https"}
+
+
+def plugin_packages(manifest: Manifest) -> list[Requirement]:
+    """Return the installed distributions that serve the model and fetch its assets.
+
+    :raises StartupError: nothing that is installed here does.
+    """
+    plugins = installed_plugins()
+    services = {stage.service for stage in manifest.every_stage.values()}
+    schemes = {asset.url.partition(":")[0] for asset in manifest.assets.values()}
+    names = [
+        *(_offering(plugins, "register_services", name) for name in _plugins_own(services)),
+        *(_offering(plugins, "register_fetchers", s) for s in sorted(schemes - BUILT_IN_SCHEMES)),
+    ]
+    return [Requirement(name) for name in names]
+
+
+def _plugins_own(services: set[str]) -> Iterator[str]:
+    yield from sorted(service for service in services if ":" not in service)
+
+
+def _offering(plugins: list[InstalledPlugin], hook: str, key: str) -> str:
+    for plugin in plugins:
+        if hook in plugin.hooks and key in getattr(plugin.module, hook)():
+            return plugin.distribution.partition(" ")[0]
+    what = "service" if hook == "register_services" else "fetcher of"
+    raise StartupError(f"{what} {key!r}: no plugin that is installed here offers it")

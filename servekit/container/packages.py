@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which packages an image gets: those that are installed here, at the same versions.
+
+What was installed from a folder, a wheel or a repository is on no index: it comes along as a wheel.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from servekit.errors import StartupError
+
+__all__ = ["build_wheels", "installed_closure", "parse_requirement", "pins", "wanted_names"]
+
+OUTPUT_LINES = 5  #: of a failed pip, the end of it
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Parse ``servekit-image`` or ``torch>=2``.
+
+    :raises StartupError: it is no requirement.
+    """
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        reason = str(error).partition("\n")[0]
+        raise StartupError(f"--install: {text!r} is no requirement: {reason}") from error
+
+
+def installed_closure(roots: Iterable[Requirement]) -> dict[str, Distribution]:
+    """Return the installed distributions that *roots* need, themselves included, by name."""
+    found: dict[str, Distribution] = {}
+    seen, queue = set[tuple[str, frozenset[str]]](), list(roots)
+    while queue:
+        wanted = queue.pop()
+        name, extras = canonicalize_name(wanted.name), frozenset(wanted.extras)
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:  # pip will look for it when the image is built
+            continue
+        queue += [need for need in _needs(found[name]) if _applies(need, extras)]
+    return dict(sorted(found.items()))
+
+
+def _needs(package: Distribution) -> list[Requirement]:
+    return [Requirement(text) for text in package.requires or ()]
+
+
+def _applies(need: Requirement, extras: frozenset[str]) -> bool:
+    return need.marker is None or any(
+        need.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+    )
+
+
+def pins(
+    roots: Iterable[Requirement], closure: dict[str, Distribution], left_out: set[str]
+) -> list[str]:
+    """Return the lines of a requirements file: *roots*, and the versions of *closure*.
+
+    :param left_out: names whose version is for others to decide.
+    """
+    asked = {
+        str(root) for root in roots if root.extras or canonicalize_name(root.name) not in closure
+    }
+    versions = (
+        f"{name}=={package.version}" for name, package in closure.items() if name not in left_out
+    )
+    return [*sorted(asked), *versions]
+
+
+def wanted_names(requirements: str, source: str) -> set[str]:
+    """Return the names of the packages that a requirements file asks for.
+
+    :raises StartupError: it refers to other files, which the image will not have.
+    """
+    names = set()
+    for raw in requirements.replace("\\\n", " ").splitlines():
+        line = raw.partition(" #")[0].partition(" --hash")[0].strip()
+        if line.startswith(
+            ("-r", "-c", "-e", "--requirement", "--constraint", "--editable", ".", "/")
+        ):
+            raise StartupError(f"{source}: {line!r} refers to another file; list packages alone")
+        if line and not line.startswith(("#", "-")):
+            names.add(_name(line))
+    return names
+
+
+def _name(line: str) -> str:
+    try:
+        return canonicalize_name(Requirement(line).name)
+    except InvalidRequirement:  # a URL alone, say
+        return line
+
+
+def build_wheels(closure: dict[str, Distribution], directory: Path) -> list[str]:
+    """Write a wheel into *directory* for each package that no index has, and return their names.
+
+    :raises StartupError: pip failed; the end of its output is in the message.
+    """
+    sources = [source for package in closure.values() if (source := _source(package))]
+    if not sources:
+        return []
+    directory.mkdir()
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--no-input"]
+    done = subprocess.run(
+        [*command, "--disable-pip-version-check", "--wheel-dir", str(directory), *sources],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stdout.strip().splitlines() or [f"exited with {done.returncode}"]
+        told = "\n".join(f"pip: {line}" for line in lines[-OUTPUT_LINES:])
+        raise StartupError(f"no wheel of {', '.join(sources)}\n{told}")
+    return sorted(path.name for path in directory.iterdir())
+
+
+def _source(package: Distribution) -> str:
+    """Return where *package* was installed from; "" for an index (PEP 610)."""
+    text = package.read_text("direct_url.json")
+    if not text:
+        return ""
+    record = json.loads(text)
+    url = str(record["url"])
+    if "dir_info" in record:
+        return unquote(urlsplit(url).path)
+    if "vcs_info" in record:
+        return f"{record['vcs_info']['vcs']}+{url}@{record['vcs_info']['commit_id']}"
+    return url

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit dockerfile``: what it writes is what the models need, and it builds and serves."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+import yaml
+from servekit_archiver import build_archive, open_archive
+
+from servekit.cli import main
+from servekit.cli.exit_status import OK, STARTUP_FAILED, USAGE
+
+from .builder import Build
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WAIT_S = 60.0
+USERS = {"groupadd": "install -d -m 0700 var/cache/servekit"}  # needs no root
+WEIGHTS = b"3 1 4"
+SERVICE = """
+from servekit import Service
+
+class Toy(Service):
+    def load(self, context):
+        self.weights = [int(word) for word in context.asset("weights").read_text().split()]
+
+    def predict(self, batch):
+        return [sum(w * x for w, x in zip(self.weights, item)) for item in batch]
+"""
+TOML = """
+name = "Toy_2"
+version = "2.1"
+service = "service:Toy"
+requirements = "requirements.txt"
+
+[worker]
+replicas = 3
+load_timeout_s = 7
+
+[assets.weights]
+url = "{url}"
+sha256 = "{digest}"
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory with the model ``toy`` and an archive of it."""
+    place = tmp_path_factory.mktemp("images")
+    (place / "toy").mkdir()
+    (place / "w.txt").write_bytes(WEIGHTS)
+    (place / "toy" / "service.py").write_text(SERVICE)
+    (place / "toy" / "requirements.txt").write_text("numpy >= 1.0 # any\n")
+    url, digest = (place / "w.txt").as_uri(), hashlib.sha256(WEIGHTS).hexdigest()
+    (place / "toy" / "model.toml").write_text(TOML.format(url=url, digest=digest))
+    build_archive(place / "toy", place / "toy.mar")
+    return place
+
+
+@pytest.fixture(scope="module")
+def servekit(place):
+    """Return ``servekit(*arguments)``, which runs the command in *place*."""
+    own = {"SERVEKIT_CACHE_DIR": str(place / "cache"), "PIP_NO_BUILD_ISOLATION": "0"}
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "servekit.cli", "dockerfile", *map(str, arguments)],
+            cwd=place, env=os.environ | own, capture_output=True, text=True, timeout=WAIT_S,
+            check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def context(servekit, place):
+    """The build context of two models, with assets inside."""
+    models = ["toy.mar", f"echo-2={EXAMPLES / 'echo'}"]
+    done = servekit(
+        *models, "-o", "both", "--fetch-assets", "--install", "servekit-image", "--json"
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["build"] == "docker build --tag toy-2:2.1 both"
+    return place / "both"
+
+
+def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_path):
+    serve_and_stop(Build(context, tmp_path, short_cuts()))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("IMAGE_TESTS"), reason="installs from the index: make images"
+)
+def test_every_package_comes_from_the_index_or_the_context(context, tmp_path):
+    serve_and_stop(Build(context, tmp_path, USERS))
+
+
+def short_cuts():
+    """Return what stands in for steps that need root, or a minute: all but our wheels is linked."""
+    ours = next(path for path in sys.path if path.endswith("site-packages"))
+    pip = (
+        f"{sys.executable} -m pip --python opt/servekit/bin/python install -q --no-deps --no-index"
+    )
+    return {
+        **USERS,
+        "python3 -m venv": f"{sys.executable} -m venv --without-pip opt/servekit",
+        "/opt/servekit/bin/pip install": f"{pip} tmp/wheels/*.whl;"
+        f" echo {ours} > $(echo opt/servekit/lib/python3.*/site-packages)/others.pth",
+    }
+
+
+def serve_and_stop(build):
+    port = free_port()
+    path = build.inside(build.environment["PATH"]).replace("$PATH", os.environ["PATH"])
+    inside = {name: build.inside(text) for name, text in build.environment.items()}
+    server = subprocess.Popen(
+        [build.inside(word) for word in build.command],
+        cwd=build.inside(build.words["WORKDIR"]),
+        env=inside | {"PATH": path, "HOME": str(build.root / "tmp"), "SERVEKIT_PORT": port},
+        start_new_session=True,
+    )
+    try:
+        wait_healthy([word.replace("8080", port) for word in build.probe], path, server)
+        answers = [predict(port, "Toy_2", [1, 0, 2]), predict(port, "echo-2", {"a": 1})]
+        server.send_signal(getattr(signal, build.words["STOPSIGNAL"]))
+        status = server.wait(WAIT_S)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+    gone = subprocess.run([word.replace("8080", port) for word in build.probe], check=False,
+                          stderr=subprocess.DEVNULL)  # fmt: skip
+
+    assert answers == [11, {"a": 1}]
+    assert (status, gone.returncode) == (0, 1)
+
+
+def wait_healthy(probe, path, server):
+    deadline = monotonic() + WAIT_S
+    environment = {"PATH": path, "http_proxy": "http://127.0.0.1:1"}
+    while subprocess.run(probe, env=environment, stderr=subprocess.DEVNULL, check=False).returncode:
+        assert server.poll() is None, "the server has ended"
+        assert monotonic() < deadline, "the probe never finds it healthy"
+        Event().wait(0.05)
+
+
+def predict(port, model, value):
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{port}/{model}/predict",
+        json.dumps(value).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        return json.load(answer)["prediction"]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return str(listener.getsockname()[1])
+
+
+def test_packages_are_those_of_this_machine_and_models_have_the_last_word(context):
+    lines = (context / "requirements.txt").read_text().splitlines()
+    wheels = sorted(path.name.partition("-")[0] for path in (context / "wheels").iterdir())
+
+    assert {"servekit==0.1.0", "servekit-image==0.1.0"} <= set(lines)
+    assert any(line.startswith("pillow==") for line in lines)
+    assert not any(line.startswith("numpy") for line in lines)  # the model decides
+    assert wheels == ["servekit", "servekit_archiver", "servekit_image"]
+
+
+def test_archives_are_whole_and_the_image_says_their_digests(context):
+    recipe = (context / "Dockerfile").read_text()
+    with open_archive(context / "models" / "Toy_2.mar") as archive:
+        archive.verify()
+
+        assert f"Toy_2/2.1@{archive.digest}" in recipe
+    assert '"echo-2=/srv/models/echo-2"' in recipe
+    assert "ARG BASE=python:3.1" in recipe
+
+
+def test_compose_runs_it_without_rights_and_gives_it_time_to_drain(context):
+    services = yaml.safe_load((context / "compose.yaml").read_text())["services"]
+    scraped = yaml.safe_load((context / "prometheus.yml").read_text())["scrape_configs"]
+    server = services["servekit"]
+
+    assert (server["read_only"], server["cap_drop"], server["tmpfs"]) == (True, ["ALL"], ["/tmp"])
+    assert (server["image"], server["stop_grace_period"]) == ("toy-2:2.1", "35s")
+    assert server["ports"] == ["127.0.0.1:8080:8080"]
+    assert scraped[0]["static_configs"] == [{"targets": ["servekit:8080"]}]
+    assert set(services) == {"servekit", "prometheus"}
+
+
+def test_kubernetes_probes_what_the_server_has_and_lets_it_drain(context):
+    deployment, service = yaml.safe_load_all((context / "kubernetes.yaml").read_text())
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert container["livenessProbe"]["httpGet"]["path"] == "/ping/live"
+    assert container["readinessProbe"]["httpGet"]["path"] == "/ping"
+    assert container["env"] == [{"name": "SERVEKIT_DRAIN_DELAY", "value": "5"}]
+    assert pod["terminationGracePeriodSeconds"] == 5 + 30 + 5
+    assert container["resources"]["requests"]["cpu"] == "5"  # three workers, one, the front-end
+    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["metadata"]["name"] == "toy-2"
+
+
+@pytest.fixture(scope="module")
+def outside(servekit, place):
+    """The build context of the model, with assets that are fetched at the start."""
+    done = servekit("toy", "-o", "outside")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    return place / "outside"
+
+
+def test_assets_that_are_not_inside_are_fetched_into_a_volume_at_the_start(outside):
+    context = outside
+    composed = yaml.safe_load((context / "compose.yaml").read_text())
+    deployment = next(yaml.safe_load_all((context / "kubernetes.yaml").read_text()))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert "SERVEKIT_FETCH_ASSETS=true" in (context / "Dockerfile").read_text()
+    assert "servekit assets" not in (context / "Dockerfile").read_text()
+    assert composed["services"]["servekit"]["volumes"] == ["cache:/var/cache/servekit"]
+    assert composed["volumes"] == {"cache": {}}
+    assert container["volumeMounts"][1] == {"name": "cache", "mountPath": "/var/cache/servekit"}
+
+
+@pytest.fixture
+def say(capsys, monkeypatch, place):
+    """Return ``say(*arguments)``: status, and what was said."""
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("SERVEKIT_CACHE_DIR", str(place / "cache"))
+
+    def run(*arguments):
+        try:
+            status = main(["dockerfile", *map(str, arguments)])
+        except SystemExit as ended:
+            status = ended.code
+        return status, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "complaint"),
+    [
+        (["nowhere.mar", "-o", "x"], STARTUP_FAILED, "models: nowhere.mar: no such file"),
+        (["toy", "toy.mar", "-o", "x"], STARTUP_FAILED, "Toy_2 is there twice; name one NAME=PATH"),
+        (["toy", "-o", "toy"], STARTUP_FAILED, "toy: is not an empty directory (--force writes"),
+        (["toy", "-o", "w.txt"], STARTUP_FAILED, "w.txt: is not an empty directory"),
+        (["toy", "-o", "x", "--tag", "toy"], USAGE, "'toy' is not NAME:TAG"),
+        (["toy", "-o", "x", "--base", "a b"], USAGE, "'a b' is not the name of an image"),
+        (["toy", "-o", "x", "--install", "-r"], USAGE, "--install: expected at least one"),
+        (["toy", "-o", "x", "--install", "a b"], STARTUP_FAILED, "'a b' is no requirement"),
+        (["toy"], USAGE, "the following arguments are required: -o/--output"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(say, place, arguments, status, complaint):
+    found, told = say(*arguments)
+
+    assert (found, len(told.splitlines())) == (status, 1)
+    assert complaint in told
+    assert not (place / "x").exists()
+    assert not list(place.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("service = 'nobody'", "service 'nobody': no plugin that is installed here offers it"),
+        ("requirements = 'requirements.txt'", "m: requirements.txt: '-r base.txt' refers to"),
+    ],
+)
+def test_a_model_that_no_image_can_hold_is_refused(say, tmp_path, change, complaint):
+    model = tmp_path / "m"
+    model.mkdir()
+    (model / "requirements.txt").write_text("-r base.txt\n")
+    (model / "service.py").write_text(SERVICE)
+    default = "" if "service" in change else "service = 'service:Toy'\n"
+    (model / "model.toml").write_text(f"name = 'm'\n{default}{change}\n")
+    status, told = say(model, "-o", tmp_path / "x")
+
+    assert (status, (tmp_path / "x").exists()) == (STARTUP_FAILED, False)
+    assert complaint in told
+
+
+def test_force_replaces_what_was_written_and_keeps_the_rest(servekit, outside):
+    (outside / "models" / "old.mar").touch()
+    (outside / "mine.txt").touch()
+    before = (outside / "Dockerfile").read_bytes()
+    done = servekit("toy", "-o", outside, "--force")
+
+    assert (done.returncode, done.stderr) == (OK, "")
+    assert (outside / "Dockerfile").read_bytes() == before
+    assert (outside / "mine.txt").exists()
+    assert sorted(p.name for p in (outside / "models").iterdir()) == [
+        "Toy_2.mar", "Toy_2.requirements.txt"
+    ]  # fmt: skip
