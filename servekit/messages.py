@@ -201,7 +201,7 @@ class Interface(Struct):
     input_schema: dict[str, Any] = {}  #: JSON Schema of one input; ``{}`` takes anything
     output_schema: dict[str, Any] = {}  #: JSON Schema of one output
     schema_definitions: dict[str, Any] = {}  #: what ``#/$defs/NAME`` in the two refers to
-    consumes: list[str] = []  #: media types, best first
+    consumes: list[str] = []  #: media types, best first; none where only endpoints are known
     produces: list[str] = []
     request_headers: list[str] = []  #: in lower case: those that the service wants to see
     endpoints: list["EndpointRow"] = []  #: other methods that it serves

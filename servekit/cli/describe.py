@@ -2,7 +2,7 @@
 """``servekit describe``: what a model takes and gives, without loading it."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,14 +19,16 @@ from servekit.description.words import fields, tensor_words
 __all__ = ["add_arguments", "run"]
 
 EPILOG = """\
-A [signature] and the [[examples]] are in the manifest. The types that annotate predict are in the
-code: they are read if the code may be imported (--import). What a service finds out when it loads
-its model, an ONNX graph say, is known to the running server alone: /openapi.json.
+A [signature], [routes] and [[examples]] are in the manifest. The types that annotate predict and
+the methods marked with @endpoint are in the code: they are read if it may be imported (--import).
+What a service finds out when it loads its model, an ONNX graph say, is known to the running server
+alone: /openapi.json.
 
 examples:
   servekit describe digits.mar
   servekit describe ./shipping --import
   servekit describe digits.mar --openapi > openapi.json
+  servekit describe ./answers --path /v1/embeddings
 """
 PLACE = "#/$defs/"
 
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.epilog = EPILOG
     model.add_arguments(parser)
+    model.add_path(parser, "of what answers there alone")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--openapi", action="store_true", help="print OpenAPI 3.1, as a server of it would"
@@ -49,14 +52,15 @@ def run(parsed: argparse.Namespace) -> int:
     :raises StartupError: the model is refused.
     """
     known = model.read(parsed)
+    shown = [known.at(parsed.path)] if parsed.path else known.paths
     if parsed.openapi:
-        print(as_json(openapi([known.described])))
+        print(as_json(openapi(shown)))
     elif parsed.swagger:
-        print(as_json(swagger([known.described])))
+        print(as_json(swagger(shown)))
     elif parsed.json:
-        print(as_json(facts(known)))
+        print(as_json(facts(known, shown)))
     else:
-        print("\n".join(f"{label:<12}{text}".rstrip() for label, text in lines(known)))
+        print("\n".join(f"{label:<12}{text}".rstrip() for label, text in lines(known, shown)))
     return OK
 
 
@@ -65,37 +69,60 @@ def as_json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def facts(known: Known) -> dict[str, Any]:
+def facts(known: Known, shown: Sequence[Described]) -> dict[str, Any]:
     """Return what is known as one object."""
-    described = known.described
+    manifest = known.manifest
+    stages = {name: stage.service for name, stage in manifest.every_stage.items()}
     return {
-        "name": described.name,
-        "version": described.version,
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "services": stages,
+        "paths": [_path_facts(each) for each in shown],
+    }
+
+
+def _path_facts(described: Described) -> dict[str, Any]:
+    return {
+        "path": described.path,
         "description": described.description,
-        "service": known.manifest.service,
         "is_imported": described.is_loaded,
+        "instances": described.instances,
+        "streams": described.streams,
         "signature": described.signature if described.signature.inputs else None,
         "input_schema": input_schema(described, PLACE),
         "output_schema": output_schema(described, PLACE),
         "definitions": definitions(described, PLACE),
         "consumes": described.consumes,
         "produces": described.produces,
+        "request_headers": described.request_headers,
         "examples": described.examples,
     }
 
 
-def lines(known: Known) -> Iterator[tuple[str, str]]:
+def lines(known: Known, shown: Sequence[Described]) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each line of the table."""
-    described = known.described
-    yield "model", f"{described.name} {described.version}"
-    if described.description:
+    manifest = known.manifest
+    yield "model", f"{manifest.name} {manifest.version}"
+    if manifest.description:
+        yield "about", " ".join(manifest.description.split())
+    for name, stage in manifest.every_stage.items():
+        yield "service", f"{name}: {stage.service}" if manifest.stages else str(stage.service)
+    for described in shown:
+        yield from _path_lines(described, manifest.description)
+
+
+def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
+    yield "predict", f"POST {described.path}"
+    if described.description not in ("", about):
         yield "about", " ".join(described.description.split())
-    for name, stage in known.manifest.every_stage.items():
-        yield "service", f"{name}: {stage.service}" if known.manifest.stages else stage.service
-    yield "predict", f"POST /{described.name}/predict"
+    if described.instances:
+        yield "instances", 'any number of inputs, each answered by itself: {"instances": [...]}'
     if described.is_loaded:
         yield "takes", ", ".join(described.consumes)
         yield "gives", ", ".join(described.produces)
+    if described.request_headers:
+        yield "headers", ", ".join(described.request_headers)
     yield from _sides(described)
     for example in described.examples:
         given = example.input_file or msgspec.json.encode(example.input).decode()

@@ -4,6 +4,7 @@
 import argparse
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import msgspec
 from servekit_archiver import ArchiveError, Manifest, unpack
 
 from servekit.cli.manifest import manifest_of
-from servekit.description.interface import Described, describe
+from servekit.description.interface import Described
+from servekit.description.routes import describe_models
 from servekit.errors import StartupError
-from servekit.messages import Interface
+from servekit.messages import Interface, ModelRow, StageRow
 from servekit.settings import load_settings
 from servekit.supervisor.environment import usable_cores, worker_environment
 from servekit.supervisor.process import python_module
+from servekit.supervisor.routes import named_routes, routes_of_endpoints
 
 __all__ = ["Known", "add_arguments", "read"]
 
@@ -26,7 +29,18 @@ class Known:
     """A model as far as it is known."""
 
     manifest: Manifest
-    described: Described
+    paths: Sequence[Described]  #: what answers at each of its paths, its own ``/predict`` first
+
+    def at(self, path: str | None) -> Described:
+        """Return what answers at *path*; at the first one, if none is named.
+
+        :raises StartupError: nothing does.
+        """
+        for each in self.paths:
+            if path in (None, each.path):
+                return each
+        known = ", ".join(each.path for each in self.paths)
+        raise StartupError(f"{self.manifest.name}: nothing answers at {path}; known: {known}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--import",
         action="store_true",
         dest="imports",
-        help="also import the module of its service, for the types of predict; this runs the"
-        " module's code, with the rights of the caller, but constructs and loads nothing",
+        help="also import the modules of its services, for types and endpoints; this runs their"
+        " code, with the rights of the caller, but constructs and loads nothing",
     )
     parser.add_argument("--cache-dir", metavar="DIR", help="where --import unpacks an archive")
+
+
+def add_path(parser: argparse.ArgumentParser, words: str) -> None:
+    """Add what names one of the paths of the model."""
+    parser.add_argument(
+        "--path",
+        type=_path,
+        metavar="PATH",
+        help=f"{words}: /v1/embeddings, of [routes] or @endpoint",
+    )
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not begin with /")
+    return text
 
 
 def read(parsed: argparse.Namespace) -> Known:
@@ -48,27 +78,40 @@ def read(parsed: argparse.Namespace) -> Known:
     :raises StartupError: the model is refused, or its service cannot be imported.
     """
     manifest = manifest_of(parsed.model)
-    known = import_service(parsed.model, manifest, parsed.cache_dir) if parsed.imports else None
-    return Known(manifest, describe(manifest.to_mapping(), known))
+    known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
+    return Known(manifest, describe_models([_row(manifest, known)]))
 
 
-def import_service(path: Path, manifest: Manifest, cache_dir: str | None) -> Interface | None:
-    """Return what the code of the service declares, as a process of its own reads it.
+def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
+    """Return the row that a routing table would have of a model which nobody serves."""
+    table, name = manifest.to_mapping(), manifest.name
+    row = ModelRow(name, manifest.version, manifest.description, [], 1, 0.0, 0.0, 1, manifest=table)
+    row.routes = [*named_routes(name, table), *routes_of_endpoints(name, known)]
+    row.interface = known.get("")
+    if manifest.stages:
+        row.stages = [StageRow(each, 1, 0.0, 0.0, known.get(each)) for each in manifest.every_stage]
+    return row
+
+
+def import_services(path: Path, manifest: Manifest, cache_dir: str | None) -> dict[str, Interface]:
+    """Return what the code of each stage declares, as a process of its own reads it.
 
     :raises StartupError: it cannot be imported; that process has said why.
     """
     directory = path.absolute() if path.is_dir() else _unpacked(path, cache_dir)
+    workers = [stage.worker for stage in manifest.every_stage.values()]
+    variables = {name: text for each in workers for name, text in each.variables(0).items()}
     done = subprocess.run(
         python_module("servekit.worker.describing", str(directory)),
         input=manifest.to_json(),
         stdout=subprocess.PIPE,
         cwd=directory,
-        env=worker_environment(os.environ, usable_cores(), manifest.worker.variables(0)),
+        env=worker_environment(os.environ, usable_cores(), variables),
         check=False,
     )
     if done.returncode:
         raise StartupError(f"{path}: its service cannot be imported")
-    return msgspec.json.decode(done.stdout, type=Interface | None)
+    return msgspec.json.decode(done.stdout, type=dict[str, Interface])
 
 
 def _unpacked(path: Path, cache_dir: str | None) -> Path:

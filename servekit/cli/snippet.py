@@ -10,20 +10,24 @@ from pathlib import Path
 
 from servekit.cli import model
 from servekit.cli.exit_status import OK, PROBLEM_FOUND
-from servekit.description.samples import File, sample
-from servekit.description.snippets import FORMATS
+from servekit.description.interface import Described
+from servekit.description.samples import File, Form, Value, sample, sample_form
+from servekit.description.snippets import FORMATS, Call
 
 __all__ = ["add_arguments", "run"]
 
 EPILOG = """\
 The input is the first of the [[examples]], or made from the [signature] or, with --import, from the
-types of predict.
+types of the service. A form has files of the reader's: image.png stands for the field image.
 
 examples:
   servekit snippet digits.mar | sh
   servekit snippet digits.mar --format python --url https://models.example
   servekit snippet ./shipping --format javascript > snippet.mjs
+  servekit snippet ./answers --path /v1/embeddings --import
+  servekit snippet textgen.mar --stream --format python
 """
+Sample = File | Form | Value
 COMMENTS = {"javascript": "//"}
 
 
@@ -31,11 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.epilog = EPILOG
     model.add_arguments(parser)
+    model.add_path(parser, "a call of what answers there, in place of predict")
     parser.add_argument("--format", choices=FORMATS, default="curl", help="default: curl")
     parser.add_argument(
         "--url", type=server_url, default="http://127.0.0.1:8080", metavar="URL",
         help="where the server is (default http://127.0.0.1:8080)",
     )  # fmt: skip
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--stream", action="store_true", help="show each output when it comes")
+    ways.add_argument("--form", action="store_true", help="send the fields as multipart/form-data")
 
 
 def server_url(text: str) -> str:
@@ -50,20 +58,43 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: the model is refused.
     """
-    described = model.read(parsed).described
-    found = sample(described)
-    if found is None:
-        reason = (
-            "nothing says what it takes: give it [[examples]] or a [signature], or try --import"
-        )
-        sys.stderr.write(f"servekit: {described.name}: {reason}\n")
+    described = model.read(parsed).at(parsed.path)
+    found = sample_form(described) if parsed.form else sample(described)
+    if reason := problem(described, found, parsed):
+        sys.stderr.write(f"servekit: {described.path}: {reason}\n")
         return PROBLEM_FOUND
+    assert found is not None
+    note = ""
     if isinstance(found, File):
         place, note = _unpacked(parsed.model)
         found = dataclasses.replace(found, path=str(place / found.path))
-        sys.stdout.write(f"{COMMENTS.get(parsed.format, '#')} {note}\n" if note else "")
-    sys.stdout.write(FORMATS[parsed.format](described.name, parsed.url, found))
+    elif isinstance(found, Form) and found.files:
+        note = f"needs files of your own: {', '.join(found.files.values())}"
+    call = Call(
+        server=parsed.url,
+        path=described.path,
+        sample=found,
+        instances=described.instances,
+        streams=parsed.stream,
+    )
+    sys.stdout.write(f"{COMMENTS.get(parsed.format, '#')} {note}\n" if note else "")
+    sys.stdout.write(FORMATS[parsed.format](call))
     return OK
+
+
+def problem(described: Described, found: Sample | None, parsed: argparse.Namespace) -> str:
+    """Return why there is no such call, or ""."""
+    if parsed.stream and described.is_loaded and not described.streams:
+        return "its outputs do not come one by one; leave out --stream"
+    if parsed.form and described.instances:
+        return "several instances are no form; leave out --form"
+    if found is None and parsed.form and sample(described) is not None:
+        return "nothing says which fields it has; leave out --form, or try --import"
+    if found is None:
+        return "nothing says what it takes: give it [[examples]] or a [signature], or try --import"
+    if parsed.stream and parsed.format == "python" and isinstance(found, File):
+        return "servekit-client sends no file as it is and streams the answer; try another --format"
+    return ""
 
 
 def _unpacked(path: Path) -> tuple[Path, str]:

@@ -4,9 +4,16 @@
 from typing import Any, Final
 
 from servekit.description.forms import BINARY, TEXT, form_schema
-from servekit.description.interface import MULTIPART, Described, Example
-from servekit.description.schemas import Schema, input_schema, output_schema, prediction
-from servekit.stream_formats import STREAM_FORMATS
+from servekit.description.interface import JSON, MULTIPART, Described, Example
+from servekit.description.schemas import (
+    Schema,
+    input_schema,
+    instances,
+    output_schema,
+    prediction,
+    predictions,
+)
+from servekit.stream_formats import EVENT_STREAM, STREAM_FORMATS
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 
@@ -15,7 +22,7 @@ PLACE: Final = "#/components/schemas/"
 
 def request_content(model: Described) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
-    schema = input_schema(model, PLACE)
+    schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
     # what examples are sent as comes first: image/png is of more use than image/*
     sent_as = [example.media_type for example in model.examples]
     return {
@@ -26,6 +33,8 @@ def request_content(model: Described) -> dict[str, Any]:
 
 def answer_content(model: Described) -> dict[str, Any]:
     """Return the ``content`` of the answer to a prediction."""
+    if model.instances:
+        return {JSON: {"schema": predictions(model, PLACE)}}
     schema = prediction(output_schema(model, PLACE))
     examples = {
         name: {"value": {"prediction": example.output}}
@@ -48,12 +57,24 @@ def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
 
 def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[str, Any]:
     if media_type in STREAM_FORMATS:
-        return {"schema": TEXT}
+        return {"schema": {**TEXT, "description": _stream_words(media_type)}}
     if "json" in media_type:
         return {"schema": schema, "examples": examples} if examples else {"schema": schema}
     if "msgpack" in media_type:
         return {"schema": schema}
     return {"schema": TEXT if media_type.startswith("text/") else BINARY}
+
+
+def _stream_words(media_type: str) -> str:
+    if media_type == EVENT_STREAM:
+        return (
+            "An event for each output as soon as it is there: its data is JSON, an element of the "
+            "list that is answered otherwise. The last one is of type end, or error with a problem."
+        )
+    return (
+        'A line for each output as soon as it is there: {"output": ...}, an element of the list '
+        'that is answered otherwise. After a failure the last one is {"error": a problem}.'
+    )
 
 
 def _named(model: Described) -> list[tuple[str, Example]]:

@@ -23,6 +23,7 @@ class Part(msgspec.Struct, frozen=True):
     is_required: bool
     words: str  #: what it holds
     is_json: bool = True  #: otherwise a file, or text as it is
+    media: str = ""  #: media range of a file, if that is known
 
 
 def form_schema(model: Described) -> Schema:
@@ -54,11 +55,12 @@ def _of_tensor(model: Described, tensor: Tensor) -> Part:
 
 
 def _of_field(name: str, schema: Mapping[str, Any], is_required: bool) -> Part:
-    is_file = _is_file(schema)
+    media = next(filter(None, map(media_of, schema.get("anyOf") or [schema])), "")
+    is_file = bool(media)
     is_text = schema.get("type") == "string" and not schema.keys() & {"enum", "format"}
     kind = "a file" if is_file else "text" if is_text else "JSON"
     words = str(schema.get("description", kind))
-    return Part(name, is_file, is_required, words, is_json=kind == "JSON")
+    return Part(name, is_file, is_required, words, is_json=kind == "JSON", media=media)
 
 
 def _schema(model: Described, part: Part) -> Schema:
@@ -73,11 +75,6 @@ def _schema(model: Described, part: Part) -> Schema:
             schema["examples"] = [msgspec.json.encode(example.input[part.name]).decode()]
             break
     return schema
-
-
-def _is_file(schema: Mapping[str, Any]) -> bool:
-    """Whether *schema* is that of a file, or of one that may be left out."""
-    return any(media_of(form) for form in schema.get("anyOf") or [schema])
 
 
 def media_of(schema: Mapping[str, Any]) -> str:

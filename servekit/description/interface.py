@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from servekit.media_types import media_type_of
 from servekit.messages import Interface
+from servekit.stream_formats import STREAM_FORMATS
 
 __all__ = ["JSON", "MULTIPART", "Described", "Example", "Signature", "Tensor", "describe"]
 
@@ -64,12 +65,19 @@ class Described(Struct, frozen=True):
     produces: list[str]
     examples: list[Example]
     path: str  #: where it answers
+    request_headers: list[str]  #: in lower case: those that its services look at
+    instances: bool = False  #: takes several inputs, each answered by itself
     slug: str = ""  #: tells it from what else the model answers; "" is its own ``/predict``
 
     @property
     def operation(self) -> str:
         """The name of its operation in descriptions."""
         return f"{self.name}_{self.slug or 'predict'}"
+
+    @property
+    def streams(self) -> bool:
+        """Whether its outputs may come one by one."""
+        return any(each in STREAM_FORMATS for each in self.produces)
 
     @property
     def takes_files(self) -> bool:
@@ -81,8 +89,10 @@ class Described(Struct, frozen=True):
 def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Described:
     """Return what is known of a model.
 
-    :param known: what its worker says; without it only the manifest counts.
+    :param known: what its worker says; without it, or without media types, only the manifest
+        counts.
     """
+    known = known if known and known.consumes else None
     declared = known.signature if known else manifest.get("signature")
     signature = _convert(declared or {}, Signature) or Signature()
     forms = [MULTIPART] if signature.inputs else []
@@ -95,8 +105,9 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Des
         output_schema=known.output_schema if known else {},
         definitions=known.schema_definitions if known else {},
         is_loaded=known is not None,
-        consumes=(known.consumes if known else []) or [JSON, *forms],
+        consumes=known.consumes if known else [JSON, *forms],
         produces=(known.produces if known else []) or [JSON],
+        request_headers=known.request_headers if known else [],
         examples=_examples(manifest),
         path=f"/{manifest['name']}/predict",
     )

@@ -7,7 +7,9 @@ from typing import Any, Final
 import servekit
 from servekit.description import problems
 from servekit.description.content import PLACE, answer_content, request_content
+from servekit.description.forms import TEXT
 from servekit.description.interface import Described
+from servekit.description.parameters import asked_parameters
 from servekit.description.schemas import Schema, definitions
 
 __all__ = ["openapi"]
@@ -118,17 +120,21 @@ def _health(model: str, summary: str, kind: str = "") -> Schema:
 
 
 def _predict(model: Described) -> Schema:
+    known = [{"$ref": f"#/components/parameters/{name}"} for name in PARAMETERS]
     answer = {
-        "description": "The prediction",
+        "description": "The predictions" if model.instances else "The prediction",
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS},
         "content": answer_content(model),
     }
+    answers = {"200": answer}
+    if model.instances:
+        answers["207"] = {**answer, "description": "For some instances an error"}
     return {
         "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "tags": [model.name],
-        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in PARAMETERS],
+        "parameters": [*known, *({**each, "schema": TEXT} for each in asked_parameters(model))],
         "requestBody": {"required": True, "content": request_content(model)},
-        "responses": {"200": answer, **problems.responses(f"{PLACE}Problem")},
+        "responses": {**answers, **problems.responses(f"{PLACE}Problem")},
     }

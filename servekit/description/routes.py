@@ -2,17 +2,19 @@
 """What answers at each path of the models: services, their endpoints, and steps of several."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import structs
 
-from servekit.description.interface import Described, describe
+from servekit.description.interface import JSON, Described, describe
 from servekit.description.schemas import relocate
-from servekit.messages import PREDICT, Interface, ModelRow, Step, stage_rows
+from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step, stage_rows
+from servekit.stream_formats import STREAM_FORMATS
 
 __all__ = ["describe_models"]
 
+MSGPACK: Final = "application/msgpack"
 DEEPEST: Final = 16  #: models within models
 
 Rows = Mapping[str, ModelRow]
@@ -26,9 +28,10 @@ def describe_models(models: Sequence[ModelRow]) -> list[Described]:
 
 def _describe(row: ModelRow, rows: Rows) -> list[Described]:
     own = f"/{row.name}/predict"
-    ways = {route.path: route.steps for route in row.routes}
-    found = [] if row.stages or own in ways else [describe(_manifest(row), row.interface)]
-    return found + [_of_route(row, path, steps, rows) for path, steps in sorted(ways.items())]
+    routes = sorted(row.routes, key=lambda route: (route.path != own, route.path))
+    has_own = not row.stages and all(route.path != own for route in routes)
+    found = [describe(_manifest(row), row.interface)] if has_own else []
+    return found + [_of_route(row, route, rows) for route in routes]
 
 
 def _manifest(row: ModelRow) -> dict[str, Any]:
@@ -37,15 +40,20 @@ def _manifest(row: ModelRow) -> dict[str, Any]:
     return {**row.manifest, **named}
 
 
-def _of_route(row: ModelRow, path: str, steps: Sequence[Step], rows: Rows) -> Described:
+def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> Described:
     manifest = {**_manifest(row), "signature": None}
-    known = _joined(steps, _interface(row, steps, 0, rows), _interface(row, steps, -1, rows))
-    if path == f"/{row.name}/predict":
+    known = _joined(row, route.steps, rows)
+    if route.path == f"/{row.name}/predict":
         return describe(manifest, known)
-    said = row.manifest.get("routes", {}).get(path, {}).get("description", "")
+    said = row.manifest.get("routes", {}).get(route.path, {}).get("description", "")
     described = describe({**manifest, "examples": [], "description": said}, known)
-    slug = re.sub(r"[^A-Za-z0-9_-]+", "_", path.removeprefix(f"/{row.name}/")).strip("_")
-    return structs.replace(described, path=path, slug=slug)
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "_", route.path.removeprefix(f"/{row.name}/")).strip("_")
+    described = structs.replace(described, path=route.path, slug=slug)
+    return _of_instances(described) if route.instances else described
+
+
+def _of_instances(described: Described) -> Described:
+    return structs.replace(described, instances=True, consumes=[JSON, MSGPACK], produces=[JSON])
 
 
 def _interface(
@@ -54,23 +62,44 @@ def _interface(
     """Return the interface of the step at the *end* (0 or -1) of *steps*, as far as it is known."""
     step = steps[end]
     if step.stage:
-        stages = {stage.stage or PREDICT: stage.interface for stage in stage_rows(row)}
-        known = stages.get(step.stage)
+        known = _of_stage(row, step.stage)
         if known is None or not step.target:
             return known
         return next((e.interface for e in known.endpoints if e.name == step.target), None)
     other = rows.get(step.model)
     if other is None or depth > DEEPEST:
         return None
-    own = f"/{other.name}/predict"
-    inner = next((route.steps for route in other.routes if route.path == own), None)
+    inner = _own_steps(other)
     return _interface(other, inner, end, rows, depth + 1) if inner else other.interface
 
 
-def _joined(
-    steps: Sequence[Step], first: Interface | None, last: Interface | None
-) -> Interface | None:
-    """Return what goes into *first* and comes out of *last*."""
+def _of_stage(row: ModelRow, name: str) -> Interface | None:
+    stages = {stage.stage or PREDICT: stage.interface for stage in stage_rows(row)}
+    return stages.get(name)
+
+
+def _own_steps(row: ModelRow) -> Sequence[Step]:
+    path = f"/{row.name}/predict"
+    return next((route.steps for route in row.routes if route.path == path), ())
+
+
+def _asked(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> Iterator[str]:
+    """Yield the headers that any of the services of *steps* looks at."""
+    for step in steps:
+        other = rows.get(step.model)
+        if step.stage:
+            known = _of_stage(row, step.stage)
+        elif other is None or depth > DEEPEST:
+            continue
+        else:
+            yield from _asked(other, _own_steps(other), rows, depth + 1)
+            known = other.interface
+        yield from known.request_headers if known else ()
+
+
+def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | None:
+    """Return what goes into the first of *steps* and comes out of the last."""
+    first, last = _interface(row, steps, 0, rows), _interface(row, steps, -1, rows)
     if first is None or last is None:
         return None
     moves = {f"#/$defs/{name}": f"#/$defs/out-{name}" for name in last.schema_definitions}
@@ -79,13 +108,15 @@ def _joined(
     if first.signature is not None and not steps[0].each:
         outputs = last.signature["outputs"] if last.signature else []
         signature = {"inputs": first.signature["inputs"], "outputs": outputs}
+    is_list = steps[-1].each
     return Interface(
         signature=signature,
         input_schema=_list(first.input_schema, is_list=steps[0].each),
-        output_schema=_list(relocate(last.output_schema, moves), is_list=steps[-1].each),
+        output_schema=_list(relocate(last.output_schema, moves), is_list=is_list),
         schema_definitions=first.schema_definitions | definitions,
         consumes=first.consumes,
-        produces=last.produces,
+        produces=[each for each in last.produces if not (is_list and each in STREAM_FORMATS)],
+        request_headers=sorted(set(_asked(row, steps, rows))),
     )
 
 

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """An input to try a model with: its first example, else one made from what it declares."""
 
+import json
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
+from servekit.description.forms import parts
 from servekit.description.interface import Described, Tensor
 from servekit.description.made import made
 
-__all__ = ["File", "Filled", "Value", "sample"]
+__all__ = ["File", "Filled", "Form", "Value", "sample", "sample_form"]
 
 ANY_SIZE: Final = 2  #: what an axis of any size gets
+#: of files that stand in a form for those of the reader
+SUFFIXES: Final = {"image/*": ".png", "audio/*": ".wav"}
 ELEMENTS: Final = {"bool": True, "str": "text"}
 
 
@@ -56,6 +60,15 @@ class Value:
         return [each for each in members if isinstance(each, Filled)]
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form: what is no file of it is plain text, or JSON."""
+
+    files: dict[str, str]  #: paths of files that the reader has to put there
+    values: dict[str, Any]  #: all else, as ``Value`` has it
+    texts: dict[str, str]  #: the same, as parts
+
+
 def sample(model: Described) -> File | Value | None:
     """Return what to try *model* with; ``None`` if nothing tells what it takes."""
     if model.examples:
@@ -66,6 +79,26 @@ def sample(model: Described) -> File | Value | None:
     if model.input_schema:
         return Value(made(model.input_schema, model.definitions))
     return None
+
+
+def sample_form(model: Described) -> Form | None:
+    """Return the form to try *model* with; ``None`` if nothing tells its fields."""
+    known, found = {part.name: part for part in parts(model)}, sample(model)
+    if not isinstance(found, Value) or not isinstance(found.value, dict) or not known:
+        return None
+    files = {
+        name: name + SUFFIXES.get(known[name].media, ".bin")
+        for name in found.value
+        if name in known and known[name].is_file
+    }
+    values = {name: each for name, each in found.value.items() if name not in files}
+    texts = {
+        name: each
+        if isinstance(each, str) and not known[name].is_json
+        else json.dumps(each, default=Filled.as_lists)
+        for name, each in values.items()
+    }
+    return Form(files, values, texts)
 
 
 def _array(tensor: Tensor) -> Any:

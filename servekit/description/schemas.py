@@ -12,8 +12,10 @@ __all__ = [
     "Schema",
     "definitions",
     "input_schema",
+    "instances",
     "output_schema",
     "prediction",
+    "predictions",
     "relocate",
     "tensor_schema",
 ]
@@ -40,6 +42,27 @@ def output_schema(model: Described, place: str) -> Schema:
 def prediction(output: Schema) -> Schema:
     """Return the schema of a whole answer."""
     return {"type": "object", "properties": {"prediction": output}, "required": ["prediction"]}
+
+
+def instances(model: Described, place: str) -> Schema:
+    """Return the schema of a body with several inputs."""
+    inputs = {"type": "array", "items": input_schema(model, place)}
+    return {"type": "object", "properties": {"instances": inputs}, "required": ["instances"]}
+
+
+def predictions(model: Described, place: str) -> Schema:
+    """Return the schema of the answer to several inputs: a prediction or an error of each."""
+    error = {
+        "type": "object",
+        "properties": {"error": {"$ref": f"{place}Problem"}},
+        "required": ["error"],
+    }
+    each = {"anyOf": [prediction(output_schema(model, place)), error]}
+    return {
+        "type": "object",
+        "properties": {"predictions": {"type": "array", "items": each}},
+        "required": ["predictions"],
+    }
 
 
 def definitions(model: Described, place: str) -> dict[str, Schema]:

@@ -11,12 +11,15 @@ from typing import Any, Final
 from servekit.description import problems
 from servekit.description.forms import Part, parts
 from servekit.description.interface import JSON, MULTIPART, Described
+from servekit.description.parameters import asked_parameters
 from servekit.description.schemas import (
     Schema,
     definitions,
     input_schema,
+    instances,
     output_schema,
     prediction,
+    predictions,
 )
 from servekit.description.subset import reduce_schema
 
@@ -73,15 +76,18 @@ def _get(operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def _predict(model: Described) -> dict[str, Any]:
     found = parts(model)
-    is_form = model.signature.inputs or any(part.is_file for part in found)
+    has_form = model.signature.inputs or any(part.is_file for part in found)
+    is_form = has_form and not model.instances
+    taken = [_field(part) for part in found] if is_form else [_body(model)]
+    asked = [{**each, **TEXT, "required": False} for each in asked_parameters(model)]
     return {
         "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "consumes": [MULTIPART] if is_form else _bodies(model),
         "produces": [*model.produces, "application/problem+json"],
-        "parameters": [_field(part) for part in found] if is_form else [_body(model)],
-        "responses": {"200": _answer(model), "default": PROBLEM},
+        "parameters": [*taken, *asked],
+        "responses": {**_answers(model), "default": PROBLEM},
     }
 
 
@@ -102,13 +108,22 @@ def _field(part: Part) -> dict[str, Any]:
 
 
 def _body(model: Described) -> dict[str, Any]:
+    schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
     return {
         "in": "body",
         "name": "input",
-        "description": "One input",
+        "description": "Several inputs" if model.instances else "One input",
         "required": True,
-        "schema": reduce_schema(input_schema(model, PLACE)),
+        "schema": reduce_schema(schema),
     }
+
+
+def _answers(model: Described) -> dict[str, Any]:
+    if not model.instances:
+        return {"200": _answer(model)}
+    schema = reduce_schema(predictions(model, PLACE))
+    words = {"200": "OK", "207": "For some instances an error"}
+    return {status: {"description": text, "schema": schema} for status, text in words.items()}
 
 
 def _answer(model: Described) -> dict[str, Any]:

@@ -18,6 +18,8 @@ def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
     found = dict(manifest.get("routes", {}))
     if manifest.get("pipeline"):
         found[f"/{name}/predict"] = {"steps": manifest["pipeline"]}
+    elif manifest.get("stages") and manifest.get("service"):
+        found[f"/{name}/predict"] = {"steps": [{"stage": PREDICT}]}
     return [
         RouteRow(path, msgspec.convert(route["steps"], list[Step]), route.get("instances", False))
         for path, route in found.items()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.worker.describing DIRECTORY < MANIFEST``: an interface without a model.
+"""``python -m servekit.worker.describing DIRECTORY < MANIFEST``: interfaces without a model.
 
-Imports the module of the service and reads the annotations of ``predict``; nothing is
-constructed or loaded. Prints an ``Interface`` as JSON, or ``null`` if nothing is declared.
+Imports the modules of the services and reads the annotations of their methods; nothing is
+constructed or loaded. Prints an ``Interface`` for each stage as JSON.
 """
 
 import os
@@ -14,13 +14,13 @@ from servekit_archiver import Manifest
 
 from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
-from servekit.worker.annotations import batch_types
+from servekit.service import Service
 from servekit.worker.booting import reason_of
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.finding import find_service
-from servekit.worker.interface import describe
+from servekit.worker.loading import wrap
 
-__all__ = ["main", "read_interface"]
+__all__ = ["main", "read_interfaces"]
 
 
 def main() -> int:
@@ -30,17 +30,17 @@ def main() -> int:
     directory = sys.argv[1]
     try:
         manifest = Manifest.from_mapping(msgspec.json.decode(sys.stdin.buffer.read()))
-        interface = read_interface(manifest, Path(directory))
+        interfaces = read_interfaces(manifest, Path(directory))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an author's module may raise anything
         os.write(2, f"{reason_of(error, directory)}\n".encode())
         return 1
     with os.fdopen(answer, "wb") as file:
-        file.write(msgspec.json.encode(interface))
+        file.write(msgspec.json.encode(interfaces))
     return 0
 
 
-def read_interface(manifest: Manifest, directory: Path) -> Interface | None:
-    """Return what the service of *manifest* declares, or ``None`` if that is nothing.
+def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]:
+    """Return what the service of each stage declares; "" is that of a model without others.
 
     What ``load`` finds out, the signature of an ONNX graph say, is not known here.
 
@@ -48,14 +48,26 @@ def read_interface(manifest: Manifest, directory: Path) -> Interface | None:
     """
     sys.path.insert(0, str(directory))
     manager = create_plugin_manager()
-    kind = find_service(manifest.service or "", directory, manager)
-    service = kind.__new__(kind)
-    if manifest.signature is not None:
-        service.signature = manifest.signature.to_mapping()
-    types = batch_types(service)
-    if service.signature is None and not types.are_known:
-        return None
-    return describe(service, types, CodecTable(manager))
+    stages = manifest.every_stage if manifest.stages else {"": manifest}
+    found = {}
+    for name, stage in stages.items():
+        service = _unmade(find_service(stage.service or "", directory, manager))
+        if stage.signature is not None:
+            service.signature = stage.signature.to_mapping()
+        found[name] = _declared(service, CodecTable(manager))
+    return found
+
+
+def _declared(service: Service, table: CodecTable) -> Interface:
+    """Return the interface of *service*; of its endpoints alone, if it says no more."""
+    found = wrap(service, table).interface
+    is_known = found.signature is not None or found.input_schema or found.output_schema
+    return found if is_known else Interface(endpoints=found.endpoints)
+
+
+def _unmade(kind: type[Service]) -> Service:
+    service: Service = kind.__new__(kind)
+    return service
 
 
 if __name__ == "__main__":

@@ -13,6 +13,46 @@ from servekit.cli.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, USAGE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS, SHIPPING, ECHO = (EXAMPLES / name for name in ("digits", "shipping", "echo"))
+STAGED = """
+name = "staged"
+service = "service:Typed"
+
+[stages.words]
+service = "service:Words"
+
+[routes."/v1/words"]
+steps = ["words"]
+description = "Counts."
+
+[routes."/v1/words/all"]
+steps = ["predict", "words"]
+instances = true
+"""
+SERVICES = """
+from collections.abc import Iterator
+
+from msgspec import Struct
+from servekit import Service, endpoint
+
+class Text(Struct):
+    text: str
+
+class Typed(Service):
+    request_headers = ("x-tenant",)
+
+    def predict(self, batch):
+        return batch
+
+    @endpoint("length")
+    def length(self, batch: list[str]) -> list[int]:
+        return [len(each) for each in batch]
+
+class Words(Service):
+    request_headers = ("accept-language",)
+
+    def stream(self, text: Text) -> Iterator[str]:
+        yield from text.text.split()
+"""
 TYPED = """
 import sys
 from pathlib import Path
@@ -120,11 +160,13 @@ def test_the_documents_are_valid(say, flag, validator, more, path):
 
 def test_the_facts_are_one_object(say):
     _, text, _ = say("describe", SHIPPING, "--import", "--json")
-    facts = json.loads(text)
+    found = json.loads(text)
+    [facts] = found["paths"]
 
     assert facts["input_schema"] == {"$ref": "#/$defs/shipping.Parcel"}
     assert "weight_kg" in facts["definitions"]["shipping.Parcel"]["properties"]
-    assert (facts["service"], facts["is_imported"]) == ("service:Shipping", True)
+    assert (facts["path"], facts["is_imported"]) == ("/shipping/predict", True)
+    assert found["services"] == {"predict": "service:Shipping"}
     assert facts["examples"][0]["input"] == {"weight_kg": 2.5, "to": "FR"}
 
 
@@ -141,7 +183,7 @@ def test_import_constructs_and_loads_nothing_and_keeps_output_apart(say, model, 
     status, text, error = say("describe", model(typed(tmp_path)), "--import", "--json")
 
     assert status == OK
-    assert json.loads(text)["input_schema"] == {"type": "integer"}
+    assert json.loads(text)["paths"][0]["input_schema"] == {"type": "integer"}
     assert error == "said while imported\nand this\n"
     assert (tmp_path / "marker").exists()
 
@@ -158,14 +200,14 @@ def test_an_archive_is_described_as_its_directory(say, tmp_path):
 def test_nothing_is_claimed_of_a_service_that_declares_nothing(say):
     _, text, _ = say("describe", ECHO, "--import", "--json")
 
-    assert json.loads(text)["is_imported"] is False
+    assert json.loads(text)["paths"][0]["is_imported"] is False
 
 
 def test_what_a_module_leaves_running_holds_nobody_up(say, model, tmp_path):
     thread = "import threading; threading.Thread(target=threading.Event().wait).start()\n"
     status, text, _ = say("describe", model(thread + typed(tmp_path)), "--import", "--json")
 
-    assert (status, json.loads(text)["input_schema"]) == (OK, {"type": "integer"})
+    assert (status, json.loads(text)["paths"][0]["input_schema"]) == (OK, {"type": "integer"})
 
 
 @pytest.mark.parametrize(
@@ -214,7 +256,9 @@ def test_a_call_needs_an_input_to_show(say, model, tmp_path):
     status, text, error = say("snippet", directory)
 
     assert (status, text) == (PROBLEM_FOUND, "")
-    assert error.startswith("servekit: typed: nothing says what it takes: give it [[examples]]")
+    assert error.startswith(
+        "servekit: /typed/predict: nothing says what it takes: give it [[examples]]"
+    )
     status, text, _ = say("snippet", directory, "--import")
 
     assert (status, text.splitlines()[-1].strip()) == (OK, "-d 1")
@@ -226,3 +270,84 @@ def test_a_url_is_that_of_a_server(say, url):
 
     assert status == USAGE
     assert "begins with neither http:// nor https://" in error
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """Return a directory with a model of two stages, two routes and an endpoint."""
+    (tmp_path / "model.toml").write_text(STAGED)
+    (tmp_path / "service.py").write_text(SERVICES)
+    return tmp_path
+
+
+def test_every_path_is_described(say, staged):
+    _, without, _ = say("describe", staged, "--json")
+    status, text, _ = say("describe", staged, "--import", "--json")
+    routes = ["/staged/predict", "/v1/words", "/v1/words/all"]
+    found = {each["path"]: each for each in json.loads(text)["paths"]}
+
+    assert [each["path"] for each in json.loads(without)["paths"]] == routes
+    assert status == OK
+    assert list(found) == [routes[0], "/staged/length", *routes[1:]]
+    assert found["/staged/predict"]["is_imported"] is False  # its service says nothing of itself
+    assert found["/staged/length"]["output_schema"] == {"type": "integer"}
+    assert found["/v1/words"]["streams"] is True
+    assert found["/v1/words"]["description"] == "Counts."
+    assert found["/v1/words/all"]["instances"] is True
+
+
+def test_a_table_has_every_path(say, staged):
+    _, text, _ = say("describe", staged, "--import")
+    _, one, _ = say("describe", staged, "--path", "/v1/words")
+    found = [line.split(None, 1) for line in text.splitlines() if line.startswith("predict")]
+
+    assert [words for _, words in found] == [
+        "POST /staged/predict",
+        "POST /staged/length",
+        "POST /v1/words",
+        "POST /v1/words/all",
+    ]
+    assert "headers     accept-language" in text.splitlines()
+    assert "POST /v1/words" in one
+    assert "POST /staged/predict" not in one
+
+
+@pytest.mark.parametrize(
+    ("flag", "validator"),
+    [("--openapi", OpenAPIV31SpecValidator), ("--swagger", OpenAPIV2SpecValidator)],
+)
+def test_documents_of_many_paths_are_valid(say, staged, flag, validator):
+    document = json.loads(say("describe", staged, flag, "--import")[1])
+    post = document["paths"]["/v1/words"]["post"]
+
+    validator(document).validate()
+    assert {"accept-language"} == {
+        each["name"] for each in post["parameters"] if each.get("in") == "header"
+    }
+
+
+def test_a_path_that_nothing_answers_at_is_told_with_those_that_are(say, staged):
+    for command in ("describe", "snippet"):
+        status, text, error = say(command, staged, "--path", "/v1/wrods")
+
+        assert (status, text) == (STARTUP_FAILED, "")
+        assert error == (
+            "servekit: staged: nothing answers at /v1/wrods; known: /staged/predict, /v1/words, "
+            "/v1/words/all\n"
+        )
+    assert say("snippet", staged, "--path", "v1")[0] == USAGE
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--path", "/staged/length", "--stream"], "do not come one by one"),
+        (["--path", "/v1/words/all", "--form"], "several instances are no form"),
+        (["--path", "/staged/length", "--form"], "nothing says which fields it has"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused(say, staged, flags, reason):
+    status, text, error = say("snippet", staged, "--import", *flags)
+
+    assert (status, text) == (PROBLEM_FOUND, "")
+    assert reason in error

@@ -104,7 +104,10 @@ def test_a_schema_that_cannot_be_filled_does_no_harm(schema):
             id="a signature",
         ),
         pytest.param(
-            {}, Interface(input_schema={"type": "boolean"}), Value(True), id="types"
+            {},
+            Interface(input_schema={"type": "boolean"}, consumes=["application/json"]),
+            Value(True),
+            id="types",
         ),
         pytest.param({}, Interface(), None, id="a service that takes anything"),
         pytest.param({}, None, None, id="nothing is known"),

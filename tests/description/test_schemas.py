@@ -47,7 +47,7 @@ def test_a_lone_input_may_come_with_or_without_its_name(value, is_valid):
 
 
 def test_a_loaded_service_that_reads_its_inputs_itself_takes_anything():
-    known = Interface(signature=LONE)
+    known = Interface(signature=LONE, consumes=["application/json"])
     schema = input_schema(describe({"name": "m", "signature": LONE}, known), "#/")
 
     assert jsonschema.Draft202012Validator(schema).is_valid({"neither": "nor"})

@@ -6,16 +6,20 @@ import shlex
 
 import pytest
 
-from servekit.description.samples import File, Filled, Value
-from servekit.description.snippets import FORMATS
+from servekit.description.samples import File, Filled, Form, Value
+from servekit.description.snippets import FORMATS, Call
 
 URL = "http://h:1"
 NASTY = 'it\'s "$(x)" `y` \\ é\n'
 
 
+def call(sample, path="/m/predict", **how):
+    return Call(server=URL, path=path, sample=sample, **how)
+
+
 @pytest.mark.parametrize("sample", [Value({NASTY: [NASTY]}), File(f"{NASTY}.png", "image/png")])
 def test_nothing_in_an_input_leaves_its_quotes_in_a_shell(sample):
-    words = shlex.split(FORMATS["curl"]("m", URL, sample).replace(" \\\n", " "))
+    words = shlex.split(FORMATS["curl"](call(sample)).replace(" \\\n", " "))
 
     assert len(words) == 6
     if isinstance(sample, Value):
@@ -26,7 +30,7 @@ def test_nothing_in_an_input_leaves_its_quotes_in_a_shell(sample):
 
 @pytest.mark.parametrize("sample", [Value({NASTY: [NASTY]}), File(f"{NASTY}.png", "image/png")])
 def test_nothing_in_an_input_leaves_its_quotes_in_python(sample):
-    compile(FORMATS["python"]("m", URL, sample), "snippet.py", "exec")
+    compile(FORMATS["python"](call(sample)), "snippet.py", "exec")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +42,23 @@ def test_nothing_in_an_input_leaves_its_quotes_in_python(sample):
     ],
 )
 def test_a_large_array_is_not_written_out(name, shown):
-    text = FORMATS[name]("m", URL, Value({"x": Filled("float32", (3, 224, 224), 0.5)}))
+    text = FORMATS[name](call(Value({"x": Filled("float32", (3, 224, 224), 0.5)})))
 
     assert shown in text
     assert len(text) < 500
+
+
+def test_nothing_in_a_form_leaves_its_quotes_in_a_shell():
+    form = Form({"file": f"{NASTY}.png"}, {NASTY: NASTY}, {NASTY: NASTY})
+    words = shlex.split(FORMATS["curl"](call(form)).replace(" \\\n", " "))
+
+    assert words[2:] == ["-F", f"file=@{NASTY}.png", "--form-string", f"{NASTY}={NASTY}"]
+    compile(FORMATS["python"](call(form)), "snippet.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("/m/predict", "'m'"), ("/v1/predict/x", "'/v1/predict/x'"), ("/a", "'/a'")],
+)
+def test_the_client_calls_a_model_by_its_name_and_any_other_path_by_itself(path, target):
+    assert f"client.predict({target}, item)" in FORMATS["python"](call(Value(1), path))

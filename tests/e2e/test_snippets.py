@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``servekit snippet`` writes works as it stands; what ``describe`` says a server says too."""
 
+import base64
 import json
 import re
 import shlex
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from servekit.worker.media_leaf import PIXEL as PIXEL_B64
+
 from .conftest import BIN, WAIT_S
 
+PIXEL = base64.b64decode(PIXEL_B64)
 HERE = Path(__file__).parent
 SHIPPING, ECHO = (HERE.parents[1] / "examples" / name for name in ("shipping", "echo"))
 GRID, POINTS = (HERE / "models" / name for name in ("grid", "points"))
@@ -51,6 +55,57 @@ class Photo(Service):
     def predict(self, batch):
         return batch
 """
+WORDS = """
+name = "words"
+service = "service:Words"
+"""
+WORDS_SERVICE = """
+from collections.abc import Iterator
+
+from msgspec import Struct
+from servekit import Service, endpoint
+from servekit.types import Image, Text
+
+class Photo(Struct):
+    image: Image
+    caption: Text
+    size: int
+
+class Words(Service):
+    def stream(self, text: str) -> Iterator[str]:
+        for place, word in enumerate(text.split() * 3):
+            yield f"{word} {place}"
+
+    @endpoint("photo", path="/v1/photos")
+    def photo(self, batch: list[Photo]) -> list[str]:
+        return [f"{each.image.size} {each.caption} {each.size}" for each in batch]
+
+"""
+SIZES = """
+name = "sizes"
+service = "service:Size"
+
+[stages.double]
+service = "service:Double"
+
+[routes."/v1/sizes"]
+steps = [{ stage = "predict", each = true }]
+
+[routes."/v1/sizes/all"]
+steps = ["predict", "double"]
+instances = true
+"""
+SIZES_SERVICE = """
+from servekit import Service
+
+class Size(Service):
+    def predict(self, batch: list[str]) -> list[int]:
+        return [len(each) for each in batch]
+
+class Double(Service):
+    def predict(self, batch: list[int]) -> list[int]:
+        return [2 * each for each in batch]
+"""
 PROGRAMS = {
     "curl": ("snippet.sh", ["sh"]),
     "python": ("snippet.py", [sys.executable]),
@@ -63,7 +118,13 @@ pytestmark = pytest.mark.e2e
 def models(tmp_path_factory):
     """Return the directories of the models by name."""
     top = tmp_path_factory.mktemp("models")
-    for name, toml, service in (("large", LARGE, LARGE_SERVICE), ("photo", PHOTO, PHOTO_SERVICE)):
+    sources = {
+        "large": (LARGE, LARGE_SERVICE),
+        "photo": (PHOTO, PHOTO_SERVICE),
+        "words": (WORDS, WORDS_SERVICE),
+        "sizes": (SIZES, SIZES_SERVICE),
+    }
+    for name, (toml, service) in sources.items():
         (top / name).mkdir()
         (top / name / "model.toml").write_text(toml)
         (top / name / "service.py").write_text(service)
@@ -105,9 +166,24 @@ def follow(text, format_name, directory):
         pytest.param("large", [], r"37632\b", id="a signature of large arrays"),
         pytest.param("photo", [], r"image/png.*1234", id="a file"),
         pytest.param("points", ["--import"], r"\b1(\.0)?\b", id="types"),
+        pytest.param("sizes", ["--import"], r"\b4\b", id="a service with stages"),
+        pytest.param(
+            "words", ["--import", "--stream"], r"text 0\W*\n(.*\n)*.*text 2", id="a stream"
+        ),
+        pytest.param("sizes", ["--import", "--path", "/v1/sizes"], r"\b4\b", id="a route"),
+        pytest.param(
+            "sizes", ["--import", "--path", "/v1/sizes/all"], r"\[.*\b8\b.*\]", id="instances"
+        ),
+        pytest.param(
+            "words",
+            ["--import", "--path", "/v1/photos", "--form"],
+            r"\(1, 1\) text 1",
+            id="an endpoint with a form",
+        ),
     ],
 )
 def test_a_snippet_works(run, server, models, tmp_path, format_name, model, more, printed):
+    (tmp_path / "image.png").write_bytes(PIXEL)  # the reader's own
     flags = ["--format", format_name, "--url", f"{server.url}/", *more]
     text = snippet(run, models[model], *flags)
 
@@ -131,8 +207,7 @@ def test_the_snippet_of_an_archive_says_how_its_file_gets_out(
 def test_a_model_is_described_as_its_server_describes_it(run, server, models, flag, path):
     told = json.loads(server.get(path or "/api-description")[1])
     told = told if path else told["description"]
-    for name in ("shipping", "grid", "points"):
+    for name in ("shipping", "grid", "points", "words", "sizes"):
         done = run("servekit", "describe", models[name], flag, "--import")
-        found = json.loads(done.stdout)["paths"][f"/{name}/predict"]
-
-        assert found == told["paths"][f"/{name}/predict"]
+        for place, found in json.loads(done.stdout)["paths"].items():
+            assert found == told["paths"][place]

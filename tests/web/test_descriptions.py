@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 
 from servekit import errors
-from servekit.messages import Interface, Table
+from servekit.messages import Interface, RouteRow, Step, Table
 
 from .fakes import FakeServer, model_row
 
@@ -104,6 +104,25 @@ MODELS = {
     "a signature that makes no sense": model_row("odd", manifest={"signature": {"inputs": 7}}),
     "a reference that leads nowhere": model_row(
         "lost", Interface(input_schema={"$ref": "#/$defs/Gone"})
+    ),
+    "a model that looks at headers": model_row(
+        "asks",
+        Interface(
+            consumes=[JSON], produces=[JSON], request_headers=["accept-language", "authorization"]
+        ),
+    ),
+    "a model that streams": model_row(
+        "flows",
+        Interface(
+            output_schema={"type": "array", "items": {"type": "string"}},
+            consumes=[JSON],
+            produces=[JSON, "text/event-stream", "application/jsonl"],
+        ),
+    ),
+    "several instances": model_row(
+        "many",
+        typed(Leaf, Branch),
+        routes=[RouteRow("/v1/many", [Step(stage="predict")], instances=True)],
     ),
     "a model that cannot be loaded": model_row("broken", replicas=[], reason="no such file"),
 }
@@ -266,6 +285,40 @@ def test_a_status_that_tells_more_has_its_header_described(status, header):
     responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
 
     assert [*responses[status]["headers"]] == [header]
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
+def test_headers_that_a_service_looks_at_are_parameters(path):
+    post = described([MODELS["a model that looks at headers"]], path)["paths"]["/asks/predict"][
+        "post"
+    ]
+    found = [each["name"] for each in post["parameters"] if each.get("in") == "header"]
+
+    assert found == ["accept-language"]
+
+
+def test_streams_are_described():
+    post = described([MODELS["a model that streams"]])["paths"]["/flows/predict"]["post"]
+    content = post["responses"]["200"]["content"]
+
+    assert "An event for each output" in content["text/event-stream"]["schema"]["description"]
+    assert "A line for each output" in content["application/jsonl"]["schema"]["description"]
+    assert content[JSON]["schema"]["properties"]["prediction"]["type"] == "array"
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
+def test_instances_and_what_becomes_of_each_are_described(path):
+    post = described([MODELS["several instances"]], path)["paths"]["/v1/many"]["post"]
+    answers = {status: post["responses"][status] for status in ("200", "207")}
+    given = post["parameters"][0] if path == "/api-description" else post["requestBody"]["content"]
+
+    assert "'instances': {'type': 'array', 'items': {'$ref'" in str(given)
+    for answer in answers.values():
+        schema = answer["schema"] if "schema" in answer else answer["content"][JSON]["schema"]
+        assert "predictions" in schema["properties"]
+        if path == "/openapi.json":
+            each = schema["properties"]["predictions"]["items"]["anyOf"]
+            assert [list(kind["properties"]) for kind in each] == [["prediction"], ["error"]]
 
 
 def test_a_new_table_is_described_anew():

@@ -2,7 +2,7 @@
 """The client for asyncio; ``client`` is the same without ``await``."""
 
 from asyncio import sleep
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,7 @@ from servekit_client.calls import Call, Server, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
-from servekit_client.problems import problem
+from servekit_client.problems import outcomes, problem
 
 __all__ = ["AsyncClient"]
 
@@ -98,6 +98,21 @@ class AsyncClient:
                     if events.is_over:
                         return
                 events.require_over()
+
+    async def instances(
+        self,
+        path: str,
+        inputs: Iterable[Any],
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> list[Any]:
+        """Return the output for each of several inputs, or the ``ServekitError`` in its place.
+
+        :param path: of a route with ``instances = true``.
+        """
+        call = self._server.instances(path, inputs, request_id)
+        return outcomes(await self._ask(call, timeout_s))
 
     async def models(self) -> list[str]:
         """Return the names of the models of the server."""

@@ -3,7 +3,7 @@
 
 import gzip
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -78,16 +78,26 @@ class Server:
         if self._compress and len(body) >= COMPRESS_BYTES:
             body = gzip.compress(body, compresslevel=1, mtime=0)
             headers["Content-Encoding"] = "gzip"
-        return Call("POST", self._at(model, "predict"), headers, body)
+        return Call("POST", self._where(model), headers, body)
 
     def stream(self, model: str, value: Any, request_id: str | None, silence_s: float) -> Call:
         """Return the call of one prediction in pieces."""
         call = self.raw(model, pack(value), MSGPACK, EVENTS, request_id)
         return replace(call, silence_s=silence_s)
 
+    def instances(self, path: str, values: Iterable[Any], request_id: str | None) -> Call:
+        """Return the call of a route that takes several inputs; what it answers is JSON."""
+        return self.raw(path, pack({"instances": list(values)}), MSGPACK, JSON, request_id)
+
     def get(self, *steps: str) -> Call:
         """Return the call of a document; a step that is empty is left out."""
         return Call("GET", self._at(*steps), self._with({"Accept": JSON}, None))
+
+    def _where(self, model: str) -> str:
+        """Return the URL of the model of this name, or of this path, which begins with a slash."""
+        if model.startswith("/"):
+            return f"{self._url}{quote(model)}"
+        return self._at(model, "predict")
 
     def _at(self, *steps: str) -> str:
         return f"{self._url}/{'/'.join(quote(step, safe='') for step in steps if step)}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client for threads; ``async_client`` is the same with ``await``."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from time import sleep
 from types import TracebackType
@@ -15,7 +15,7 @@ from servekit_client.calls import Call, Server, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
-from servekit_client.problems import problem
+from servekit_client.problems import outcomes, problem
 
 __all__ = ["Client"]
 
@@ -62,6 +62,7 @@ class Client:
     ) -> Any:
         """Return the output of *model* for one input: numbers, texts, lists, dicts, bytes, arrays.
 
+        :param model: its name, or a path that it answers at, ``/v1/embeddings``.
         :param timeout_s: the server is told, and gives up then too.
         :param request_id: names the request in the server's log; else it gets a random one.
         :raises ServekitError: any of ``servekit_client.errors``.
@@ -105,6 +106,21 @@ class Client:
                 if events.is_over:
                     return
             events.require_over()
+
+    def instances(
+        self,
+        path: str,
+        inputs: Iterable[Any],
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> list[Any]:
+        """Return the output for each of several inputs, or the ``ServekitError`` in its place.
+
+        :param path: of a route with ``instances = true``.
+        """
+        call = self._server.instances(path, inputs, request_id)
+        return outcomes(self._ask(call, timeout_s))
 
     def models(self) -> list[str]:
         """Return the names of the models of the server."""

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
+from servekit_client.answers import Answer, member
 from servekit_client.errors import (
     AnswerMalformed,
     DeadlineExceeded,
@@ -21,7 +22,7 @@ from servekit_client.errors import (
     Unavailable,
 )
 
-__all__ = ["problem"]
+__all__ = ["outcomes", "problem"]
 
 KINDS: Final[Mapping[int, type[ServekitError]]] = {
     401: Unauthorized,
@@ -48,6 +49,26 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, request_id: st
         request_id=str(told.get("request_id") or headers.get("X-Request-Id") or request_id),
         retry_after_s=_seconds(headers.get("Retry-After", "")),
     )
+
+
+def outcomes(answer: Answer) -> list[Any]:
+    """Return what *answer* has for each of several inputs: its output, or its error.
+
+    :raises AnswerMalformed: it has no such things.
+    """
+    try:
+        return [_outcome(each, answer.request_id) for each in member(answer, "predictions")]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise AnswerMalformed(
+            detail=f"no predictions: {error!r}", request_id=answer.request_id
+        ) from error
+
+
+def _outcome(told: Mapping[str, Any], request_id: str) -> Any:
+    if "error" not in told:
+        return told["prediction"]
+    found = told["error"]
+    return problem(found["status"], {}, json.dumps(found).encode(), request_id)
 
 
 def _kind(status: int) -> type[ServekitError]:

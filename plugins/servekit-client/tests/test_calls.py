@@ -58,6 +58,32 @@ def test_an_input_is_compressed_if_it_is_worth_it(call, scripted, size, coding):
     assert len(body) < 200
 
 
+def test_a_path_is_called_as_it_is(call, scripted):
+    server = scripted(answer(body=b'{"prediction": 1}'))
+    call(server.url, "predict", "/v1/a b", 0)
+
+    assert server.asked[0][0] == "POST /v1/a%20b HTTP/1.1"
+
+
+def test_several_inputs_have_an_output_or_an_error_each(call, scripted):
+    body = {"predictions": [{"prediction": [1]}, {"error": PROBLEM}]}
+    server = scripted(answer(207, json.dumps(body).encode()))
+    output, error = call(server.url, "instances", "/v1/all", iter([1, b"2"]))
+
+    assert msgpack.unpackb(server.asked[0][2]) == {"instances": [1, b"2"]}
+    assert output == [1]
+    assert type(error) is errors.InputError
+    assert (error.status, error.errors) == (422, PROBLEM["errors"])
+
+
+@pytest.mark.parametrize("body", [b'{"predictions": 3}', b'{"predictions": [{}]}', b"{}"])
+def test_an_answer_without_predictions_is_malformed(call, scripted, body):
+    server = scripted(answer(body=body))
+
+    with pytest.raises(AnswerMalformed):
+        call(server.url, "instances", "/v1/all", [1])
+
+
 @pytest.mark.parametrize(
     ("content_type", "body", "output"),
     [

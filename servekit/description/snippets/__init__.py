@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a model to copy: curl, Python with the client, JavaScript with fetch."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from servekit.description.snippets.call import Call
+from servekit.description.snippets.curl import curl
+from servekit.description.snippets.javascript import javascript
+from servekit.description.snippets.python import python
+
+__all__ = ["FORMATS", "Call"]
+
+#: format to what writes it
+FORMATS: Final[Mapping[str, Callable[[Call], str]]] = {
+    "curl": curl,
+    "python": python,
+    "javascript": javascript,
+}

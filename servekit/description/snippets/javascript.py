@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call for JavaScript, with ``fetch``."""
+
+import json
+from typing import Final
+
+from servekit.description.interface import JSON
+from servekit.description.samples import File, Filled, Form
+from servekit.description.snippets.call import Call, written
+from servekit.stream_formats import EVENT_STREAM
+
+__all__ = ["javascript"]
+
+READ: Final = 'import { readFile } from "node:fs/promises";\n'
+REFUSED: Final = "if (!response.ok) throw new Error(await response.text());\n"
+EVENTS: Final = r"""let text = "";
+for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+  const events = (text + piece).split("\n\n");
+  text = events.pop();
+  for (const event of events) {
+    const [, kind, data] = /^(?:event: (\w+)\n)?data: (.*)$/.exec(event) ?? [];
+    if (kind === "error") throw new Error(data);
+    if (data && kind !== "end") console.log(data);
+  }
+}
+"""
+
+
+def javascript(call: Call) -> str:
+    """Return a module for Node 18 or later."""
+    sample, headers = call.sample, {"Accept": EVENT_STREAM if call.streams else JSON}
+    imports, form = "", ""
+    if isinstance(sample, Form):
+        imports, form, body = READ if sample.files else "", _form(sample), "form"
+    elif isinstance(sample, File):
+        headers = {"Content-Type": sample.content_type, **headers}
+        imports, body = READ, f"await readFile({json.dumps(sample.path)})"
+    else:
+        headers = {"Content-Type": JSON, **headers}
+        body = f"JSON.stringify({written(call.body, _fill, json.dumps)})"
+    return (
+        f"// node snippet.mjs\n{imports}{form}"
+        f"const response = await fetch({json.dumps(call.url)}, {{\n"
+        f'  method: "POST",\n  headers: {json.dumps(headers)},\n  body: {body},\n}});\n'
+        f"{REFUSED}{EVENTS if call.streams else _print(call)}"
+    )
+
+
+def _form(sample: Form) -> str:
+    lines = ["const form = new FormData();"]
+    for name, path in sample.files.items():
+        shown = json.dumps(path)
+        content = f"new Blob([await readFile({shown})])"
+        lines.append(f"form.append({json.dumps(name)}, {content}, {shown});")
+    for name, text in sample.texts.items():
+        lines.append(f"form.append({json.dumps(name)}, {json.dumps(text)});")
+    return "\n".join(lines) + "\n"
+
+
+def _print(call: Call) -> str:
+    member = "predictions" if call.instances else "prediction"
+    return f"console.log(JSON.stringify((await response.json()).{member}));\n"
+
+
+def _fill(array: Filled) -> str:
+    text = json.dumps(array.element)
+    for size in reversed(array.shape):
+        text = f"Array({size}).fill({text})"
+    return text
