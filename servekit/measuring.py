@@ -111,24 +111,32 @@ class Histogram(Metric):
 class Metrics:
     """What ``context.metrics`` is. Metrics are made in ``load``; any thread may update them."""
 
-    def __init__(self) -> None:
-        """Take no memory before there is a metric."""
-        self.lock = Lock()
-        self._arena: Arena | None = None
+    def __init__(self, stage: str = "", memory: Memory | None = None) -> None:
+        """Take no memory before there is a metric.
+
+        :param stage: that the metrics are of; "": the one that the worker is known by.
+        :param memory: of the metrics of other services, which these lie beside.
+        """
+        self._memory = memory or Memory()
+        self.lock = self._memory.lock
+        self._own = {"stage": stage} if stage else {}
         self._names: set[str] = set()
         self._is_sealed = False
-        self._end = END.size
+
+    def beside(self, stage: str) -> Metrics:
+        """Return those of another *stage* of this process, which lie in the same memory."""
+        return Metrics(stage, self._memory)
 
     @property
     def descriptor(self) -> int | None:
         """Of the memory; ``None`` if there is no metric."""
-        return self._arena.descriptor if self._arena is not None else None
+        arena = self._memory.arena
+        return arena.descriptor if arena is not None else None
 
     @property
     def memory(self) -> memoryview:
         """All of the memory; there must be a metric."""
-        assert self._arena is not None
-        return self._arena.view(Slab(0, SIZE))
+        return self._memory.view
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
         """Make ``servekit_model_NAME_total``.
@@ -166,18 +174,8 @@ class Metrics:
 
     def take(self, series: Series, size: int) -> int | None:
         """Return the index in ``values`` of *size* doubles for *series*, if there is room."""
-        description = msgpack.encode(series)
-        room = padded(len(description))
-        start = self._end + HEADER.size
-        end = start + room + size * 8
-        if end > SIZE:
-            return None
-        memory = self.memory
-        HEADER.pack_into(memory, self._end, len(description), size)
-        memory[start : start + len(description)] = description
-        self._end = end
-        END.pack_into(memory, 0, end)
-        return (start + room) // 8
+        series.labels |= self._own
+        return self._memory.take(msgpack.encode(series), size)
 
     def _named(self, name: str, labels: Sequence[str]) -> str:
         """Return *name*, which is this metric's from now on."""
@@ -191,7 +189,41 @@ class Metrics:
         if name in self._names:
             raise ValueError(f"{name}: there already")
         self._names.add(name)
-        if self._arena is None:
-            self._arena = Arena(SIZE, "servekit-metrics")
-            self.values = self.memory.cast("d")
+        self.values = self._memory.open()
         return name
+
+
+class Memory:
+    """Where the series of one process lie; see ``measures``."""
+
+    def __init__(self) -> None:
+        """Take none yet."""
+        self.lock = Lock()
+        self.arena: Arena | None = None
+        self._end = END.size
+
+    @property
+    def view(self) -> memoryview:
+        """All of it; it must be open."""
+        assert self.arena is not None
+        return self.arena.view(Slab(0, SIZE))
+
+    def open(self) -> memoryview[float]:
+        """Return its doubles."""
+        if self.arena is None:
+            self.arena = Arena(SIZE, "servekit-metrics")
+        return self.view.cast("d")
+
+    def take(self, description: bytes, size: int) -> int | None:
+        """Return the index of *size* doubles for the series of *description*, if there is room."""
+        room = padded(len(description))
+        start = self._end + HEADER.size
+        end = start + room + size * 8
+        if end > SIZE:
+            return None
+        memory = self.view
+        HEADER.pack_into(memory, self._end, len(description), size)
+        memory[start : start + len(description)] = description
+        self._end = end
+        END.pack_into(memory, 0, end)
+        return (start + room) // 8

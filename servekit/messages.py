@@ -14,7 +14,9 @@ __all__ = [
     "IDENTITY",
     "INSTANCES",
     "PREDICT",
+    "RUN",
     "SPLIT",
+    "STAGE",
     "VALUE",
     "VALUES",
     "Answer",
@@ -64,6 +66,8 @@ VALUES = "application/vnd.servekit.values"
 
 PREDICT = "predict"  #: the stage that is the model's own service
 IDENTITY = "="  #: in place of a method: what is read is the output
+STAGE = ":"  #: in a target, between a stage and a method of its service
+RUN = ">"  #: in a target, between those that run one after another
 SPLIT = "[]"  #: the same, of a list
 INSTANCES = "{}"  #: the same, of a mapping with a list of instances
 
@@ -93,7 +97,9 @@ class Predict(Struct, array_like=True, tag=1):
     items: list[Item]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
     headers: dict[int, dict[str, str]] = {}  #: by place: those that the service asked for
-    targets: list[str] = []  #: methods that the items are for; none: all for ``predict``
+    #: what each item is for, or the one that all are for; none: all for ``predict``. A target
+    #: is a method, or ``STAGE:METHOD`` of a worker of several stages, or a run of those: ``a:>b:``
+    targets: list[str] = []
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -108,6 +114,7 @@ class Reply(Struct, array_like=True, tag=2):
     is_last: bool = False  #: the worker leaves: whoever sends it another batch loses it
     #: by place: status and headers of answers that have their own
     responses: dict[int, tuple[int, list[tuple[str, str]]]] = {}
+    steps: dict[str, float] = {}  #: of a worker of several stages: seconds that each of them took
 
 
 class Hello(Struct, array_like=True, tag=3):
@@ -192,6 +199,7 @@ class Launch(Struct, array_like=True, tag=10):
     log_format: str = "text"
     log_level: str = "info"
     stage: str = ""  #: of the model; "" if it has no others
+    beside: dict[str, bytes] = {}  #: stages that this worker loads too, and their manifests
 
 
 class Interface(Struct):
@@ -220,6 +228,7 @@ class Ready(Struct, array_like=True, tag=11):
 
     interface: Interface
     load_s: float
+    beside: dict[str, Interface] = {}  #: of the other stages that it has loaded
 
 
 class BootFailed(Struct, array_like=True, tag=12):
@@ -269,6 +278,7 @@ class StageRow(Struct):
     max_delay_s: float
     predict_timeout_s: float
     interface: Interface | None = None  #: known once a replica has been ready
+    beside: dict[str, Interface | None] = {}  #: stages that its workers serve too
 
 
 class Step(Struct, omit_defaults=True):
@@ -313,6 +323,7 @@ class ModelRow(Struct):
     stages: list[StageRow] = []  #: none: the row is that of the only one
     routes: list[RouteRow] = []  #: besides ``/<name>/predict`` by the only stage
     stage: str = ""  #: this is the row of one stage, made by ``stage_rows``
+    beside: dict[str, Interface | None] = {}  #: of that row: as in ``StageRow``
 
     @property
     def label(self) -> str:
@@ -321,7 +332,7 @@ class ModelRow(Struct):
 
 
 def stage_rows(row: ModelRow) -> list[ModelRow]:
-    """Return a row for each stage of a model, as if it were a model of its own."""
+    """Return a row for each stage of a model with workers, as if it were a model of its own."""
     if not row.stages:
         return [row]
     return [
@@ -333,6 +344,7 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
             max_delay_s=stage.max_delay_s,
             predict_timeout_s=stage.predict_timeout_s,
             interface=stage.interface,
+            beside=stage.beside,
         )
         for stage in row.stages
     ]

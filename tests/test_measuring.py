@@ -177,3 +177,17 @@ def test_no_series_is_shown_twice():
     metrics.counter("a", "").inc()
 
     assert len(exposition((OWN, metrics.memory), (OWN, metrics.memory))) == 1
+
+
+def test_stages_of_one_worker_share_its_memory_and_keep_their_names():
+    host = Metrics()
+    other = host.beside("format")
+    assert (host.descriptor, other.descriptor) == (None, None)
+    other.counter("tokens", "Tokens made", labels=["kind"]).inc(2, kind="long")
+    host.counter("tokens", "Tokens made").inc(3)
+    own = OWN | {"stage": "infer"}
+
+    assert exposition((own, host.memory)) == [
+        ("servekit_model_tokens_total", own | {"stage": "format", "kind": "long"}, 2),
+        ("servekit_model_tokens_total", own, 3),
+    ]

@@ -3,7 +3,7 @@
 """The manifest, key by key: this and ``tables`` are the one place that says what it may hold."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from servekit_archiver import strictjson
@@ -14,8 +14,10 @@ from servekit_archiver.names import MANIFEST, find_clashes
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.references import reference_problems
 from servekit_archiver.stages import (
+    OF_BOTH,
     PIPELINE,
     PREDICT,
+    PROCESSES,
     ROUTES,
     STAGES,
     Route,
@@ -135,13 +137,19 @@ class Manifest(Record):
         """The stages, the model's own service among them."""
         if self.service is None:
             return dict(self.stages)
-        own = Stage(**{spec.name: getattr(self, spec.name) for spec in fields(Stage)})
+        own = Stage(**{name: getattr(self, name) for name in OF_BOTH})
         return {PREDICT: own, **self.stages}
 
     def of_stage(self, name: str) -> Self:
-        """Return the manifest of a model that is nothing but the stage *name* of this one."""
-        stage = self.every_stage[name]
-        own = {spec.name: getattr(stage, spec.name) for spec in fields(Stage)}
+        """Return the manifest of a model that is nothing but the stage *name* of this one.
+
+        One that is beside another has the batches and the processes of that.
+        """
+        stages = self.every_stage
+        stage = stages[name]
+        own = {name: getattr(stage, name) for name in OF_BOTH}
+        if stage.beside is not None:
+            own |= {name: getattr(stages[stage.beside], name) for name in PROCESSES}
         return replace(self, **own, stages={}, pipeline=(), routes={})
 
     @classmethod

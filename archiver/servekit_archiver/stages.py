@@ -3,7 +3,7 @@
 """The stages of a model, and the routes that lead through them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from servekit_archiver.kinds import Json, ListOf, MapOf, Switch, Text
@@ -13,8 +13,10 @@ from servekit_archiver.tables import Batching, Example, Signature, WarmUp, Worke
 from servekit_archiver.texts import MODEL_NAME, SERVICE_NAME
 
 __all__ = [
+    "OF_BOTH",
     "PIPELINE",
     "PREDICT",
+    "PROCESSES",
     "REQUEST",
     "ROUTES",
     "STAGES",
@@ -55,6 +57,11 @@ class Stage(Record):
     """One step of a model with a service, processes and batches of its own."""
 
     service: str = key(SERVICE_NAME, help="module:Class, or a plugin's name for one")
+    beside: str | None = key(
+        STAGE_NAME,
+        default=None,
+        help="a stage in whose workers this one runs; it then has no batching or worker of its own",
+    )
     signature: Signature | None = key(
         Table(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )
@@ -73,7 +80,16 @@ class Stage(Record):
     )
 
     def _problems(self) -> Iterator[str]:
-        yield from too_large(self.warm_up, self.batching)
+        if self.beside is None:
+            yield from too_large(self.warm_up, self.batching)
+            return
+        for name, default in PROCESSES.items():
+            if getattr(self, name) != default:
+                yield f"{name}: beside {show(self.beside)} it has the {name} of that; leave it out"
+
+
+#: keys of a stage that is beside another: those of the other
+PROCESSES: Final[Mapping[str, Any]] = {"batching": Batching(), "worker": Worker()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +169,9 @@ OWN: Final[Mapping[str, Any]] = {
     "options": {},
 }
 
+#: keys that a stage and a model have both
+OF_BOTH: Final = tuple(spec.name for spec in fields(Stage) if spec.name != "beside")
+
 
 def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> Iterator[str]:
     """Yield what is wrong with the way through *steps*, each of them right by itself."""
@@ -186,6 +205,9 @@ def stage_problems(manifest: Any) -> Iterator[str]:
                       (manifest.stages, manifest.routes))  # fmt: skip
     yield from _own_problems(manifest, stages, routes)
     known = {*stages, *([PREDICT] if manifest.service is not None else [])}
+    for name, stage in stages.items():
+        if isinstance(stage, Stage) and stage.beside is not None:
+            yield from _beside_problems(f"{join('stages', name)}.", name, stage, manifest)
     ways = {"pipeline": manifest.pipeline}
     for path, route in routes.items():
         if isinstance(route, Route):
@@ -193,6 +215,23 @@ def stage_problems(manifest: Any) -> Iterator[str]:
     for where, steps in ways.items():
         if isinstance(steps, tuple) and all(isinstance(step, Step) for step in steps):
             yield from step_problems(where, steps, known)
+
+
+def _beside_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iterator[str]:
+    """Yield what is wrong with the stage in whose workers *stage* is to run."""
+    if stage.beside == PREDICT and manifest.service is not None:
+        yield from (f"{where}{text}" for text in too_large(stage.warm_up, manifest.batching))
+        return
+    host, shown = manifest.stages.get(stage.beside), show(stage.beside)
+    if stage.beside == name:
+        yield f"{where}beside: {shown} is the stage itself"
+    elif host is None:
+        known = ", ".join(sorted({*manifest.stages} - {name})) or "none"
+        yield f"{where}beside: {shown} is no stage of the model; known: {known}"
+    elif isinstance(host, Stage) and host.beside is not None:
+        yield f"{where}beside: {shown} is beside {show(host.beside)} itself; name that"
+    elif isinstance(host, Stage):
+        yield from (f"{where}{text}" for text in too_large(stage.warm_up, host.batching))
 
 
 def _own_problems(

@@ -22,6 +22,15 @@ MINIMAL = {
 }
 
 
+SMALL = {"batching": {"max_batch_size": 8}}
+
+
+def beside(host, *, b=None, **keys):
+    """Return the keys of a model whose stage ``a`` runs in the workers of *host*."""
+    stages = {"a": STAGE | {"beside": host} | keys}
+    return {"stages": stages | ({"b": b} if b else {})}
+
+
 def problems_of(**keys):
     with pytest.raises(ManifestError) as caught:
         Manifest.from_json(json.dumps(MINIMAL | keys))
@@ -59,6 +68,16 @@ def test_without_a_service_there_is_a_way_through_stages(keys, problem):
 
     (found,) = caught.value.problems
     assert found.startswith(problem)
+
+
+def test_a_stage_beside_another_has_the_batches_and_workers_of_that():
+    stages = beside(
+        "b", b=STAGE | SMALL | {"worker": {"replicas": 3}}, warm_up={"batch_sizes": [8]}
+    )
+    manifest = Manifest.from_json(json.dumps(MINIMAL | stages)).of_stage("a")
+
+    assert (manifest.batching.max_batch_size, manifest.worker.replicas) == (8, 3)
+    assert manifest.warm_up.batch_sizes == (8,)
 
 
 def test_a_stage_is_a_model_of_its_own_to_its_worker():
@@ -217,6 +236,18 @@ def test_every_key_is_kept():
         ({"stages": {"request": STAGE}}, "stages: key: 'request' means the request itself"),
         ({"stages": {"a/b": STAGE}}, "stages: key: 'a/b' is not made of letters"),
         ({"stages": {"a": {}}}, "stages.a.service: is missing"),
+        (beside("b"), "stages.a.beside: 'b' is no stage of the model"),
+        (beside("a"), "stages.a.beside: 'a' is the stage itself"),
+        (beside("b", b=STAGE | {"beside": "predict"}), "stages.a.beside: 'b' is beside 'predict'"),
+        (
+            beside("predict", worker={"replicas": 2}),
+            "stages.a.worker: beside 'predict' it has the worker of that; leave it out",
+        ),
+        (beside("predict", batching={"max_batch_size": 8}), "stages.a.batching: beside 'predict'"),
+        (
+            beside("b", b=STAGE | SMALL, warm_up={"batch_sizes": [9]}),
+            "stages.a.warm_up.batch_sizes[0]: 9 is above max_batch_size, 8",
+        ),
         ({"stages": {"a": {"service": "b:C"}}}, "stages.a.service: 'b:C': the model has neither"),
         (
             {"stages": {"a": STAGE | {"warm_up": {"batch_sizes": [99]}}}},

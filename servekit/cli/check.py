@@ -64,13 +64,11 @@ def run(parsed: argparse.Namespace) -> int:
     display = create_display(settings)
     try:
         prepared = prepare(parsed.model, settings, display)
-        sizes = {
-            stage.name: chosen(parsed.batch_sizes, stage.max_batch_size)
-            for stage in prepared.stages
-        }
+        stages = [each for stage in prepared.stages for each in (stage, *stage.beside)]
+        sizes = [chosen(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
         reports = [
-            examine(prepared, stage, sizes[stage.name], settings, display)
-            for stage in prepared.stages
+            examine(prepared, stage, batch_sizes, settings, display)
+            for stage, batch_sizes in zip(stages, sizes, strict=True)
         ]
     finally:
         display.close()

@@ -107,7 +107,9 @@ def lines(known: Known, shown: Sequence[Described]) -> Iterator[tuple[str, str]]
     if manifest.description:
         yield "about", " ".join(manifest.description.split())
     for name, stage in manifest.every_stage.items():
-        yield "service", f"{name}: {stage.service}" if manifest.stages else str(stage.service)
+        where = f" (beside {stage.beside})" if stage.beside else ""
+        told = f"{name}: {stage.service}{where}"
+        yield "service", told if manifest.stages else stage.service
     for described in shown:
         yield from _path_lines(described, manifest.description)
 

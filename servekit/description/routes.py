@@ -74,7 +74,9 @@ def _interface(
 
 
 def _of_stage(row: ModelRow, name: str) -> Interface | None:
-    stages = {stage.stage or PREDICT: stage.interface for stage in stage_rows(row)}
+    stages: dict[str, Interface | None] = {}
+    for stage in stage_rows(row):
+        stages |= {stage.stage or PREDICT: stage.interface, **stage.beside}
     return stages.get(name)
 
 

@@ -37,7 +37,8 @@ def answer_batch(
     """
     timing = _server_timing(len(batch), reply, now - sent_at)
     counters = batch[0].batcher.metrics
-    counters.observe_batch(len(batch), sent_at - batch[0].arrived, reply.predict_s)
+    predict_s = _stage_s(batch, reply) if reply.steps else reply.predict_s
+    counters.observe_batch(len(batch), sent_at - batch[0].arrived, predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
     responses = reply.responses
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
@@ -76,12 +77,25 @@ def answer_batch(
         )
 
 
+def _stage_s(batch: list[Task], reply: Reply) -> float:
+    """Count what stages beside that of *batch* took, and return what it took itself."""
+    batcher = batch[0].batcher
+    for stage, counters in batcher.beside.items():
+        if stage in reply.steps:
+            counters.observe_step(len(batch), reply.steps[stage])
+    return reply.steps.get(batcher.row.stage, 0.0)
+
+
 def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
     worker_s = reply.decode_s + reply.predict_s + reply.encode_s
-    return b"batch;dur=%.3f;desc=%d, predict;dur=%.3f, encode;dur=%.3f, ipc;dur=%.3f" % (
+    predict = b"predict;dur=%.3f" % (reply.predict_s * 1e3)
+    if reply.steps:
+        stages = (f"{stage};dur={step_s * 1e3:.3f}" for stage, step_s in reply.steps.items())
+        predict = ", ".join(stages).encode()
+    return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % (
         reply.decode_s * 1e3,
         size,
-        reply.predict_s * 1e3,
+        predict,
         reply.encode_s * 1e3,
         max(0.0, elapsed_s - worker_s) * 1e3,
     )

@@ -63,7 +63,9 @@ class Batcher:
         self.cache: AnswerCache | None = None  #: of the model, if it asks for one
         self.asked: list[str] = []  #: headers that the service wants to see
         self.has_headers = False  #: one of its tasks had some
-        self.has_targets = False  #: some tasks are for other methods than ``predict``
+        self.has_targets = False  #: some tasks are for others than ``targets`` says
+        self.targets: list[str] = []  #: of tasks without a step: none is ``predict``
+        self.beside: dict[str, ModelMetrics] = {}  #: of stages that its workers serve too
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
         self._timer: Any = None
@@ -82,7 +84,8 @@ class Batcher:
         self.hang_after_s = row.predict_timeout_s * self._front_ends
         self.silence_s = SILENCE_S + row.predict_timeout_s * (self._front_ends - 1)
         was_ready = row.interface is not None
-        self.asked = row.interface.request_headers if row.interface is not None else []
+        interfaces = filter(None, (row.interface, *row.beside.values()))
+        self.asked = sorted({name for each in interfaces for name in each.request_headers})
         self.is_open = any(
             replica.state == "serving" or (was_ready and replica.state in ("starting", "backoff"))
             for replica in row.replicas

@@ -67,6 +67,11 @@ def _lay_out() -> tuple[dict[object, int], int]:
 
 
 PLACES, LENGTH = _lay_out()
+#: what is of requests, not of batches and queues
+OF_REQUESTS = (
+    *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
+    *range(PLACES["first_output_seconds"], PLACES["waiting"]),
+)
 OTHER_STATUS = PLACES[500]
 REQUESTS = PLACES["request_duration_seconds"]
 REQUESTS_SUM = REQUESTS + len(DURATIONS) + 1
@@ -156,12 +161,17 @@ class ModelMetrics:
             values[start + bisect_left(bounds, value)] += 1
             values[start + len(bounds) + 1] += value
 
+    def observe_step(self, size: int, predict_s: float) -> None:
+        """Count what one stage had of a batch that another one queued."""
+        self._observe(BATCHES, SIZES, size)
+        self._observe(PREDICTS, DURATIONS, predict_s)
+
 
 def collect(directory: Path) -> Iterator[Metric]:
     """Yield the series of all models, and of all stages, summed over the front-ends that ever ran.
 
-    What a request goes through is counted for its model; a model with stages has series of
-    queues and batches for each of them.
+    What a request goes through is counted for its model, or for the one stage that answered
+    it; a model with stages has series of queues and batches for each of them.
     """
     models: Totals = {}
     stages: Totals = {}
@@ -169,8 +179,9 @@ def collect(directory: Path) -> Iterator[Metric]:
         model, _, stage = label.partition(STAGE)
         if stage:
             stages[model, stage] = values
-            for key in (*DROPS, *STREAM_NUMBERS):
-                models[model,][PLACES[key]] += values[PLACES[key]]
+            whole = models.setdefault((model,), [0.0] * LENGTH)
+            for place in OF_REQUESTS:
+                whole[place] += values[place]
         else:
             models[model,] = values
     for name in HISTOGRAMS:

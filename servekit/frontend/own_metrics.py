@@ -27,7 +27,7 @@ def own_metrics(workers: Iterable[tuple[dict[str, str], memoryview]]) -> Iterabl
     seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for own, memory in workers:
         for series, values in read_series(memory):
-            labels = series.labels | own
+            labels = own | series.labels
             key = series.name, frozenset(labels.items())
             name = PREFIX + series.name
             family = families.setdefault(name, Metric(name, series.help, series.kind))
@@ -40,7 +40,8 @@ def own_metrics(workers: Iterable[tuple[dict[str, str], memoryview]]) -> Iterabl
 def _is_shown(series: Series, values: list[float]) -> bool:
     """Leave out the series of all the others, while there are none, and what is malformed."""
     size = len(series.bounds) + 2 if series.kind == "histogram" else 1
-    is_spare = series.labels and set(series.labels.values()) == {OTHER} and not any(values)
+    said = {value for label, value in series.labels.items() if label != "stage"}
+    is_spare = said == {OTHER} and not any(values)
     return len(values) == size and not is_spare
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.frontend.pipeline import REQUEST, Place
-from servekit.messages import IDENTITY, SPLIT
+from servekit.messages import IDENTITY, RUN, SPLIT, STAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,10 +54,11 @@ class Resolver:
         last = self.places[-1]
         if last.is_each:  # and the client is to get one answer
             self._add_own(last.batcher, len(self.places) - 1, IDENTITY)
-        return self.places
+        return _joined(self.places)
 
     def _stage(self, row: ModelRow, name: str) -> Batcher:
-        label = f"{row.name}:{name}" if row.stages else row.name
+        hosts = {beside: stage.name for stage in row.stages for beside in stage.beside}
+        label = f"{row.name}:{hosts.get(name, name)}" if row.stages else row.name
         return self._batchers[label]
 
     def _add_model(
@@ -82,13 +83,40 @@ class Resolver:
         if is_read and REQUEST in sources:
             own = self._add_own(batcher, REQUEST, SPLIT if step.each else IDENTITY)
             sources = [own if source == REQUEST else source for source in sources]
-        self.places.append(Place(step.label, batcher, sources, names, step.each, step.target))
+        target = f"{step.stage}{STAGE}{step.target}" if batcher.row.beside else step.target
+        self.places.append(Place(step.label, batcher, sources, names, step.each, target))
         return len(self.places) - 1
 
     def _add_own(self, batcher: Batcher, source: int, target: str) -> int:
         """Add a step of our own: a worker of *batcher* reads what is there, and writes it anew."""
         self.places.append(Place("", batcher, [source], [], target=target))
         return len(self.places) - 1
+
+
+def _joined(places: list[Place]) -> list[Place]:
+    """Return *places* with those made one that follow one another in the same workers."""
+    found: list[Place] = []
+    moved: dict[int, int] = {REQUEST: REQUEST}
+    takers = [source for place in places for source in dict.fromkeys(place.sources)]
+    for at, place in enumerate(places):
+        sources = [moved[source] for source in place.sources]
+        before = found[sources[0]] if sources != [REQUEST] else None
+        if before and takers.count(place.sources[0]) == 1 and _runs_on(before, place):
+            before.label = f"{before.label}+{place.label}"
+            before.target = f"{before.target}{RUN}{place.target}"
+            moved[at] = sources[0]
+        else:
+            place.sources = sources
+            moved[at] = len(found)
+            found.append(place)
+    return found
+
+
+def _runs_on(one: Place, other: Place) -> bool:
+    """Whether *other*, which alone gets what *one* gives, can follow it within a worker."""
+    is_chain = not (one.is_each or other.is_each or other.names)
+    has_stages = STAGE in one.target and STAGE in other.target
+    return is_chain and has_stages and one.batcher is other.batcher
 
 
 def _steps(row: ModelRow) -> Sequence[Step]:
@@ -111,3 +139,9 @@ def resolve(
     resolver = Resolver(rows, batchers)
     resolver.add(row, route.steps, REQUEST, (row.name,))
     return resolver.finish()
+
+
+def is_one_run(row: ModelRow, route: RouteRow, places: Sequence[Place]) -> bool:
+    """Whether *route* is what *row* predicts by, and its workers do all of it in one go."""
+    is_own = route.path == f"/{row.name}/predict" and not route.instances
+    return is_own and len(places) == 1 and places[0].batcher.row.name == row.name

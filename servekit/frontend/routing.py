@@ -14,7 +14,7 @@ from servekit.frontend.models import Models
 from servekit.frontend.own_metrics import own_metrics
 from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.replica import Replica
-from servekit.frontend.resolving import Unresolved, resolve
+from servekit.frontend.resolving import Unresolved, is_one_run, resolve
 from servekit.frontend.router import Router
 from servekit.frontend.task_queue import QueueMemory
 from servekit.messages import Table
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from servekit.frontend.answer import AnswerHeads
+    from servekit.frontend.pipeline import Place
     from servekit.messages import Hung, Lost, ModelRow, RouteRow
     from servekit.settings import Settings
 
@@ -115,8 +116,8 @@ class Routing:
         for row in table.models:
             for route in row.routes:
                 routes.pop(route.path, None)
-                if pipeline := self._resolved(row, route, rows, batchers):
-                    routes[route.path] = pipeline
+                if way := self._resolved(row, route, rows, batchers):
+                    routes[route.path] = way
         self.router.replace(routes)
         self._tell_unresolved(known)
 
@@ -126,13 +127,15 @@ class Routing:
         route: RouteRow,
         rows: Mapping[str, ModelRow],
         batchers: Mapping[str, Batcher],
-    ) -> Pipeline | None:
+    ) -> Batcher | Pipeline | None:
         """Return what answers at *route* of *row*, or note why nothing does."""
         try:
             places = resolve(row, route, rows, batchers)
         except Unresolved as error:
             self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
             return None
+        if is_one_run(row, route, places):
+            return self._stage_alone(row, places[0])
         kind = Each if route.instances else Pipeline
         found = kind(
             row,
@@ -148,6 +151,13 @@ class Routing:
             found.cache = self._caches.find(row.name)
         return found
 
+    def _stage_alone(self, row: ModelRow, place: Place) -> Batcher:
+        """Return the stage of *place*, which answers as a model of one service does."""
+        batcher: Batcher = place.batcher
+        batcher.targets = [place.target] if place.target else []
+        batcher.cache = self._caches.find(row.name)
+        return batcher
+
     def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:
         """Log what does not answer and was not *known*, unless a model has yet to load."""
         if any(row.reason for row in self.table.models):
@@ -158,7 +168,9 @@ class Routing:
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
         counters = self._counters(row.label)
-        return Batcher(row, counters, self._loop, self._settings, self._queue_memory)
+        batcher = Batcher(row, counters, self._loop, self._settings, self._queue_memory)
+        batcher.beside = {name: self._counters(f"{row.name}:{name}") for name in row.beside}
+        return batcher
 
     def _counters(self, label: str) -> metrics.ModelMetrics:
         """Return what counts for a model, or for one stage of it."""

@@ -76,6 +76,7 @@ def launch_of(
         log_format=settings.log_format,
         log_level=settings.log_level,
         stage=stage.name,
+        beside={each.name: each.manifest for each in stage.beside},
     )
 
 
@@ -123,6 +124,7 @@ def _stage_row(stage: PreparedStage, settings: Settings) -> StageRow:
         max_batch_size=stage.max_batch_size,
         max_delay_s=stage.max_delay_s,
         predict_timeout_s=settings.predict_timeout or stage.predict_timeout_s,
+        beside={each.name: None for each in stage.beside},
     )
 
 

@@ -157,6 +157,7 @@ class Model:
             row.routes += routes_of_endpoints(row.name, current.interfaces)
             for stage in row.stages:
                 stage.interface = current.interfaces.get(stage.name)
+                stage.beside = {name: current.interfaces.get(name) for name in stage.beside}
         row.capacity = settings.queue
         row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else "loading")
         return row

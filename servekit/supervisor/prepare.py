@@ -158,7 +158,11 @@ def _prepared(
 def _stages(manifest: Manifest) -> list[PreparedStage]:
     if not manifest.stages:
         return [_stage("", manifest)]
-    return [_stage(name, manifest.of_stage(name)) for name in manifest.every_stage]
+    found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
+    for name, stage in manifest.stages.items():
+        if stage.beside is not None:
+            found[stage.beside].beside.append(found.pop(name))
+    return list(found.values())
 
 
 def _stage(name: str, manifest: Manifest) -> PreparedStage:

@@ -28,6 +28,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     predict_timeout_s: float
     load_timeout_s: float
     environments: list[dict[str, str]]  #: of the replicas, in turn
+    beside: list["PreparedStage"] = []  #: stages that its workers load too
 
 
 class Prepared(msgspec.Struct, kw_only=True):

@@ -188,6 +188,7 @@ class ReplicaSet:
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
+        self.interfaces |= ready.beside
         self._server.journal.progress(self.name, "")
         self._server.journal.notice(announce.worker_ready(self.name, replica, ready))
         self._on_change()

@@ -79,7 +79,8 @@ def serve(
     gc.freeze()  # what was loaded stays: the collector need not look at it again
     server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
-    control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
+    beside = {name: each.interface for name, each in loaded.beside.items()}
+    control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started, beside)))
     status = server.run()
     if status == LEFT_BY_SERVICE:
         with suppress(OSError):  # the service closed it
@@ -100,11 +101,12 @@ def server_of(loaded: "Loaded", *arguments: Any) -> "Server":
 
 
 def close(loaded: "Loaded") -> None:
-    """Let the service release what it took; leave in any case."""
-    try:
-        loaded.service.close()
-    except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
-        say(f"close failed\n{traceback_text(error)}")
+    """Let the services release what they took; leave in any case."""
+    for service in loaded.services:
+        try:
+            service.close()
+        except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
+            say(f"close failed\n{traceback_text(error)}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def loading_of(launch: Launch) -> Loading:
     """Return what *launch* says is to be loaded."""
     return Loading(
         directory=Path(launch.directory),
-        manifest=Manifest.from_mapping(msgspec.json.decode(launch.manifest)),
+        manifest=_manifest(launch.manifest),
         assets={name: Path(path) for name, path in launch.assets.items()},
         replica=launch.replica,
         replicas=launch.replicas,
@@ -40,7 +40,12 @@ def loading_of(launch: Launch) -> Loading:
         max_answer_bytes=launch.max_answer_bytes,
         log_format=launch.log_format,
         log_level=launch.log_level,
+        beside={name: _manifest(each) for name, each in launch.beside.items()},
     )
+
+
+def _manifest(text: bytes) -> Manifest:
+    return Manifest.from_mapping(msgspec.json.decode(text))
 
 
 def reason_of(error: BaseException, directory: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.service import Request
 from servekit.worker.media import parse_content_type
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from servekit.worker.predictor import Task
     from servekit.worker.reading import BodyReaders
 
-__all__ = ["NO_HEADERS", "CurrentBatch", "OpenItem"]
+__all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
 
 #: an ``Item`` whose body is at hand; a view is read-only and released after the turn
 OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
 
 NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
+
+
+class Items(Protocol):
+    """The items of a batch by their places."""
+
+    def __getitem__(self, place: int, /) -> OpenItem:
+        """Return the item at *place*."""
 
 
 class CurrentBatch:
@@ -32,7 +39,7 @@ class CurrentBatch:
     def __init__(self, bodies: BodyReaders) -> None:
         """Be empty; *bodies* decodes what a service has not decoded."""
         self.bodies = bodies
-        self._items: Sequence[OpenItem] | Mapping[int, OpenItem] = ()
+        self._items: Items = ()
         self._number = 0
         self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
@@ -40,7 +47,7 @@ class CurrentBatch:
 
     def begin(
         self,
-        items: Sequence[OpenItem] | Mapping[int, OpenItem],
+        items: Items,
         number: int,
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],

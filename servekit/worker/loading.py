@@ -3,7 +3,8 @@
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pluggy
 from servekit_archiver import Manifest
 
-from servekit.errors import BootError
+from servekit.errors import BootError, StartupError
+from servekit.measuring import Metrics
 from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
@@ -50,11 +52,16 @@ class Loading:
     max_answer_bytes: int = 1 << 30
     log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger as it is
     log_level: str = "info"
+    beside: Mapping[str, Manifest] = field(default_factory=dict)  #: stages that are loaded too
+
+    def of_stage(self, stage: str) -> "Loading":
+        """Return what one of the stages beside this one is loaded by."""
+        return replace(self, manifest=self.beside[stage], stage=stage, beside={})
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A service that is ready to predict."""
+    """A service that is ready to predict, or several."""
 
     service: Service
     predictor: Predictor
@@ -62,51 +69,112 @@ class Loaded:
     targets: Targets
     stepping: Stepping | None = None  #: where its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
+    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+
+    @property
+    def services(self) -> list[Service]:
+        """All of the worker."""
+        return [self.service, *(each.service for each in self.beside.values())]
 
 
 def load_service(loading: Loading) -> Loaded:
-    """Import, load and warm up the service.
+    """Import, load and warm up the service, and those beside it.
 
     :raises StartupError: servekit cannot serve it; whatever else is raised is the author's.
     """
     sys.path.insert(0, str(loading.directory))
     manager = create_plugin_manager()
-    kind = find_service(loading.manifest.service or "", loading.directory, manager)
-    return load_class(kind, loading, manager)
+    surroundings = Surroundings(manager)
+    if loading.log_format:
+        is_json = loading.log_format == "json"
+        name, ids = loading.manifest.name, surroundings.current_ids
+        attach(name, loading.log_level, is_json=is_json, current_ids=ids)
+
+    def load(part: Loading, metrics: Metrics) -> Loaded:
+        with _named(part.stage if loading.beside else ""):
+            kind = find_service(part.manifest.service or "", part.directory, manager)
+            return _load(kind, part, surroundings, metrics)
+
+    metrics = surroundings.metrics
+    loaded = load(loading, metrics)
+    if loading.beside and loaded.stepping:
+        others = ", ".join(loading.beside)
+        raise BootError(f"stage {loading.stage}: streams, so it needs its workers alone: {others}")
+    beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in loading.beside}
+    everyone = {loading.stage: loaded.targets}
+    everyone |= {name: each.targets for name, each in beside.items()}
+    loaded.targets.stages = everyone
+    measures = () if metrics.descriptor is None else (metrics.descriptor,)
+    return replace(loaded, beside=beside, measures=measures)
 
 
 def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginManager) -> Loaded:
     """Make a *kind* that is ready to predict, whatever class the manifest names."""
-    service, manifest = kind(), loading.manifest
+    surroundings = Surroundings(manager)
+    return _load(kind, loading, surroundings, surroundings.metrics)
+
+
+class Surroundings:
+    """What the services of one worker share."""
+
+    def __init__(self, manager: pluggy.PluginManager) -> None:
+        """Have no service yet."""
+        self.table = CodecTable(manager)
+        self.metrics = Metrics()
+        self.batches: list[CurrentMembers] = []  #: of each service; one of them has a batch
+
+    def current_ids(self) -> list[str]:
+        """Return the ids of the requests that a ``predict`` has now."""
+        return next(filter(None, (batch.ids() for batch in self.batches)), [])
+
+
+def _load(
+    kind: type[Service], loading: Loading, surroundings: Surroundings, metrics: Metrics
+) -> Loaded:
+    service, manifest, table = kind(), loading.manifest, surroundings.table
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
-    table = CodecTable(manager)
     current = CurrentMembers(_body_readers(service, table))
-    if loading.log_format:
-        is_json = loading.log_format == "json"
-        attach(manifest.name, loading.log_level, is_json=is_json, current_ids=current.ids)
-    context = _context(loading, current)
-    service.load(context)
-    context.metrics.seal()
+    surroundings.batches.append(current)
+    service.load(_context(loading, current, metrics))
+    metrics.seal()
     loaded = wrap(service, table, current, max_answer_bytes=loading.max_answer_bytes)
     service.warm_up()
-    measures = context.metrics.descriptor
-    return loaded if measures is None else replace(loaded, measures=(measures,))
+    return loaded
+
+
+@contextmanager
+def _named(stage: str) -> Iterator[None]:
+    """Say of an error which *stage* it is of; "": there is only one."""
+    try:
+        yield
+    except StartupError as error:
+        if not stage:
+            raise
+        raise BootError(f"stage {stage}: {error}") from error.__cause__
+    except BaseException as error:
+        if not stage:
+            raise
+        raise BootError(f"stage {stage}: {type(error).__name__}: {error}") from error
 
 
 def prove(loaded: Loaded, loading: Loading) -> None:
-    """Run the examples, and batches of the sizes that the manifest asks for.
+    """Run the examples, and batches of the sizes that the manifest asks for, of all services.
 
     :raises BootError: one fails.
     """
     manifest, predictor = loading.manifest, loaded.predictor
-    run_examples(manifest.examples, loading.directory, predictor)
-    if manifest.warm_up is not None:
-        samples = samples_of(manifest, loading.directory, loaded.service)
-        run_batches(manifest.warm_up.batch_sizes, samples, predictor)
+    with _named(loading.stage if loading.beside else ""):
+        run_examples(manifest.examples, loading.directory, predictor)
+        if manifest.warm_up is not None:
+            samples = samples_of(manifest, loading.directory, loaded.service)
+            run_batches(manifest.warm_up.batch_sizes, samples, predictor)
+    for name, each in loaded.beside.items():
+        with _named(name):
+            prove(each, loading.of_stage(name))
 
 
-def _context(loading: Loading, current: CurrentMembers) -> Context:
+def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Context:
     manifest = loading.manifest
     return Context(
         model=manifest.name,
@@ -120,6 +188,7 @@ def _context(loading: Loading, current: CurrentMembers) -> Context:
         replicas=loading.replicas,
         stage=loading.stage,
         assets=loading.assets,
+        metrics=metrics,
         read_requests=current.requests,
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from servekit.cancelling import CancelledReader
 from servekit.errors import ClientGone, RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Service
-from servekit.worker.current import NO_HEADERS, CurrentBatch, OpenItem
+from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
 from servekit.worker.inputs import InputKind, singles
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
@@ -40,6 +40,7 @@ class Turn(NamedTuple):
     predict_s: float
     encode_s: float
     responses: Responses
+    steps: dict[str, float] = {}  # noqa: RUF012 - nobody changes it
 
     @property
     def times(self) -> tuple[float, float, float]:
@@ -53,6 +54,7 @@ class Task(NamedTuple):
     place: int  #: in the batch as it came
     plan: Plan
     request_id: str
+    deadline: float  #: ``monotonic``
 
 
 class Predictor:
@@ -75,7 +77,8 @@ class Predictor:
         :param predict: called in place of the service's own, ``postprocess`` included.
         """
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
-        if type(service).preprocess is Service.preprocess:
+        self.has_preprocess = type(service).preprocess is not Service.preprocess
+        if not self.has_preprocess:
             self.read: ReadInput = lambda header, body, _place: inputs[header](body)
             #: may a body of a content type be a view?
             self.takes_view: Callable[[bytes], bool] = bodies.takes_views
@@ -88,6 +91,7 @@ class Predictor:
         self._postprocess = service.postprocess if has_postprocess else None
         self._call = predict or service.predict
         self._kind, self.plans = kind, plans
+        self.check = kind.check  #: what is decoded already to an input
         self._current = current
         self._max_answer_bytes = max_answer_bytes
         self._responses: Responses = {}  #: of the batch in hand
@@ -109,19 +113,15 @@ class Predictor:
         """
         started = monotonic()
         answers: list[Any] = [None] * len(items)
-        if self._current.begin(items, number, cancelled, headers):
-            self._refuse_gone(answers)
-        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
-        tasks, inputs = self._decode(mine, answers, started)
+        self.begin(items, number, cancelled, headers, answers)
+        tasks, inputs = self.read_items(items, places, answers, started, self.plans)
         decoded = monotonic()
-        outputs = self._predict(tasks, inputs) if tasks else []
+        outputs = self.predict_all(tasks, inputs) if tasks else []
         predicted = monotonic()
-        self._encode(tasks, outputs, answers)
+        self.write_outputs(tasks, outputs, answers)
         encoded = monotonic()
-        self._current.end()
-        responses = self._responses
-        if responses:
-            self._responses = {}
+        self.end()
+        responses = self.pop_responses()
         return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
 
     def single(self, value: Any) -> Any:
@@ -129,18 +129,50 @@ class Predictor:
         ((_, batch),) = self._kind.batches([value])
         return singles(batch)[0]
 
-    def _refuse_gone(self, answers: list[Any]) -> None:
-        for place in range(len(answers)):
-            if self._current.has_gone(place):
-                answers[place] = GONE
+    # ------------------------------------------------------------ its parts, in their order
 
-    def _decode(
-        self, items: Iterable[tuple[int, OpenItem]], answers: list[Any], now: float
+    def begin(
+        self,
+        items: Items,
+        number: int,
+        cancelled: CancelledReader | None,
+        headers: Mapping[int, Mapping[str, str]],
+        answers: list[Any],
+    ) -> None:
+        """Let the service see the batch; those whose client has gone are answered."""
+        if self._current.begin(items, number, cancelled, headers):
+            for place in range(len(answers)):
+                if self._current.has_gone(place):
+                    answers[place] = GONE
+
+    def end(self) -> None:
+        """The service sees no batch any more."""
+        self._current.end()
+
+    def pop_responses(self) -> Responses:
+        """Return what the answers of the batch have of their own."""
+        responses = self._responses
+        if responses:
+            self._responses = {}
+        return responses
+
+    def read_items(
+        self,
+        items: Sequence[OpenItem],
+        places: Sequence[int] | None,
+        answers: list[Any],
+        now: float,
+        plans: Plans,
     ) -> tuple[list[Task], list[Any]]:
-        read, plans = self.read, self.plans
+        """Return a task and an input for each item that is not answered already.
+
+        :param plans: of whoever writes the outputs.
+        """
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        read = self.read
         tasks: list[Task] = []
         inputs: list[Any] = []
-        for place, (body, content_type, accept, request_id, deadline) in items:
+        for place, (body, content_type, accept, request_id, deadline) in mine:
             if deadline <= now:
                 answers[place] = EXPIRED
             if answers[place] is not None:
@@ -148,12 +180,12 @@ class Predictor:
             try:
                 plan = plans[accept]
                 inputs.append(read(content_type, body, place))
-                tasks.append(Task(place, plan, request_id))
+                tasks.append(Task(place, plan, request_id, deadline))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
                 answers[place] = self.failed("preprocess", error, [request_id])
         return tasks, inputs
 
-    def _predict(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
+    def predict_all(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
         """Return an output, or the ``Failed`` that took its place, for every task."""
         try:
             batches = tuple(self._kind.batches(inputs))
@@ -180,8 +212,28 @@ class Predictor:
         answer = self.failed("predict", error, [task.request_id for task in tasks])
         return [Failed(answer)] * len(tasks)
 
-    def _encode(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
-        for (place, plan, request_id), output in zip(tasks, outputs, strict=True):
+    def hand_on(
+        self, tasks: list[Task], outputs: list[Any], answers: list[Any]
+    ) -> tuple[list[Task], list[Any]]:
+        """Return the tasks that another service goes on with, and what it gets; answer the rest."""
+        kept, values = [], []
+        for task, output in zip(tasks, outputs, strict=True):
+            if type(output) is Failed:
+                answers[task.place] = output.answer
+                continue
+            if isinstance(output, RequestError):
+                answers[task.place] = error_answer(output)
+                continue
+            try:
+                values.append(self._postprocess(output) if self._postprocess else output)
+                kept.append(task)
+            except BaseException as error:  # noqa: BLE001 - an author's postprocess
+                answers[task.place] = self.failed("postprocess", error, [task.request_id])
+        return kept, values
+
+    def write_outputs(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
+        """Answer *tasks*, each with its output as its plan writes it."""
+        for (place, plan, request_id, _), output in zip(tasks, outputs, strict=True):
             if type(output) is Failed:
                 answers[place] = output.answer
                 continue

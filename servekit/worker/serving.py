@@ -60,7 +60,7 @@ class Server:
 
         :param reader: of *control*.
         """
-        self._service, self._predictor = loaded.service, loaded.predictor
+        self._services, self._predictor = loaded.services, loaded.predictor
         self._targets = loaded.targets
         self._control, self._control_reader, self._listener = control, reader, listener
         self._launch = launch
@@ -68,7 +68,7 @@ class Server:
         self._channels: dict[int, Channel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
-        self._is_stopping = self._is_retiring = self._is_forked = False
+        self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
         self._handlers: dict[int, Callable[[], None]] = {
             control.fileno(): self._on_control,
             listener.fileno(): self._on_connection,
@@ -79,9 +79,9 @@ class Server:
         """Serve until the supervisor says stop or is gone; return the exit status."""
         for descriptor in self._handlers:
             self._poll.register(descriptor, select.POLLIN)
-        while not (self._is_stopping or self._predictor.is_leaving):
+        while not (self._is_stopping or self._is_leaving):
             self._serve()
-        return int(self._predictor.is_leaving)
+        return int(self._is_leaving)
 
     def _serve(self, timeout_ms: int | None = None) -> None:
         """Take what has come, and wait for it if need be: as long as it takes without a timeout."""
@@ -92,7 +92,7 @@ class Server:
             elif descriptor in self._channels:
                 self._on_channel(self._channels[descriptor])
             self._is_stopping |= self._is_retiring and not self._channels
-            if self._is_stopping or self._predictor.is_leaving:
+            if self._is_stopping or self._is_leaving:
                 return
 
     def forsake(self) -> None:
@@ -158,27 +158,21 @@ class Server:
     def _predict(self, channel: "Channel", message: Predict) -> None:
         shared = channel.shared
         shared.free(message.freed)
-        targets, speaker = message.targets, self._targets if message.targets else self._predictor
+        targets = message.targets
+        speaker = self._targets.of(targets) if targets else self._predictor
         try:
             items = shared.look(message.items, speaker.takes_view)
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        if targets:
-            turn = self._targets.answer(
-                items, message.batch, shared.cancelled, message.headers, targets
-            )
-            self._predictor.is_leaving |= self._targets.is_leaving
-        else:
-            turn = self._predictor.answer(items, message.batch, shared.cancelled, message.headers)
+        turn = speaker.answer(items, message.batch, shared.cancelled, message.headers)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
-        is_last = self._predictor.is_leaving
+        self._is_leaving = is_last = speaker.is_leaving
         try:
             answers = shared.lay_out(turn.answers)
-            reply = Reply(
-                message.batch, answers, *turn[1:4], shared.let_go(), is_last, turn.responses
-            )
+            held, own = shared.let_go(), (turn.responses, turn.steps)
+            reply = Reply(message.batch, answers, *turn.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             log_failure("reply", error, [item[3] for item in message.items])
@@ -195,7 +189,8 @@ class Server:
 
     def _ping(self) -> str:
         try:
-            self._service.ping()
+            for service in self._services:
+                service.ping()
         except BaseException as error:  # noqa: BLE001 - an author's ping may raise anything
             say(f"ping failed\n{traceback_text(error)}")
             return type(error).__name__

@@ -56,9 +56,9 @@ class StreamServer(Server):
             self._streams.put(Stream(message, item, channel))
 
     def _answer(self, channel: Channel, message: Open, item: OpenItem) -> None:
-        headers = {0: message.headers}
-        turn = self._targets.answer([item], message.stream, None, headers, [message.target])
-        self._predictor.is_leaving |= self._targets.is_leaving
+        speaker = self._targets.of([message.target])
+        turn = speaker.answer([item], message.stream, None, {0: message.headers})
+        self._is_leaving |= speaker.is_leaving
         (end,) = channel.shared.lay_out(turn.answers)
         self._say(channel, [Part(message.stream, "", b"", 1, end)])
 
@@ -71,6 +71,7 @@ class StreamServer(Server):
         found: dict[Channel, list[Part]] = {}
         for stream, part in self._streams.turn():
             found.setdefault(stream.channel, []).append(part)
+        self._is_leaving |= self._predictor.is_leaving
         if self._is_forked:  # a step forked, and this is the child: the parent answers
             os._exit(0)
         now = monotonic()

@@ -7,14 +7,15 @@ from typing import Any, Final
 from servekit.cancelling import CancelledReader
 from servekit.endpoints import endpoints_of
 from servekit.errors import BootError, InputError, RouteNotFound
-from servekit.messages import IDENTITY, INSTANCES, SPLIT, EndpointRow, Interface
+from servekit.messages import IDENTITY, INSTANCES, RUN, SPLIT, STAGE, EndpointRow, Interface
 from servekit.service import Service
 from servekit.worker.current import OpenItem
 from servekit.worker.inputs import refusal
 from servekit.worker.outcome import error_answer
 from servekit.worker.predictor import Predictor, Responses, Turn
+from servekit.worker.runs import Run
 
-__all__ = ["Targets"]
+__all__ = ["Mixed", "Targets"]
 
 #: makes a predictor, and what it takes and gives, of a service
 Wrap = Callable[[Service], tuple[Predictor, Interface]]
@@ -62,7 +63,7 @@ def _is_list(value: Any) -> bool:
 
 
 class Targets:
-    """The predictors of one service, by the names of methods; "" is that of ``predict``."""
+    """What answers for each target of one worker; "" is ``predict`` of its service."""
 
     def __init__(self, service: Service, predictor: Predictor, wrap: Wrap) -> None:
         """Wrap the endpoints of *service*.
@@ -71,6 +72,8 @@ class Targets:
         """
         self._wrap = wrap
         self._predictors = {"": predictor}
+        self._runs: dict[str, Run] = {}
+        self.stages: Mapping[str, Targets] = {}  #: of a worker of several: this one among them
         self.rows: list[EndpointRow] = []
         for marked, method in endpoints_of(type(service)):
             if marked.name in self._predictors:
@@ -79,9 +82,46 @@ class Targets:
             self._predictors[marked.name] = wrapped
             self.rows.append(EndpointRow(marked.name, marked.path, interface))
 
+    def of(self, targets: Sequence[str]) -> "Predictor | Run | Mixed":
+        """Return what answers a batch.
+
+        :param targets: of its items, or the one of all of them.
+        """
+        found = self.find(targets[0]) if targets.count(targets[0]) == len(targets) else None
+        return found or Mixed(self, targets)
+
+    def find(self, target: str) -> Predictor | Run | None:
+        """Return what answers *target*, if there is such a one."""
+        if STAGE in target:
+            return self._runs.get(target) or self._make_run(target)
+        if target not in self._predictors and target in OURS:
+            self._predictors[target] = self._wrap(OURS[target]())[0]
+        return self._predictors.get(target)
+
+    def _make_run(self, target: str) -> Run | None:
+        steps = []
+        for step in target.split(RUN):
+            stage, _, method = step.partition(STAGE)
+            found = self.stages[stage].find(method) if stage in self.stages else None
+            if not isinstance(found, Predictor):
+                return None
+            steps.append((stage, found))
+        self._runs[target] = run = Run(steps)
+        return run
+
+
+class Mixed:
+    """Answers a batch whose items are for several targets: those of one are a batch."""
+
+    is_leaving = False  #: a service asked the process to exit
+
+    def __init__(self, targets: Targets, wanted: Sequence[str]) -> None:
+        """Of *targets*, the items are for those *wanted*, in their order."""
+        self._targets, self._wanted = targets, wanted
+
     def takes_view(self, content_type: bytes) -> bool:
-        """Whether every predictor may be given views of bodies of *content_type*."""
-        ours = self._find(IDENTITY)  # which has no ``preprocess``
+        """Whether all of them may be given views of bodies of *content_type*."""
+        ours = self._targets.find(IDENTITY)  # which has no ``preprocess``
         return ours is not None and ours.takes_view(content_type)
 
     def answer(
@@ -90,36 +130,25 @@ class Targets:
         number: int,
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],
-        targets: Sequence[str],
     ) -> Turn:
-        """Answer *items*, in their order; those of one target are a batch.
-
-        :param targets: the method that each item is for.
-        """
+        """Answer *items*, in their order; see ``Predictor.answer``."""
         answers: list[Any] = [NOWHERE] * len(items)
-        times, responses = (0.0, 0.0, 0.0), Responses()
-        for target in dict.fromkeys(targets):
-            predictor = self._find(target)
-            if predictor is None:
+        times, responses, steps = (0.0, 0.0, 0.0), Responses(), dict[str, float]()
+        for target in dict.fromkeys(self._wanted):
+            speaker = self._targets.find(target)
+            if speaker is None:
                 continue
-            places = [place for place, each in enumerate(targets) if each == target]
-            turn = predictor.answer(items, number, cancelled, headers, places)
+            places = [place for place, each in enumerate(self._wanted) if each == target]
+            turn = speaker.answer(items, number, cancelled, headers, places)
             for place in places:
                 answers[place] = turn.answers[place]
             responses |= turn.responses
+            for stage, step_s in turn.steps.items():
+                steps[stage] = steps.get(stage, 0.0) + step_s
             decode_s, predict_s, encode_s = map(sum, zip(times, turn.times, strict=True))
             times = decode_s, predict_s, encode_s
-        return Turn(answers, *times, responses)
-
-    @property
-    def is_leaving(self) -> bool:
-        """The service asked the process to exit."""
-        return any(each.is_leaving for each in self._predictors.values())
-
-    def _find(self, target: str) -> Predictor | None:
-        if target not in self._predictors and target in OURS:
-            self._predictors[target] = self._wrap(OURS[target]())[0]
-        return self._predictors.get(target)
+            self.is_leaving |= speaker.is_leaving
+        return Turn(answers, *times, responses, steps)
 
 
 OURS: Final = {IDENTITY: Identity, SPLIT: Split, INSTANCES: Instances}

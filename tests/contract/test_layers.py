@@ -46,7 +46,10 @@ MAY_IMPORT = {
     "supervisor": BASE | CROSSING | {"assets", "cgroup", "crashes", "tls"},
     "frontend": BASE | CROSSING | PLUGINS | {"stream_formats", "cgroup", "crashes", "tls", "web"},
     "web": BASE | {"messages", "description", "crashes"} | PLUGINS,
-    "worker": BASE | CROSSING | PLUGINS | {"stream_formats", "checkup", "media_types", "types"},
+    "worker": BASE
+    | CROSSING
+    | PLUGINS
+    | {"stream_formats", "checkup", "measuring", "media_types", "types"},
     "cli": BASE
     | CROSSING
     | PLUGINS

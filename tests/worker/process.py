@@ -44,6 +44,10 @@ def item(
     return (encoded, content_type.encode(), accept.encode(), request_id, deadline)
 
 
+def manifest_of(service: str, **keys) -> bytes:
+    return Manifest.from_mapping({"name": "test", "service": service, **keys}).to_json()
+
+
 class Channel:
     """A front-end's end of one channel."""
 
@@ -83,10 +87,10 @@ class Channel:
     def send(self, message) -> None:
         self.sock.sendall(encode_frame(message))
 
-    def predict(self, *items, headers=None):
+    def predict(self, *items, headers=None, targets=()):
         """Send one batch and return its answers: error name or media type, and body."""
         number = next(self.numbers)
-        self.send(Predict(number, list(items), headers=headers or {}))
+        self.send(Predict(number, list(items), headers=headers or {}, targets=list(targets)))
         self.reply = self.receive()
         assert self.reply.batch == number
         answers = self.reply.answers
@@ -106,7 +110,10 @@ class Channel:
 class Worker:
     """Starts ``python -m servekit.worker`` and sends ``Launch``."""
 
-    def __init__(self, tmp_path: Path, service: str, directory: Path = SERVICES, **keys) -> None:
+    def __init__(
+        self, tmp_path: Path, service: str, directory: Path = SERVICES, beside=(), **keys
+    ) -> None:
+        """*beside* has the services of other stages by their names; this one is ``host`` then."""
         self._channels: list[Channel] = []
         self.address = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.sock")
         listener = socket.socket(socket.AF_UNIX)
@@ -128,11 +135,13 @@ class Worker:
             )
         theirs.close()
         listener.close()
-        manifest = Manifest.from_mapping({"name": "test", "service": service, **keys})
+        manifest = manifest_of(service, **keys)
         self._reader = FrameReader(self.control, WorkerMessage)
         launch = Launch(
-            str(directory), manifest.to_json(), 0, 1, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096
-        )
+            str(directory), manifest, 0, 1, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096,
+            stage="host" if beside else "",
+            beside={name: manifest_of(each) for name, each in dict(beside).items()},
+        )  # fmt: skip
         self.control.sendall(encode_frame(launch))
 
     def receive(self):
@@ -149,7 +158,7 @@ class Worker:
         """Wait until the worker is ready."""
         ready = self.receive()
         assert isinstance(ready, Ready), ready
-        self.interface = ready.interface
+        self.interface, self.beside = ready.interface, ready.beside
         return self
 
     def stop(self) -> int:

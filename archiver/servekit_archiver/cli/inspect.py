@@ -65,8 +65,9 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield from _describe_signature(manifest)
     for name, stage in manifest.every_stage.items():
         if manifest.stages:
-            yield "stage", f"{name}: {stage.service}"
-        yield from _describe_processes(stage)
+            yield "stage", f"{name}: {stage.service}{beside(stage)}"
+        if stage.beside is None:
+            yield from _describe_processes(stage)
     yield from _describe_ways(manifest)
     yield from (("asset", _describe_asset(*item)) for item in sorted(manifest.assets.items()))
     if manifest.options:
@@ -85,6 +86,11 @@ def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
     yield "worker", f"replicas {worker.replicas}, {limits}"
     for table in worker.env if isinstance(worker.env, tuple) else (worker.env,):
         yield from (("", f"{key}={value!r}") for key, value in sorted(table.items()))
+
+
+def beside(stage: Stage) -> str:
+    """Return where *stage* runs, if that is no process of its own."""
+    return f" (beside {stage.beside})" if stage.beside else ""
 
 
 def _describe_ways(manifest: Manifest) -> Iterator[tuple[str, str]]:

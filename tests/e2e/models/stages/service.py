@@ -71,6 +71,10 @@ class Format(Service):
     def predict(self, batch):
         return [{"formatted": each} for each in batch]
 
+    @endpoint("loud")
+    def loud(self, batch: list[str]) -> list[str]:
+        return [each.upper() for each in batch]
+
 
 class Split(Service):
     """A text to its words."""
