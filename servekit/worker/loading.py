@@ -18,6 +18,7 @@ from servekit.measuring import Metrics
 from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
+from servekit.stream_formats import STREAM_FORMATS
 from servekit.worker.annotations import BatchTypes, batch_types, stream_types
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.examples import run_examples
@@ -101,6 +102,10 @@ def load_service(loading: Loading) -> Loaded:
         others = ", ".join(loading.beside)
         raise BootError(f"stage {loading.stage}: streams, so it needs its workers alone: {others}")
     beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in loading.beside}
+    for each in beside.values():  # a run hands on what is whole
+        each.interface.produces = [
+            kind for kind in each.interface.produces if kind not in STREAM_FORMATS
+        ]
     everyone = {loading.stage: loaded.targets}
     everyone |= {name: each.targets for name, each in beside.items()}
     loaded.targets.stages = everyone

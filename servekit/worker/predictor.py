@@ -151,9 +151,7 @@ class Predictor:
 
     def pop_responses(self) -> Responses:
         """Return what the answers of the batch have of their own."""
-        responses = self._responses
-        if responses:
-            self._responses = {}
+        responses, self._responses = self._responses, {}
         return responses
 
     def read_items(

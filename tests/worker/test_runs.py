@@ -8,7 +8,7 @@ from time import monotonic
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servekit import InputError, Response, Service
@@ -156,6 +156,7 @@ VALUES = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(STAGES)), min_size=1, max_size=4),
     st.lists(VALUES, min_size=1, max_size=5),
