@@ -202,6 +202,15 @@ class Service:
         """Turn one output of ``predict`` into what the client gets; may return a ``Response``."""
         return output
 
+    def store_assets(self, directory: Path) -> None:
+        """Write each of ``[assets]`` that has no URL to ``directory / NAME``: a file or a folder.
+
+        Runs in: a process of its own that ``servekit assets`` starts, never a worker; nothing is
+        loaded. What an attempt that failed left in *directory* is there for the next one. What
+        is written must be the same wherever it runs: it is compared with the SHA-256.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no store_assets()")
+
     def warm_up(self) -> None:
         """Run once after ``load``, before the replica is called ready."""
 

@@ -47,21 +47,23 @@ ASSET_NAME: Final = Text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset(Record):
-    """A file that the model needs and its archive does not hold; it is fetched once."""
+    """What the model needs and its archive does not hold: a file that is fetched once, or a file
+    or folder that the service's ``store_assets`` makes once."""
 
-    url: str = key(
+    url: str | None = key(
         Text(max_length=2048, pattern=URL, says="a URL such as https://...", problem=_url_problem),
-        help="where it is; the scheme says which fetcher gets it",
+        default=None,
+        help="where it is; the scheme says which fetcher gets it; left out: store_assets makes it",
     )
     sha256: str = key(
         Text(max_length=64, pattern=r"[0-9a-f]{64}", says="64 hexadecimal digits in lower case"),
-        help="SHA-256 of the content, hexadecimal",
+        help="SHA-256 of the content, hexadecimal; servekit assets DIR --write finds it out",
     )
     size: int | None = key(Number(low=0, high=1 << 62, whole=True), default=None, help="bytes")
     file: str | None = key(
         Text(max_length=255, min_length=1, problem=_file_problem),
         default=None,
-        help="name of the file; left out: the last part of the URL",
+        help="name of the file; left out: the last part of the URL, or the asset's name",
     )
 
     @property
@@ -69,5 +71,5 @@ class Asset(Record):
         """What the file is called where the service finds it."""
         from urllib.parse import urlsplit
 
-        last = urlsplit(self.url).path.rpartition("/")[2]
+        last = urlsplit(self.url or "").path.rpartition("/")[2]
         return self.file or (last if FILE.fullmatch(last) else "asset")

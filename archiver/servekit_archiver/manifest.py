@@ -114,7 +114,7 @@ class Manifest(Record):
     assets: Mapping[str, Asset] = key(
         MapOf(ASSET_NAME, Table(Asset), max_items=1000),
         factory=dict,
-        help="files to fetch once, which the archive does not hold: context.asset(NAME)",
+        help="files to fetch or make once, which the archive does not hold: context.asset(NAME)",
     )
     options: Mapping[str, Any] = key(
         Json(table=True), factory=dict, help="free keys for the service: context.options"

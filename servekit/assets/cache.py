@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the assets of all models lie: ``CACHE/assets/SHA256/FILE``."""
 
-from collections.abc import Mapping
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from servekit_archiver import Asset, Manifest
 
-__all__ = ["asset_path", "is_cached", "split_cached"]
+__all__ = ["asset_path", "is_cached", "locked", "split_cached"]
 
 FOLDER = "assets"
 
@@ -22,7 +24,7 @@ def is_cached(path: Path, asset: Asset) -> bool:
         size = path.stat().st_size
     except OSError:
         return False
-    return asset.size in (None, size)
+    return asset.size in (None, size) or path.is_dir()
 
 
 def split_cached(cache: Path, manifest: Manifest) -> tuple[Mapping[str, Path], list[str]]:
@@ -30,3 +32,11 @@ def split_cached(cache: Path, manifest: Manifest) -> tuple[Mapping[str, Path], l
     paths = {name: asset_path(cache, asset) for name, asset in manifest.assets.items()}
     missing = [name for name, path in paths.items() if not is_cached(path, manifest.assets[name])]
     return {name: path for name, path in paths.items() if name not in missing}, missing
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file *path*; wait for whoever holds it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released with the file, however we end
+        yield

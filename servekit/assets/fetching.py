@@ -6,22 +6,21 @@ CACHE/assets/SHA256.part        what has come so far; the next attempt goes on f
 CACHE/assets/SHA256/FILE        the whole content, read-only
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from servekit_archiver import Asset
 from servekit_archiver.cache import own_folder
 
-from servekit.assets.cache import asset_path, is_cached
+from servekit.assets.cache import asset_path, is_cached, locked
 from servekit.assets.fetchers import Fetcher
 from servekit.errors import AssetError, StartupError
 
-__all__ = ["fetch_asset"]
+__all__ = ["Progress", "fetch_asset", "fetch_unknown"]
 
 READ_ONLY = 0o444
 
@@ -40,23 +39,38 @@ def fetch_asset(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress)
     path = asset_path(cache, asset)
     folder = own_folder(path.parent.parent)
     try:
-        with _lock(folder / f"{asset.sha256}.lock"):
+        with locked(folder / f"{asset.sha256}.lock"):
             if not (is_cached(path, asset) or _link_other_name(path, asset)):
                 part = folder / f"{asset.sha256}.part"
                 _complete(part, asset, fetcher, progress)
-                part.chmod(READ_ONLY)
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                part.replace(path)
+                _install(part, path)
     except OSError as error:  # of the cache; those of the fetcher are told with the URL
         raise AssetError(f"{error.filename or folder}: {error.strerror}") from error
     return path
 
 
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released with the file, however we end
-        yield
+def fetch_unknown(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress) -> str:
+    """Fetch *asset*, whose SHA-256 nobody has written down yet, and return that.
+
+    :raises AssetError: it cannot be fetched.
+    :raises ArchiveError: others may write to the cache.
+    """
+    folder = own_folder(asset_path(cache, asset).parent.parent)
+    part = folder / f"{hashlib.sha256(str(asset.url).encode()).hexdigest()}.first"
+    try:
+        with locked(part.with_suffix(".lock")):
+            digest = _download(part, asset, fetcher, progress)
+            _install(part, asset_path(cache, replace(asset, sha256=digest)))
+    except OSError as error:
+        raise AssetError(f"{error.filename or folder}: {error.strerror}") from error
+    return digest
+
+
+def _install(part: Path, path: Path) -> None:
+    """Give what is whole its name."""
+    part.chmod(READ_ONLY)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    part.replace(path)
 
 
 def _link_other_name(path: Path, asset: Asset) -> bool:
@@ -111,7 +125,7 @@ def _chunks(asset: Asset, fetcher: Fetcher, start: int) -> Iterator[bytes]:
     if size is not None and done >= size:
         return
     try:
-        for chunk in fetcher(asset.url, start):
+        for chunk in fetcher(str(asset.url), start):
             done += len(chunk)
             yield chunk
     except StartupError:

@@ -10,10 +10,11 @@ from servekit_archiver import Manifest
 from servekit.assets.cache import split_cached
 from servekit.assets.fetchers import find_fetcher
 from servekit.assets.fetching import fetch_asset
+from servekit.assets.making import Maker, make_assets
 from servekit.errors import AssetError
 from servekit.plugins import create_plugin_manager
 
-__all__ = ["fetch_missing", "hint_of", "require_assets"]
+__all__ = ["fetch_missing", "hint_of", "require_assets", "teller"]
 
 Tell = Callable[[str], None]
 
@@ -32,22 +33,32 @@ def require_assets(manifest: Manifest, cache: Path, hint: str) -> Mapping[str, P
     return paths
 
 
-def fetch_missing(manifest: Manifest, cache: Path, tell: Tell) -> None:
-    """Fetch what is not in *cache*, and tell how far it is.
+def fetch_missing(manifest: Manifest, cache: Path, tell: Tell, maker: Maker | None) -> None:
+    """Fetch, or have *maker* make, what is not in *cache*, and tell how far it is.
 
-    :raises AssetError: one cannot be fetched.
+    :raises AssetError: one cannot be fetched or made.
     :raises PluginError: nothing fetches its URL.
     """
     _, missing = split_cached(cache, manifest)
     if not missing:
         return
-    manager = create_plugin_manager()
+    manager, made = create_plugin_manager(), {}
     for name in missing:
         asset = manifest.assets[name]
-        fetch_asset(asset, cache, find_fetcher(asset.url, manager), _teller(name, tell))
+        if asset.url is None:
+            made[name] = asset
+        else:
+            fetch_asset(asset, cache, find_fetcher(asset.url, manager), teller(name, tell))
+    if made and maker is None:
+        names = ", ".join(made)
+        raise AssetError(
+            f"assets: {names}: root runs no store_assets; run servekit assets beforehand"
+        )
+    if made and maker:
+        make_assets(made, cache, maker)
 
 
-def _teller(name: str, tell: Tell) -> Callable[[int, int], None]:
+def teller(name: str, tell: Tell) -> Callable[[int, int], None]:
     """Return what turns bytes into a step, each time that they are a whole MB more."""
     told = -1
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the manifest of a model that is not to be served."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from servekit_archiver import ArchiveError, Manifest, ManifestError, load_directory, open_archive
 
 from servekit.errors import StartupError
 
-__all__ = ["manifest_of"]
+__all__ = ["manifest_of", "refusing"]
 
 
 def manifest_of(path: Path) -> Manifest:
@@ -15,11 +17,18 @@ def manifest_of(path: Path) -> Manifest:
 
     :raises StartupError: it is refused; one line for each problem.
     """
-    try:
+    with refusing():
         if path.is_dir():
             return load_directory(path)
         with open_archive(path) as archive:
             return archive.manifest
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn what the archiver refuses into the end of a command: one line for each problem."""
+    try:
+        yield
     except ManifestError as error:
         lines = (f"{error.source}: {problem}" for problem in error.problems)
         raise StartupError("\n".join(lines)) from error

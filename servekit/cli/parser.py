@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "create_parser"]
 COMMANDS = {
     "start": "serve models until told to stop",
     "check": "load a model once, run its examples, and measure batches",
-    "assets": "fetch the files that a model needs and its archive does not hold",
+    "assets": "fetch or make the files that a model needs and its archive does not hold",
     "describe": "say what a model takes and gives, without loading it",
     "snippet": "write a call of a model for curl, Python or JavaScript",
     "dockerfile": "write what a container image of models is built from",

@@ -21,7 +21,8 @@ def plugin_packages(manifest: Manifest) -> list[Requirement]:
     """
     plugins = installed_plugins()
     services = {stage.service for stage in manifest.every_stage.values()}
-    schemes = {asset.url.partition(":")[0] for asset in manifest.assets.values()}
+    urls = (asset.url for asset in manifest.assets.values() if asset.url is not None)
+    schemes = {url.partition(":")[0] for url in urls}
     names = [
         *(_offering(plugins, "register_services", name) for name in _plugins_own(services)),
         *(_offering(plugins, "register_fetchers", s) for s in sorted(schemes - BUILT_IN_SCHEMES)),

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -22,6 +23,7 @@ from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
 from servekit.supervisor.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.stamping import stamp
+from servekit.supervisor.storing import StoreAssets
 from servekit.supervisor.user import cache_for, find_user, open_entry, require_readable
 from servekit.tether import die_with_parent
 
@@ -92,7 +94,7 @@ def prepare(request: Request, tell: Tell) -> Prepared:
             python = requirements.environment_for(wanted, cache, tell)
         else:
             requirements.check(wanted)
-    assets = _assets(manifest, request, cache, tell)
+    assets = _assets(request, cache, StoreAssets(manifest, directory, python), tell)
     if user:
         if cache in directory.parents:
             open_entry(directory)
@@ -125,14 +127,20 @@ def _progress(tell: Tell) -> Callable[[int, int], None]:
     return report
 
 
-def _assets(manifest: Manifest, request: Request, cache: Path | None, tell: Tell) -> dict[str, str]:
+def _assets(request: Request, cache: Path | None, store: StoreAssets, tell: Tell) -> dict[str, str]:
+    manifest = store.manifest
     if not manifest.assets:
         return {}
-    from servekit.assets.requiring import fetch_missing, hint_of, require_assets
+    from servekit.assets.making import Maker
+    from servekit.assets.requiring import fetch_missing, hint_of, require_assets, teller
 
     place = cache or servekit_archiver.default_cache_dir()
     if request.fetch_assets:
-        fetch_missing(manifest, place, tell)
+        told = teller("what store_assets makes", tell)
+        run = partial(store.run, progress=lambda size: told(size, 0))
+        # where workers are not root, no code of the model is run as root either
+        maker = None if request.worker_user else Maker(store.directory, run)
+        fetch_missing(manifest, place, tell, maker)
     paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
     return {name: str(path) for name, path in paths.items()}
 

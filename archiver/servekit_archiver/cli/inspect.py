@@ -103,7 +103,7 @@ def _describe_ways(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _describe_asset(name: str, asset: Asset) -> str:
     size = f", {human_bytes(asset.size)}" if asset.size is not None else ""
-    return f"{name}: {asset.url}{size}"
+    return f"{name}: {asset.url or 'made by store_assets'}{size}"
 
 
 def _describe_signature(manifest: Manifest) -> Iterator[tuple[str, str]]:

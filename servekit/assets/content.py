@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SHA-256 of what a service made: of a file, or of a folder with all its files.
+
+That of a folder is the SHA-256 of what ``sha256sum`` says of its files, by their names within it
+and sorted by them. Names that begin with a dot are left out: libraries keep notes there.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from servekit_archiver.names import name_problem
+
+from servekit.errors import AssetError
+
+__all__ = ["Content", "read_content", "seal"]
+
+READ_ONLY = 0o444
+ENTERED = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What was made."""
+
+    sha256: str
+    size: int  #: bytes of all files
+    files: int = 0  #: of a folder; 0 if it is a file itself
+
+    def __str__(self) -> str:
+        return f"{self.sha256} ({self.files} files)" if self.files else self.sha256
+
+
+def read_content(path: Path) -> Content:
+    """Read the file or folder at *path* whole, and see it safely on disk.
+
+    :raises AssetError: it is not there, a folder without files, or holds what is no file.
+    """
+    if path.is_symlink() or not path.exists():
+        what = "a link" if path.is_symlink() else "not there"
+        raise AssetError(
+            f"store_assets: {path.name} is {what}; it writes directory / {path.name!r}"
+        )
+    if path.is_file():
+        return Content(_file_digest(path), path.stat().st_size)
+    names = sorted(_names(path, ""))
+    if not names:
+        raise AssetError(f"store_assets: {path.name} is a folder without files")
+    lines = (f"{_file_digest(path / name)}  {name}\n" for name in names)
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    return Content(digest, sum((path / name).stat().st_size for name in names), len(names))
+
+
+def _names(folder: Path, above: str) -> Iterator[str]:
+    with os.scandir(folder / above) as entries:
+        for entry in entries:
+            name = f"{above}{entry.name}"
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _names(folder, f"{name}/")
+                continue
+            problem = name_problem(name)
+            if not entry.is_file(follow_symlinks=False):
+                problem = "is a link" if entry.is_symlink() else "is not a regular file"
+            if problem:
+                raise AssetError(f"store_assets: {folder.name}: {name!r} {problem}")
+            yield name
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def seal(path: Path) -> None:
+    """Make what is at *path* readable by all and writable by none, and drop what is left out."""
+    if path.is_file():
+        path.chmod(READ_ONLY)
+        return
+    for place, folders, files in os.walk(path, topdown=True):
+        Path(place).chmod(ENTERED)
+        for name in files:
+            file = Path(place) / name
+            file.unlink() if name.startswith(".") else file.chmod(READ_ONLY)
+        for name in [name for name in folders if name.startswith(".")]:
+            _remove(Path(place) / name)
+            folders.remove(name)
+
+
+def _remove(entry: Path) -> None:
+    import shutil
+
+    entry.unlink() if entry.is_symlink() else shutil.rmtree(entry)
