@@ -14,6 +14,7 @@ __all__ = [
     "IDENTITY",
     "INSTANCES",
     "PREDICT",
+    "QUERY",
     "RUN",
     "SPLIT",
     "STAGE",
@@ -58,6 +59,9 @@ __all__ = [
 ]
 
 
+#: before the name of a parameter of the query, among headers, whose names cannot begin so
+QUERY = "?"
+
 #: media type of an output on its way to the next step of its request
 VALUE = "application/vnd.servekit.value"
 #: of a list, each element of which will be an input of its own
@@ -96,7 +100,8 @@ class Predict(Struct, array_like=True, tag=1):
     batch: int  #: from 1, and grows: 0 marks nobody as cancelled
     items: list[Item]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
-    headers: dict[int, dict[str, str]] = {}  #: by place: those that the service asked for
+    #: by place: those that the service asked for, and with ``QUERY`` parameters of the query
+    headers: dict[int, dict[str, str]] = {}
     #: what each item is for, or the one that all are for; none: all for ``predict``. A target
     #: is a method, or ``STAGE:METHOD`` of a worker of several stages, or a run of those: ``a:>b:``
     targets: list[str] = []
@@ -136,7 +141,7 @@ class Open(Struct, array_like=True, tag=8):
     item: Item
     until: float  #: the deadline of its last output; that of ``item`` is of the first
     freed: list[int] = []  #: as in ``Predict``
-    headers: dict[str, str] = {}  #: those that the service asked for
+    headers: dict[str, str] = {}  #: as in ``Predict``, of the one request
     target: str = ""  #: as in ``Predict``: what is no stream is answered at once
     may_stream: bool = True  #: the outputs may go out one by one
 
@@ -212,7 +217,13 @@ class Interface(Struct):
     consumes: list[str] = []  #: media types, best first; none where only endpoints are known
     produces: list[str] = []
     request_headers: list[str] = []  #: in lower case: those that the service wants to see
+    request_query: list[str] = []  #: parameters of the query that it wants to see
     endpoints: list["EndpointRow"] = []  #: other methods that it serves
+
+    @property
+    def asked(self) -> list[str]:
+        """What a front-end picks of each request, besides its body."""
+        return [*self.request_headers, *(QUERY + name for name in self.request_query)]
 
 
 class EndpointRow(Struct):

@@ -113,6 +113,8 @@ class Request:
     has_gone: Callable[[], bool] = field(default=lambda: False, repr=False)  #: the client
     #: those of ``Service.request_headers`` that came, names in lower case, and ``traceparent``
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: those parameters of ``Service.request_query`` that the URL has; the last of each
+    query: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def body(self) -> bytes:
@@ -177,6 +179,9 @@ class Service:
 
     #: names of request headers that ``Request.headers`` is to hold; no others leave the front-end
     request_headers: Sequence[str] = ()
+
+    #: names of the parameters of the URL's query that ``Request.query`` is to hold
+    request_query: Sequence[str] = ()
 
     def load(self, context: Context) -> None:
         """Read the weights. Called once, before anything else."""

@@ -96,6 +96,7 @@ def _path_facts(described: Described) -> dict[str, Any]:
         "consumes": described.consumes,
         "produces": described.produces,
         "request_headers": described.request_headers,
+        "request_query": described.request_query,
         "examples": described.examples,
     }
 
@@ -125,6 +126,8 @@ def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
         yield "gives", ", ".join(described.produces)
     if described.request_headers:
         yield "headers", ", ".join(described.request_headers)
+    if described.request_query:
+        yield "query", ", ".join(described.request_query)
     yield from _sides(described)
     for example in described.examples:
         given = example.input_file or msgspec.json.encode(example.input).decode()

@@ -66,6 +66,7 @@ class Described(Struct, frozen=True):
     examples: list[Example]
     path: str  #: where it answers
     request_headers: list[str]  #: in lower case: those that its services look at
+    request_query: list[str]  #: parameters of the query, as well
     instances: bool = False  #: takes several inputs, each answered by itself
     slug: str = ""  #: tells it from what else the model answers; "" is its own ``/predict``
 
@@ -108,6 +109,7 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Des
         consumes=known.consumes if known else [JSON, *forms],
         produces=(known.produces if known else []) or [JSON],
         request_headers=known.request_headers if known else [],
+        request_query=known.request_query if known else [],
         examples=_examples(manifest),
         path=f"/{manifest['name']}/predict",
     )

@@ -85,8 +85,8 @@ def _own_steps(row: ModelRow) -> Sequence[Step]:
     return next((route.steps for route in row.routes if route.path == path), ())
 
 
-def _asked(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> Iterator[str]:
-    """Yield the headers that any of the services of *steps* looks at."""
+def _every(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> Iterator[Interface]:
+    """Yield the interface of every service of *steps*, as far as they are known."""
     for step in steps:
         other = rows.get(step.model)
         if step.stage:
@@ -94,9 +94,10 @@ def _asked(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> 
         elif other is None or depth > DEEPEST:
             continue
         else:
-            yield from _asked(other, _own_steps(other), rows, depth + 1)
+            yield from _every(other, _own_steps(other), rows, depth + 1)
             known = other.interface
-        yield from known.request_headers if known else ()
+        if known is not None:
+            yield known
 
 
 def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | None:
@@ -110,7 +111,7 @@ def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | Non
     if first.signature is not None and not steps[0].each:
         outputs = last.signature["outputs"] if last.signature else []
         signature = {"inputs": first.signature["inputs"], "outputs": outputs}
-    is_list = steps[-1].each
+    is_list, every = steps[-1].each, list(_every(row, steps, rows))
     return Interface(
         signature=signature,
         input_schema=_list(first.input_schema, is_list=steps[0].each),
@@ -118,7 +119,8 @@ def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | Non
         schema_definitions=first.schema_definitions | definitions,
         consumes=first.consumes,
         produces=[each for each in last.produces if not (is_list and each in STREAM_FORMATS)],
-        request_headers=sorted(set(_asked(row, steps, rows))),
+        request_headers=sorted({name for each in every for name in each.request_headers}),
+        request_query=sorted({name for each in every for name in each.request_query}),
     )
 
 

@@ -61,7 +61,7 @@ class Batcher:
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self.is_draining = False  #: nothing is tried again
         self.cache: AnswerCache | None = None  #: of the model, if it asks for one
-        self.asked: list[str] = []  #: headers that the service wants to see
+        self.asked: list[str] = []  #: headers and parameters that the service wants to see
         self.has_headers = False  #: one of its tasks had some
         self.has_targets = False  #: some tasks are for others than ``targets`` says
         self.targets: list[str] = []  #: of tasks without a step: none is ``predict``
@@ -85,7 +85,7 @@ class Batcher:
         self.silence_s = SILENCE_S + row.predict_timeout_s * (self._front_ends - 1)
         was_ready = row.interface is not None
         interfaces = filter(None, (row.interface, *row.beside.values()))
-        self.asked = sorted({name for each in interfaces for name in each.request_headers})
+        self.asked = sorted({name for each in interfaces for name in each.asked})
         self.is_open = any(
             replica.state == "serving" or (was_ready and replica.state in ("starting", "backoff"))
             for replica in row.replicas

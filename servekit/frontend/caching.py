@@ -10,6 +10,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from servekit.frontend.fields import picked, with_query
 from servekit.messages import Slab
 
 if TYPE_CHECKING:
@@ -114,12 +115,13 @@ class AnswerCache:
 def _key(request: HttpRequest, batcher: Batcher | Pipeline) -> bytes:
     """Return the digest of all that an answer depends on."""
     headers, body = request.headers, request.body
+    told = picked(with_query(headers, request.target), batcher.asked) if batcher.asked else {}
     digest = sha256()
     for part in (
         request.target.partition(b"?")[0],
         headers.get(b"content-type", b""),
         headers.get(b"accept", b""),
-        *(headers.get(name.encode(), b"\0") for name in batcher.asked),
+        *(told[name].encode() if name in told else b"\0" for name in batcher.asked),
     ):
         digest.update(b"%d:%b" % (len(part), part))
     digest.update(batcher.bodies.content(body))

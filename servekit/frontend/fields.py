@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from servekit.errors import ExpectationFailed, NotSupported, RequestError, UnknownCoding
+from servekit.messages import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,6 +21,7 @@ __all__ = [
     "joined",
     "picked",
     "wants_continue",
+    "with_query",
     "without_upgrade",
 ]
 
@@ -86,10 +89,20 @@ def joined(name: bytes, first: bytes, second: bytes) -> bytes:
     return first + (b"; " if name == b"cookie" else b", ") + second
 
 
+def with_query(headers: dict[bytes, bytes], target: bytes) -> dict[bytes, bytes]:
+    """Return *headers*, and the query of the request target *target* as one of them."""
+    return {**headers, QUERY.encode(): target.partition(b"?")[2]} if b"?" in target else headers
+
+
 def picked(headers: dict[bytes, bytes], names: Iterable[str]) -> dict[str, str]:
-    """Return those of *headers* that are called as *names* say, and the trace."""
-    found = ((name, headers.get(name.encode())) for name in (TRACE.decode(), *names))
-    return {name: value.decode("latin-1") for name, value in found if value is not None}
+    """Return what *names* say of *headers*, and of the query that is among them; and the trace."""
+    names = (TRACE.decode(), *names)
+    found = ((name, headers.get(name.encode())) for name in names)
+    told = {name: value.decode("latin-1") for name, value in found if value is not None}
+    if query := headers.get(QUERY.encode()):
+        pairs = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True)
+        told |= {QUERY + name: value for name, value in pairs if QUERY + name in names}
+    return told
 
 
 def without_upgrade(headers: dict[bytes, bytes]) -> list[bytes]:

@@ -19,7 +19,7 @@ from servekit.frontend.answer import AnswerHeads, options_head
 from servekit.frontend.control import Control
 from servekit.frontend.cors import Cors
 from servekit.frontend.expiry import Expiry, longest_look_s
-from servekit.frontend.fields import TRACE, picked
+from servekit.frontend.fields import TRACE, picked, with_query
 from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.routing import Routing
@@ -208,14 +208,14 @@ class FrontEnd:
         media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
         item = (body, media_type, accept, request_id, deadline)
         if isinstance(batcher, Pipeline):
-            batcher.begin(connection, item, headers, now, refusal)
+            batcher.begin(connection, item, with_query(headers, request.target), now, refusal)
             return
         size = len(body) if isinstance(body, bytes) else body.size
         connection.task = task = Task(
             connection, batcher, item, request_id, now, deadline, size, until
         )
         if TRACE in headers or batcher.asked:
-            task.headers = picked(headers, batcher.asked)
+            task.headers = picked(with_query(headers, request.target), batcher.asked)
             batcher.has_headers = True
         if refusal is None:
             admit(task)

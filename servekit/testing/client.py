@@ -13,6 +13,7 @@ from servekit_archiver import Manifest, load_directory
 from servekit_archiver.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
+from servekit.messages import QUERY
 from servekit.plugins import create_plugin_manager
 from servekit.service import Service
 from servekit.testing.response import OK, Response
@@ -71,13 +72,17 @@ class ServiceClient:
         content_type: str = JSON,
         accept: str = "",
         headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
     ) -> Response:
         """Send one request and return its answer.
 
         :param headers: what ``Request.headers`` holds.
+        :param query: what ``Request.query`` holds.
         """
         item = _item(body, content_type, accept)
-        turn = self._loaded.predictor.answer([item], headers={0: _lower(headers)})
+        told = {name.lower(): value for name, value in (headers or {}).items()}
+        told |= {QUERY + name: value for name, value in (query or {}).items()}
+        turn = self._loaded.predictor.answer([item], headers={0: told})
         error, media_type, answer = turn.answers[0]
         if not error:
             status, own = turn.responses.get(0, (OK, []))
@@ -126,10 +131,6 @@ def _encoded(value: Any) -> tuple[bytes, str]:
 
 def _item(body: bytes, content_type: str, accept: str = "") -> Any:
     return body, content_type.encode(), accept.encode(), REQUEST_ID, math.inf
-
-
-def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
-    return {name.lower(): value for name, value in (headers or {}).items()}
 
 
 def _output(error: str, media_type: str, body: bytes) -> Any:

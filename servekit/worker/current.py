@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from servekit.messages import QUERY
 from servekit.service import Request
 from servekit.worker.media import parse_content_type
 
@@ -80,6 +81,7 @@ class CurrentBatch:
     def request(self, place: int) -> Request:
         """Return the request of the item at *place*."""
         body, header, _, request_id, deadline = self._items[place]
+        told = self._headers.get(place, {})
         return Request(
             parse_content_type(header)[0] if header.strip() else "",
             body,
@@ -87,7 +89,8 @@ class CurrentBatch:
             partial(self._decode, header, body),
             deadline,
             partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
-            self._headers.get(place, {}),
+            {name: text for name, text in told.items() if not name.startswith(QUERY)},
+            {name[1:]: text for name, text in told.items() if name.startswith(QUERY)},
         )
 
     def _decode(self, header: bytes, body: Any) -> Any:

@@ -61,6 +61,7 @@ def describe(
         consumes=_consumes(service, signature, types, table),
         produces=written,
         request_headers=asked_headers(service.request_headers),
+        request_query=asked_query(service.request_query),
     )
 
 
@@ -76,6 +77,16 @@ def asked_headers(names: Sequence[str]) -> list[str]:
         if not NAME.fullmatch(name) or name in SECRETS:
             raise BootError(f"request_headers: {name!r} is no name, or a secret of the server's")
     return lower
+
+
+def asked_query(names: Sequence[str]) -> list[str]:
+    """Return *names*.
+
+    :raises BootError: one is no text.
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise BootError(f"request_query: {names!r}, expected a tuple of names")
+    return list(names)
 
 
 def declared(signature: Mapping[str, Any] | None) -> dict[str, Any] | None:

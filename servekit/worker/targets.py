@@ -158,5 +158,6 @@ def _only(service: Service, method: Callable[..., Any]) -> Service:
     """Return a service whose ``predict`` is a *method* of another one, and that is all of it."""
     kind = type(type(service).__name__, (Service,), {"predict": method})
     only: Service = kind()
+    only.request_headers, only.request_query = service.request_headers, service.request_query
     only.predict = method.__get__(service)  # type: ignore[method-assign]
     return only

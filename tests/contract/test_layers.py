@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "checkup": {"messages"},
     "assets": {"errors", "plugins"},
     "container": {"errors", "plugins", "settings"},
-    "testing": BASE | PLUGINS | {"worker", "cli", "tether"},
+    "testing": BASE | PLUGINS | {"worker", "cli", "tether", "messages"},
     "settings": {"errors"},
     "__init__": {"endpoints", "errors", "response", "service", "types", "hookspecs"},
     "messages": set(),

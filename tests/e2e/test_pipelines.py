@@ -96,6 +96,7 @@ ANSWERS = {
     "an endpoint": ("/stages/device", 7, None),
     "an endpoint of another stage": ("/stages/loud", "a", "A"),
     "a large value": ("/v1/sums", {"n": 50_000}, None),
+    "a parameter that a stage asks for": ("/stages/language?lang=de&x=1", 0, "de"),
     "another model with stages": ("/v1/chain", [1, 2], {"formatted": SUM}),
     "several models behind one route": (
         "/v1/vote",

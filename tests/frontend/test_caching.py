@@ -95,6 +95,16 @@ def test_a_query_and_a_header_that_nobody_sees_are_not(ask):
     assert ask(b"1", "X-User: ada", path="/echo/predict?a=b")[1] == "hit"
 
 
+def test_a_parameter_that_the_service_asks_for_is_said_too(caching, ask):
+    renew(caching, interface=Interface(request_query=["lang"]))
+    ask(path="/echo/predict?lang=de")
+
+    assert ask(path="/echo/predict?lang=fr")[1] == "miss"
+    assert ask(path="/echo/predict?lang=de&x=1")[1] == "hit"
+    assert ask(path="/echo/predict?lang=")[1] == "miss"
+    assert ask()[1] == "miss"
+
+
 @pytest.mark.parametrize(
     "response",
     [

@@ -21,9 +21,9 @@ def front_end(shared):
     shared.publish()
 
 
-def ask(front_end, *headers):
+def ask(front_end, *headers, path="/echo/predict"):
     with front_end.connect() as sock:
-        sock.sendall(post(b"1", *headers))
+        sock.sendall(post(b"1", *headers, path=path))
         return receive(sock)
 
 
@@ -45,6 +45,27 @@ def test_a_worker_gets_the_headers_that_it_asked_for(front_end, asked, expected)
     ask(front_end, "X-User: \xe4da", f"Traceparent: {TRACE}", "Authorization: secret")
 
     assert front_end.worker.headers.get(timeout=5) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "seen"),
+    [
+        ("?lang=de&x=1", {"?lang": "de"}),
+        ("?lang=a&lang=b%20c+d", {"?lang": "b c d"}),
+        ("?lang=%C3%A4", {"?lang": "\xe4"}),
+        ("?lang=%FF&lang", {"?lang": ""}),
+        ("?x-user=no&LANG=x", None),
+        ("?", None),
+        ("", None),
+    ],
+)
+def test_a_worker_gets_the_parameters_that_it_asked_for(front_end, query, seen):
+    front_end.publish(interface=Interface(request_query=["lang"]))
+    ask(front_end)
+    front_end.worker.headers.get(timeout=5)
+    ask(front_end, "X-User: ada", path=f"/echo/predict{query}")
+
+    assert front_end.worker.headers.get(timeout=5) == ({0: seen} if seen else {})
 
 
 def test_an_answer_has_the_status_and_the_headers_that_its_service_gave(front_end):

@@ -8,13 +8,15 @@ class Headers(Service):
     """Answers the headers that it sees."""
 
     request_headers = ("x-user",)
+    request_query = ("lang",)
 
     def load(self, context):
         self.context = context
 
     def predict(self, batch):
         requests = self.context.requests
-        return [Response(dict(each.headers), 202, {"X-Seen": "yes"}) for each in requests]
+        seen = [{**each.headers, **each.query} for each in requests]
+        return [Response(each, 202, {"X-Seen": "yes"}) for each in seen]
 
 
 class Measured(Service):

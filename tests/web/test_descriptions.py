@@ -108,7 +108,10 @@ MODELS = {
     "a model that looks at headers": model_row(
         "asks",
         Interface(
-            consumes=[JSON], produces=[JSON], request_headers=["accept-language", "authorization"]
+            consumes=[JSON],
+            produces=[JSON],
+            request_headers=["accept-language", "authorization"],
+            request_query=["lang"],
         ),
     ),
     "a model that streams": model_row(
@@ -288,13 +291,13 @@ def test_a_status_that_tells_more_has_its_header_described(status, header):
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
-def test_headers_that_a_service_looks_at_are_parameters(path):
+def test_what_a_service_looks_at_are_parameters(path):
     post = described([MODELS["a model that looks at headers"]], path)["paths"]["/asks/predict"][
         "post"
     ]
-    found = [each["name"] for each in post["parameters"] if each.get("in") == "header"]
+    found = [(each.get("in"), each.get("name")) for each in post["parameters"]]
 
-    assert found == ["accept-language"]
+    assert found[-2:] == [("header", "accept-language"), ("query", "lang")]
 
 
 def test_streams_are_described():

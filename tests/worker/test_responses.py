@@ -110,12 +110,19 @@ def test_headers_that_cannot_be_asked_for(names):
         loaded(service_of(echo, request_headers=names))
 
 
+@pytest.mark.parametrize("names", ["lang", ("",), (1,)])
+def test_parameters_that_cannot_be_asked_for(names):
+    with pytest.raises(BootError, match="request_query"):
+        loaded(service_of(echo, request_query=names))
+
+
 def test_a_worker_hands_them_through(start):
     worker = start("context:Headers").boot()
     assert worker.interface.request_headers == ["x-user"]
     channel = worker.connect()
     seen = {"x-user": "ada", "traceparent": "00-1"}
-    ((_, body),) = channel.predict(item(1), headers={0: seen})
+    ((_, body),) = channel.predict(item(1), headers={0: {**seen, "?lang": "de"}})
 
-    assert msgspec.json.decode(body) == {"prediction": seen}
+    assert worker.interface.request_query == ["lang"]
+    assert msgspec.json.decode(body) == {"prediction": {**seen, "lang": "de"}}
     assert channel.reply.responses == {0: (202, [("X-Seen", "yes")])}

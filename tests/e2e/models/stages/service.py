@@ -70,6 +70,15 @@ class Infer(Service):
 class Format(Service):
     """The value under a name."""
 
+    request_query = ("lang",)
+
+    def load(self, context):
+        self._context = context
+
+    @endpoint("language")
+    def language(self, batch):
+        return [request.query.get("lang") for request in self._context.requests]
+
     def predict(self, batch):
         return [{"formatted": each} for each in batch]
 
