@@ -141,6 +141,7 @@ UNKNOWN = "unrecognized arguments:"
     [
         ((), "", f"{REQUIRED} COMMAND (see servekit-archive --help)"),
         (("biuld",), "", "argument COMMAND: invalid choice: 'biuld'"),
+        (("zzz",), "", "argument COMMAND: invalid choice: 'zzz'"),
         (("build",), " build", f"{REQUIRED} DIR (see servekit-archive build --help)"),
         (("build", "a", "b"), " build", f"{UNKNOWN} b (see servekit-archive build --help)"),
         (("build", "a", "--fast"), " build", f"{UNKNOWN} --fast (see servekit-archive build --"),
@@ -154,6 +155,12 @@ def test_a_wrong_command_line_is_one_line_of_the_command(run, arguments, program
 
     assert (status, out, len(err)) == (exits.USAGE, "", 1)
     assert err[0].startswith(f"servekit-archive{program}: {says}")
+
+
+def test_a_command_that_is_nearly_right_is_told_the_right_one(run):
+    (line,) = run("biuld")[2]
+
+    assert line.endswith(", did you mean build?")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``servekit``. It imports when it runs, so that Ctrl-C is heeded from the start."""
 
+import os
 import sys
 from collections.abc import Sequence
 
-from servekit.cli.exit_status import INTERRUPTED, STARTUP_FAILED
+from servekit.cli.exit_status import INTERRUPTED, PROBLEM_FOUND, STARTUP_FAILED
 
 __all__ = ["main"]
 
@@ -12,9 +13,14 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``servekit`` and return its exit status."""
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        status = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PROBLEM_FOUND
+    return status
 
 
 def _run(arguments: list[str]) -> int:

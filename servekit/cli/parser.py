@@ -3,6 +3,7 @@
 
 import argparse
 import difflib
+import re
 from importlib import import_module
 from typing import NoReturn
 
@@ -22,6 +23,9 @@ COMMANDS = {
     "plugins": "list the installed plugins and what they offer",
     "crashes": "show which workers of a running server crashed, hung or could not load",
 }
+
+#: how argparse begins what it says of one
+WRONG_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' ")
 
 EXAMPLES = """\
 examples:
@@ -47,8 +51,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
 
     def _hint(self, message: str) -> str:
-        unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
-        known = [flag for action in self._actions for flag in action.option_strings]
+        if wrong := WRONG_COMMAND.match(message):
+            unknown, known = wrong[1], list(COMMANDS)
+        else:
+            unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
+            known = [flag for action in self._actions for flag in action.option_strings]
         close = difflib.get_close_matches(unknown, known, n=1)
         return f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)"
 

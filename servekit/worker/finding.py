@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the service class that a manifest names: in the archive, or offered by a plugin."""
 
+import difflib
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeGuard
 
 import pluggy
 
@@ -25,13 +28,25 @@ def find_service(name: str, directory: Path, manager: pluggy.PluginManager) -> t
     if ":" in name:
         _check_inside(name.partition(":")[0], directory)
     else:
-        target = _offered(name, manager)
+        target = _offered(name, directory, manager)
     module, _, attribute = target.partition(":")
-    found = getattr(import_module(module), attribute, None)
-    if not isinstance(found, type) or not issubclass(found, Service):
-        what = "not there" if found is None else "no subclass of servekit.Service"
-        raise BootError(f"service: {target}: {attribute} is {what}")
+    imported = import_module(module)
+    found = getattr(imported, attribute, None)
+    if found is None:
+        known = [key for key, value in vars(imported).items() if _is_service(value)]
+        raise BootError(f"service: {target}: {attribute} is not there{_hint(attribute, known)}")
+    if not _is_service(found):
+        raise BootError(f"service: {target}: {attribute} is no subclass of servekit.Service")
     return found
+
+
+def _is_service(value: object) -> TypeGuard[type[Service]]:
+    return isinstance(value, type) and issubclass(value, Service) and value is not Service
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f", did you mean {close[0]}?" if close else ""
 
 
 def _check_inside(module: str, directory: Path) -> None:
@@ -52,7 +67,7 @@ def _check_inside(module: str, directory: Path) -> None:
         raise BootError(f"service: {top!r} is not a module of the model but another one{hint}")
 
 
-def _offered(name: str, manager: pluggy.PluginManager) -> str:
+def _offered(name: str, directory: Path, manager: pluggy.PluginManager) -> str:
     offers = collect(manager, "register_services")
     found = offers.get(name, [])
     if len(found) > 1:
@@ -61,9 +76,16 @@ def _offered(name: str, manager: pluggy.PluginManager) -> str:
     if found:
         return found[0][1]
     known = ", ".join(sorted(offers)) or "none"
+    module, _, attribute = name.rpartition(".")
+    meant = (
+        [f"{module}:{attribute}"]
+        if (directory / f"{module.replace('.', '/')}.py").is_file()
+        else []
+    )
+    hint = _hint(name, [*meant, *offers])
     broken = "".join(
         f"; plugin {plugin.name!r} does not import ({plugin.error})"
         for plugin in installed_plugins()
         if plugin.error
     )
-    raise BootError(f"service: no plugin offers {name!r}; known: {known}{broken}")
+    raise BootError(f"service: no plugin offers {name!r}; known: {known}{hint}{broken}")

@@ -35,6 +35,19 @@ def test_help_has_examples(capsys, command):
     assert f"examples:\n  servekit {' '.join(command)}" in capsys.readouterr().out
 
 
+def test_a_reader_that_has_seen_enough_ends_it_quietly():
+    """As ``| head`` does: the pipe has no reader any more."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with open(write_end, "wb") as pipe:  # noqa: PTH123 - a descriptor
+        done = subprocess.run(
+            [sys.executable, "-m", "servekit.cli", "plugins"],
+            stdout=pipe, stderr=subprocess.PIPE, timeout=20, check=False,
+        )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (PROBLEM_FOUND, b"")
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
@@ -49,6 +62,7 @@ def test_version(capsys):
         pytest.param(
             ["strat"], "servekit: argument COMMAND: invalid choice: 'strat'", id="command"
         ),
+        pytest.param(["strat"], "did you mean start?", id="command like another"),
         pytest.param(
             ["start", "--prot", "1"],
             "servekit start: unrecognized arguments: --prot, did you mean --port?",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of the archive and of plugins, by name."""
 
+import sys
 import types
 from pathlib import Path
 
@@ -35,6 +36,26 @@ def test_a_service_of_a_plugin_is_found_by_its_name():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(BootError, match="no plugin offers 'c'; known: a, b"):
         find_service("c", Path(), manager({"b": "x:y"}, {"a": "x:y"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("sklearnn", "known: sklearn, did you mean sklearn?"),
+        ("finding_it.Sum", "known: sklearn, did you mean finding_it:Sum?"),
+        ("finding_it:Summ", "Summ is not there, did you mean Sum?"),
+        ("finding_it:Service", "Service is no subclass of servekit.Service"),
+        ("finding_it:other", "other is no subclass of servekit.Service"),
+        ("finding_it:Zebra", "Zebra is not there$"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_told_the_right_one(tmp_path, monkeypatch, name, hint):
+    text = "from servekit import Service\nclass Sum(Service): pass\nother = 3\n"
+    (tmp_path / "finding_it.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "finding_it", raising=False)
+    with pytest.raises(BootError, match=hint.replace("?", r"\?")):
+        find_service(name, tmp_path, manager({"sklearn": "x:y"}))
 
 
 def test_two_offers_of_one_name_are_an_error_that_names_both():

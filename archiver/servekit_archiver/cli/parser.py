@@ -3,6 +3,7 @@
 
 import argparse
 import difflib
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -11,6 +12,8 @@ from servekit_archiver.cli import exits
 __all__ = ["Parser"]
 
 UNKNOWN = "unrecognized arguments: "
+#: how argparse begins what it says of a command that is none
+WRONG_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' ")
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,9 +36,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(exits.USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
 
     def _hint(self, message: str) -> str:
-        if message.startswith(UNKNOWN):
+        word, known = "", list[str]()
+        if wrong := WRONG_COMMAND.match(message):
+            (commands,) = (each.choices for each in self._actions if each.dest == "command")
+            word, known = wrong[1], list(commands or ())
+        elif message.startswith(UNKNOWN):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
             known = [flag for action in self._actions for flag in action.option_strings]
-            if close := difflib.get_close_matches(word, known, n=1):
-                return f", did you mean {close[0]}?"
+        if close := difflib.get_close_matches(word, known, n=1):
+            return f", did you mean {close[0]}?"
         return f" (see {self.prog} --help)"
