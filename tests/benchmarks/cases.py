@@ -15,6 +15,7 @@ SMALL: Final = (1.5, 2.5, 3.5, 4.5)  #: the input that every small measured requ
 MLP_INPUTS: Final = 784
 MLP_MARGIN: Final = 20.0  #: between the two best classes: no rounding of a batch changes the answer
 MAX_JSON_BYTES: Final = 100_000  #: of float32 elements; nobody sends more as digits
+THREE_STAGES: Final = "Four numbers as JSON → their sum, in three stages: decode → infer → format"
 SIZES: Final = {"1 KB": 1_000, "100 KB": 100_000, "602,112 B": 602_112, "10 MB": 10_000_000}
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
@@ -24,7 +25,7 @@ Values = np.ndarray[Any, np.dtype[np.float32]]
 class Case:
     """One kind of request; ``size`` counts the bytes of its float32 elements."""
 
-    model: str  #: sum, pipeline, tensors or mlp
+    model: str  #: sum, pipeline, apart, tensors or mlp
     form: str  #: json, msgpack, npy or raw
     size: int
 
@@ -38,7 +39,9 @@ class Case:
         if self.model == "sum":
             return "Four numbers as JSON → their sum"
         if self.model == "pipeline":
-            return "Four numbers as JSON → their sum, in three stages: decode → infer → format"
+            return THREE_STAGES
+        if self.model == "apart":
+            return f"{THREE_STAGES}, each in a process of its own"
         if self.model == "mlp":
             return f"784 float32 as {self.form} → their class, by an MLP 784-256-10"
         return f"{self.size:,} bytes of float32 as {self.form} → their sum"
@@ -58,7 +61,8 @@ class Case:
 
 
 SUM: Final = Case("sum", "json", 16)
-PIPELINE: Final = Case("pipeline", "json", 16)
+PIPELINE: Final = Case("pipeline", "json", 16)  #: where its author would put the stages
+APART: Final = Case("apart", "json", 16)  #: the same, the stages in processes of their own
 MLP: Final = Case("mlp", "raw", 4 * MLP_INPUTS)
 PHOTO: Final = Case("tensors", "raw", 602_112)  #: a picture of 224 x 224 x 3
 TENSORS: Final = tuple(
@@ -109,6 +113,7 @@ def _weights() -> tuple[Values, Values]:
 _MAKERS: Final[dict[str, Callable[[int, int], Values]]] = {
     "sum": _small,
     "pipeline": _small,
+    "apart": _small,
     "tensors": _halves,
     "mlp": _clear_row,
 }

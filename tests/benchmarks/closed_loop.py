@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Final
 
 from tests.benchmarks import wrk
-from tests.benchmarks.cases import MLP, PHOTO, PIPELINE, SUM, Case
+from tests.benchmarks.cases import APART, MLP, PHOTO, PIPELINE, SUM, Case
 from tests.benchmarks.errors import BenchmarkError
 from tests.benchmarks.figures import Sample
 from tests.benchmarks.running import Plan, Progress, Running, rotated, started
@@ -16,6 +16,7 @@ WARM_UP_S: Final = 1  #: before each measurement, not counted
 LEVELS: Final = {
     SUM: (1, 8, 32, 128),
     PIPELINE: (1, 32, 128),
+    APART: (1, 32, 128),
     PHOTO: (1, 8, 32),
     MLP: (1, 8, 32, 128),
 }

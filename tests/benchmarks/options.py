@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.cases import MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
+from tests.benchmarks.cases import APART, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
 from tests.benchmarks.optional import Flask, LitServe, MLServer
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Mosec, Nginx, Servekit, Server
@@ -78,11 +78,12 @@ def cases(options: argparse.Namespace) -> list[Case]:
     """Return the cases of closed-loop load that are asked for."""
     by_workload = {
         "small": (SUM,),
-        "pipeline": (PIPELINE,),
+        "pipeline": (SUM, PIPELINE, APART),  # one service beside them, for the ratio
         "tensors": options.tensors,
         "mlp": (MLP,),
     }
-    return [case for name in by_workload if name in options.workloads for case in by_workload[name]]
+    asked = [by_workload[name] for name in by_workload if name in options.workloads]
+    return list(dict.fromkeys(case for cases in asked for case in cases))
 
 
 def _names_of(server: Server) -> tuple[str, str]:

@@ -35,7 +35,7 @@ class Server(ABC):
     ready_path: ClassVar[str] = "/ping"
     settle_s: ClassVar[int] = 0  #: of load after each start, before anything is measured
     is_static: ClassVar[bool] = False  #: answers without looking at the input
-    has_stages: ClassVar[bool] = False  #: leads a request through several of its processes
+    has_stages: ClassVar[bool] = False  #: leads a request through several services
 
     @abstractmethod
     def install(self) -> None:
@@ -54,7 +54,8 @@ class Server(ABC):
 
     def refuses(self, case: Case) -> str | None:
         """Return why the server cannot serve *case*; ``None`` if it can."""
-        return "no stages" if case.model == "pipeline" and not self.has_stages else None
+        is_pipeline = case.model in ("pipeline", "apart")
+        return "no stages" if is_pipeline and not self.has_stages else None
 
     def request(self, case: Case, seed: int = 0) -> Request:
         """Return the request that asks this server for *case*."""
@@ -88,10 +89,14 @@ class Servekit(Server):
         return environments.version_of(Path(own_program("python")), "servekit")
 
     def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
-        archive = environments.HOME / f"{case.model}.mar"
+        model = "pipeline" if case.model == "apart" else case.model
+        archive = environments.HOME / f"{model}.mar"
         argv = [own_program("servekit"), "start", "--models", str(archive), f"--port={port}"]
         env = clean_environment(SERVEKIT_CACHE_DIR=str(directory / "cache"))
         return ServerProcess(argv, env=env, cwd=directory)
+
+    def path(self, case: Case) -> str:
+        return "/pipeline/apart" if case.model == "apart" else super().path(case)
 
 
 class Mosec(Server):

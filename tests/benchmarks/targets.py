@@ -2,11 +2,12 @@
 """What servekit wants to reach, and whether a run did. A miss is shown, it fails nothing."""
 
 import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.benchmarks.cases import PHOTO, SUM, Case
+from tests.benchmarks.cases import PHOTO, PIPELINE, SUM, Case
 from tests.benchmarks.figures import MOSEC, Comparison, Spread, of_case, ratio, spread
 from tests.benchmarks.results import Results, spread_of
 
@@ -54,6 +55,24 @@ def rate_ratio(case: Case, comparison: Comparison, connections: int) -> Find:
     return find
 
 
+def share(case: Case, whole: Case, connections: int) -> Find:
+    """Return what finds the median share of requests/s that *case* has of those of *whole*."""
+
+    def find(results: Results) -> float | None:
+        rates = [
+            {
+                s.round: s.requests_per_s
+                for s in of_case(results.closed, each.key)
+                if (s.server, s.connections) == (SERVEKIT, connections)
+            }
+            for each in (case, whole)
+        ]
+        shares = [rate / rates[1][number] for number, rate in rates[0].items() if rates[1]]
+        return statistics.median(shares) if shares else None
+
+    return find
+
+
 def latency_ratio(results: Results) -> float | None:
     """Return servekit's median latency at one connection over that of nginx."""
     samples = of_case(results.closed, SUM.key)
@@ -89,6 +108,8 @@ TARGETS: Final = (
     *_ratios("small JSON: servekit", SUM, MOSEC_BETTER, {1: 1.15, 8: 4.5, 32: 2.5, 128: 2.5}),
     *_ratios("small JSON: servekit", SUM, NGINX, {32: 0.5}),
     Target("small JSON: median latency, servekit / nginx, c=1", 3.0, False, latency_ratio),
+    Target("three stages / one, servekit, c=32", 0.7, True, share(PIPELINE, SUM, 32)),
+    *_ratios("three stages: servekit", PIPELINE, MOSEC_BETTER, {32: 1.0}),
     *_ratios("602,112 B raw: servekit", PHOTO, MOSEC_BETTER, {1: 8.0, 8: 5.0, 32: 4.0}),
     Target("servekit start to first answer, warm cache, s", 1.0, False, start_s),
     Target("servekit's idle tree, PSS in MB", 120.0, False, memory_mb),

@@ -63,7 +63,7 @@ class Format(Worker):
 
 if __name__ == "__main__":
     server, route = Server(), f"/{MODEL}/predict"
-    if MODEL == "pipeline":
+    if MODEL in ("pipeline", "apart"):  # its stages are always processes of their own
         batching = {} if MAX_BATCH_SIZE == 1 else {
             "max_batch_size": MAX_BATCH_SIZE, "max_wait_time": MAX_WAIT_MS,
         }  # fmt: skip
