@@ -10,13 +10,13 @@ from servekit.errors import ClientGone, RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
-from servekit.worker.inputs import InputKind, singles
+from servekit.worker.inputs import AnyInput, InputKind, singles
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.writing import BYTES, Plan, Plans, write
 
-__all__ = ["EXPIRED", "GONE", "Answered", "Predictor", "Turn"]
+__all__ = ["EXPIRED", "GONE", "Answered", "Predictor", "Turn", "are_plain"]
 
 #: an ``Answer`` before it is laid out for its way
 Answered = tuple[str, str, bytes]
@@ -89,9 +89,12 @@ class Predictor:
             self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
         has_postprocess = type(service).postprocess is not Service.postprocess and not predict
         self._postprocess = service.postprocess if has_postprocess else None
+        self.has_postprocess = has_postprocess
         self._call = predict or service.predict
         self._kind, self.plans = kind, plans
         self.check = kind.check  #: what is decoded already to an input
+        #: every object is an input as it is
+        self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
         self._max_answer_bytes = max_answer_bytes
         self._responses: Responses = {}  #: of the batch in hand
@@ -138,12 +141,14 @@ class Predictor:
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],
         answers: list[Any],
-    ) -> None:
-        """Let the service see the batch; those whose client has gone are answered."""
-        if self._current.begin(items, number, cancelled, headers):
+    ) -> bool:
+        """Let the service see the batch; return whether somebody has gone, who is answered."""
+        has_lost = self._current.begin(items, number, cancelled, headers)
+        if has_lost:
             for place in range(len(answers)):
                 if self._current.has_gone(place):
                     answers[place] = GONE
+        return has_lost
 
     def end(self) -> None:
         """The service sees no batch any more."""
@@ -277,7 +282,16 @@ class Predictor:
         return error_answer(error)
 
 
+def are_plain(outputs: list[Any]) -> bool:
+    """Whether all of *outputs* are just that: no error, no response, no view of a body."""
+    kinds = set(map(type, outputs))
+    return kinds.isdisjoint(OTHERS) and not any(issubclass(kind, RequestError) for kind in kinds)
+
+
 class Failed(NamedTuple):
     """Stands for the output of a task that ``predict`` failed."""
 
     answer: Answered
+
+
+OTHERS = (Failed, Response, memoryview)  #: what may stand in the place of an output

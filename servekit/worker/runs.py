@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from servekit.messages import VALUE
 from servekit.response import Response
 from servekit.worker.codecs.value import value as codec
 from servekit.worker.current import NO_HEADERS
-from servekit.worker.predictor import EXPIRED, Turn
+from servekit.worker.predictor import EXPIRED, Turn, are_plain
 from servekit.worker.writing import BYTES
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 VALUE_HEADER = VALUE.encode()
+DEADLINE = itemgetter(4)  #: of an item
 
 
 class Run:
@@ -35,9 +37,14 @@ class Run:
 
     def __init__(self, steps: Sequence[tuple[str, Predictor]]) -> None:
         """Go through *steps*, each with the name of its stage."""
-        self._names = [name for name, _ in steps]
         self._predictors = [predictor for _, predictor in steps]
         self._first, self._last = self._predictors[0], self._predictors[-1]
+        givers = [None, *self._predictors[:-1]]
+        #: with whether what the one before gives is an input as it is
+        self._steps = [
+            (name, taker, giver is not None and taker.takes_any and not giver.has_postprocess)
+            for (name, taker), giver in zip(steps, givers, strict=True)
+        ]
         self.takes_view = self._first.takes_view
 
     @property
@@ -60,15 +67,20 @@ class Run:
         batch = (number, cancelled, headers)
         first.begin(items, *batch, answers)
         tasks, inputs = first.read_items(items, places, answers, started, last.plans)
+        earliest = min(map(DEADLINE, items))
         giver, outputs = None, list[Any]()
         decoded = now = monotonic()
         steps: dict[str, float] = {}
-        for name, predictor in zip(self._names, self._predictors, strict=True):
+        for name, predictor, is_bare in self._steps:
             if giver is not None:
-                tasks, outputs = giver.hand_on(tasks, outputs, answers)
+                is_bare = is_bare and now < earliest and are_plain(outputs)
+                if not is_bare:
+                    tasks, outputs = giver.hand_on(tasks, outputs, answers)
                 giver.end()
-                predictor.begin(HandedOn(items, tasks, outputs), *batch, answers)
-                tasks, inputs = _taken(predictor, tasks, outputs, answers, now)
+                if predictor.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_bare:
+                    tasks, inputs = _taken(predictor, tasks, outputs, answers, now)
+                else:
+                    inputs = [*outputs]  # a list of its own: the other one may be kept
             giver, before = predictor, now
             outputs = predictor.predict_all(tasks, inputs) if tasks else []
             now = monotonic()
