@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Marks methods of a service that are served besides ``predict``."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
@@ -29,7 +30,8 @@ def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
     what they are. ``preprocess``, ``postprocess`` and the signature are those of ``predict``.
 
     :param name: the method's own if left out.
-    :raises ValueError: the name or the path is none.
+    :raises ValueError: the name or the path is none, or the method a generator: ``stream`` alone
+        gives outputs one by one.
     """
 
     def mark(method: Method) -> Method:
@@ -38,6 +40,8 @@ def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
             raise ValueError(f"endpoint: {called!r} is not a name that is free")
         if path and not PATH.fullmatch(path):
             raise ValueError(f"endpoint {called}: {path!r} is not a path such as /v1/embeddings")
+        if inspect.isgeneratorfunction(method):
+            raise ValueError(f"endpoint {called}: is a generator; return a list, or write stream()")
         setattr(method, MARK, Endpoint(called, path))
         return method
 

@@ -143,7 +143,6 @@ class Open(Struct, array_like=True, tag=8):
     freed: list[int] = []  #: as in ``Predict``
     headers: dict[str, str] = {}  #: as in ``Predict``, of the one request
     target: str = ""  #: as in ``Predict``: what is no stream is answered at once
-    may_stream: bool = True  #: the outputs may go out one by one
 
 
 class Part(Struct, array_like=True):

@@ -3,7 +3,8 @@
 
 Each step is a task in the batcher of its stage, or one for each element of a list. What a
 step gives is handed on as it came: bytes, which are cut up and put together but never
-decoded here. The first error is the answer, and what is still under way is dropped.
+decoded here. The first error is the answer, and what is still under way is dropped. Where the
+last step streams, its outputs go out as they come; any other step hands on the list of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from servekit.frontend import values
 from servekit.frontend.admission import pass_on
 from servekit.frontend.answer import own_head
 from servekit.frontend.fields import TRACE, picked
-from servekit.frontend.task import Task
+from servekit.frontend.task import INFINITY, Task
 from servekit.messages import VALUE, VALUES, Slab
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Part"]
 
 Content = bytes | memoryview
+TIMEOUT = b"x-request-timeout-ms"  #: in the headers of a request; it has been found well-formed
 
 
 class Answerable(Protocol):
@@ -91,8 +93,19 @@ class Part(Struct, eq=False):
         self.flow.take(self, task, value)
 
     def fail(self, error: ServekitError) -> None:
-        """The task has no output."""
+        """The task has no output, or no more of them."""
         self.flow.fail(error)
+
+    def begin_stream(self) -> tuple[float, bytes]:
+        """The outputs go out as they come; return when the request came, and what it took so far.
+
+        That is a part of ``Server-Timing``.
+        """
+        return self.flow.begin_stream()
+
+    def end_stream(self, task: Task, now: float) -> None:
+        """All outputs of *task* are out."""
+        self.flow.end_stream(task, now)
 
 
 class Flow:
@@ -224,13 +237,20 @@ class Flow:
         now, deadline, request_id = monotonic(), self._deadline, self._request_id
         item = (body, content_type, place.accept or self._accept, request_id, deadline)
         size = len(body) if isinstance(body, bytes) else body.size
-        task = Task(self._connection, place.batcher, item, request_id, now, deadline, size)
+        task = Task(
+            self._connection, place.batcher, item, request_id, now, deadline, size, self._until()
+        )
         if TRACE in self._headers or place.batcher.asked:
             task.headers = picked(self._headers, place.batcher.asked)
             place.batcher.has_headers = True
         task.step = Part(self, at, element, place.target, now)
         self._tasks[task] = None
         pass_on(task)
+
+    def _until(self) -> float:
+        """Return when the client wants to have all of a stream."""
+        asked = self._headers.get(TIMEOUT)
+        return INFINITY if asked is None else self._arrived + int(asked) / 1000
 
     def take(self, part: Part, task: Task, value: Value) -> None:
         """Go on with the output of *task*.
@@ -307,6 +327,17 @@ class Flow:
         )
         self._end()
         connection.answer(head, value.content, value.release)
+
+    def begin_stream(self) -> tuple[float, bytes]:
+        """Return when the request came, and ``Server-Timing`` of all steps but the last one."""
+        return self._arrived, b"".join(each + b", " for each in self._timing)
+
+    def end_stream(self, task: Task, now: float) -> None:
+        """The last step, *task*, gave its outputs to the client itself, and that is over."""
+        self._tasks.pop(task, None)
+        if not self._is_done:
+            self._pipeline.count(200, now - self._arrived)
+            self._end()
 
     def fail(self, error: ServekitError) -> None:
         """Answer with *error*, unless it is answered."""

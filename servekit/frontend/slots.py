@@ -45,7 +45,6 @@ class Slots:
         self.tasks[task] = self._opened
         self._loans.lend([task.item])
         returned, self._loans.returned = self._loans.returned, []
-        step = task.step  # of a pipeline, which hands on what is whole
         self._link.send(
             Open(
                 self._opened,
@@ -54,8 +53,7 @@ class Slots:
                 task.until,
                 returned,
                 task.headers or {},
-                step.target if step else "",
-                step is None,
+                task.step.target if task.step else "",
             )
         )
 

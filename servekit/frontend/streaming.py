@@ -98,12 +98,15 @@ class StreamedAnswer:
         if media_type not in STREAM_FORMATS:
             raise ChannelClosed("the peer sent what is no stream")
         self._format = STREAM_FORMATS[media_type]
-        task.batcher.metrics.observe_first_output(now - task.arrived)
+        arrived, before = (task.arrived, b"") if task.step is None else task.step.begin_stream()
+        task.batcher.metrics.observe_first_output(now - arrived)
         head = (
-            b"%b%b\r\nX-Accel-Buffering: no\r\nServer-Timing: queue;dur=%.3f, first;dur=%.3f\r\n"
+            b"%b%b\r\nX-Accel-Buffering: no\r\n"
+            b"Server-Timing: %bqueue;dur=%.3f, first;dur=%.3f\r\n"
             % (
                 self._heads.ok(media_type),
                 task.request_id.encode(),
+                before,
                 (self._sent_at - task.arrived) * 1e3,
                 (now - self._sent_at) * 1e3,
             )
@@ -142,7 +145,10 @@ class StreamedAnswer:
         elif not task.is_done:
             task.is_done = True
             self._finish(self._format.end)
-            task.batcher.metrics.observe_answer(now - task.arrived)
+            if task.step is None:
+                task.batcher.metrics.observe_answer(now - task.arrived)
+            else:
+                task.step.end_stream(task, now)
         queued_s = self._sent_at - task.arrived
         task.batcher.metrics.observe_batch(1, queued_s, now - self._sent_at)
 

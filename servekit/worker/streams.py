@@ -145,7 +145,7 @@ class Streams:
         """Return the input of *stream*, and have its ``request`` made."""
         predictor, current = self._predictor, self._stepping.current
         body, content_type, accept, request_id, deadline = stream.item
-        stream.format = self._formats[accept] if stream.message.may_stream else None
+        stream.format = self._formats[accept]
         if stream.format is None:
             stream.plan = predictor.plans[accept]
         else:

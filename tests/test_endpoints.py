@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be marked as an endpoint; ``tests/e2e/test_pipelines.py`` asks some."""
+
+import pytest
+
+from servekit import Service, endpoint
+from servekit.endpoints import Endpoint, endpoints_of
+
+
+def test_marked_methods_are_found_where_they_answer():
+    class Marked(Service):
+        @endpoint("one")
+        def first(self, batch):
+            """Marked."""
+
+        @endpoint(path="/v1/two")
+        def two(self, batch):
+            """Marked."""
+
+        def other(self, batch):
+            """Not marked."""
+
+    found = {marked for marked, _ in endpoints_of(Marked)}
+
+    assert found == {Endpoint("one", ""), Endpoint("two", "/v1/two")}
+
+
+@pytest.mark.parametrize("name", ["predict", "ping", "a b", "1", "-", "x" * 65])
+def test_a_name_that_cannot_be_is_refused(name):
+    with pytest.raises(ValueError, match="is not a name that is free"):
+        endpoint(name)(lambda self, batch: batch)
+
+
+@pytest.mark.parametrize("path", ["v1", "/", "/a/", "/a b", "/.x", "/a?b"])
+def test_a_path_that_cannot_be_is_refused(path):
+    with pytest.raises(ValueError, match="is not a path such as"):
+        endpoint("a", path=path)(lambda self, batch: batch)
+
+
+def test_a_generator_is_refused():
+    def tell(self, batch):
+        yield from batch
+
+    with pytest.raises(ValueError, match=r"endpoint tell: is a generator; .* write stream\(\)"):
+        endpoint()(tell)
