@@ -24,7 +24,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
         check_readable(name, getattr(settings, name))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2", "http/1.1"] if settings.http2 else ["http/1.1"])
     key = settings.tls_key or None
     try:
         # a password is never asked for: there may be nobody to answer

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from servekit.frontend.tls import TlsSocket
     from servekit.settings import Settings
 
-__all__ = ["AccessLog", "LoggedConnection", "open_access_log"]
+    Answering = Connection  #: or an ``Exchange``, which stands where a connection does
+else:
+    Answering = object
+
+__all__ = ["AccessLog", "Logged", "LoggedConnection", "open_access_log"]
 
 MAX_LINES = 1000  #: that wait to be written
 ID = b"X-Request-Id: "
@@ -77,22 +81,15 @@ def open_access_log(settings: Settings) -> AccessLog | None:
         raise StartupError(f"access_log {settings.access_log}: {error.strerror}") from error
 
 
-class LoggedConnection(Connection):
-    """A connection whose answers are lines of the access log."""
+class Logged(Answering):
+    """Mixed into what answers requests: each answer is a line of the access log."""
 
-    __slots__ = ("_asked", "_log")
-
-    def __init__(
-        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door, log: AccessLog
-    ) -> None:
-        """Start reading *sock*, as ``Connection`` does."""
-        self._log = log
-        self._asked: tuple[bytes, bytes, float] | None = None  #: method, target, since when
-        super().__init__(sock, peer, front_end)
+    _log: AccessLog
+    _asked: tuple[bytes, bytes, str, float] | None  #: method, target, version, since when
 
     def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None = None) -> None:
         """Note what is asked for."""
-        self._asked = (request.method, request.target, monotonic())
+        self._asked = (request.method, request.target, request.version, monotonic())
         super().begin(request, batcher)
 
     def answer(
@@ -123,14 +120,26 @@ class LoggedConnection(Connection):
         super().close()
 
     def _add(self, status: int | None, request_id: str, size: int | None = None) -> None:
-        method, target, since = self._asked or (b"", self._receiver.target, None)
+        method, target, version, since = self._asked or (b"", self.target, "", None)
         self._asked = None
         self._log.add(
             peer=self.peer[0] if self.peer else "",
             method=method.decode("latin-1"),
+            version=version,
             path=target.partition(b"?")[0].decode("latin-1"),
             status=status,
             bytes=size,
             duration_ms=None if since is None else round((monotonic() - since) * 1e3, 3),
             request_id=request_id,
         )
+
+
+class LoggedConnection(Logged, Connection):
+    """A connection whose answers are lines of the access log."""
+
+    def __init__(
+        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door, log: AccessLog
+    ) -> None:
+        """Start reading *sock*, as ``Connection`` does."""
+        self._log, self._asked = log, None
+        super().__init__(sock, peer, front_end)

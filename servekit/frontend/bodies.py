@@ -115,6 +115,15 @@ class Upload:
         self._view[: self.filled] = self._begun
         self._begun = b""
 
+    def take(self, piece: bytes) -> None:
+        """Add *piece*, which came by another way than from a socket of its own."""
+        end = self.filled + len(piece)
+        if self.slab is None:
+            self._begun = bytes(self._begun) + piece
+        else:
+            self._view[self.filled : end] = piece
+        self.filled = end
+
     def receive(self, sock: socket.socket | TlsSocket) -> bool:
         """Take what has come; return whether the body is whole.
 

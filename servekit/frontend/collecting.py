@@ -40,7 +40,7 @@ class HttpRequest(Struct):
     headers: dict[bytes, bytes]  #: names in lower case
     body: bytes | Slab
     keeps_alive: bool
-    version: str  #: ``1.1`` or ``1.0``
+    version: str  #: ``2``, ``1.1`` or ``1.0``
     refusal: ServekitError | None = None  #: why it will not be answered otherwise
 
 
@@ -134,7 +134,7 @@ class Collector:
             self.declared_bytes = int(length)
             self._check_body_size(self.declared_bytes)
         self.is_in_body = True
-        if b"expect" in headers and version == "1.1":
+        if b"expect" in headers and version != "1.0":
             self.wants_continue = fields.wants_continue(headers[b"expect"])
         if self._guard is not None:
             method = self._llhttp.get_method()

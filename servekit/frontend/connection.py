@@ -103,6 +103,11 @@ class Connection:
         return self._socket.subject if isinstance(self._socket, TlsSocket) else ""
 
     @property
+    def target(self) -> bytes:
+        """Of the request that has begun, as far as it has come."""
+        return self._receiver.target
+
+    @property
     def is_sending(self) -> bool:
         """The client has not taken all of its answer yet."""
         return bool(self._sender.rest)
@@ -131,6 +136,25 @@ class Connection:
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""
         self._sender.send(CONTINUE)
+
+    def turn_to_http2(self, data: bytes) -> bool:
+        """Leave the socket to HTTP/2, whose preface was the first that came.
+
+        :param data: what came behind it.
+        :return: ``False`` where it is turned off, or requests of HTTP/1.1 came before.
+        """
+        front_end = self.front_end
+        if not front_end.settings.http2 or self._version or self._receiver.requests:
+            return False
+        from servekit.frontend.http2.connection import Http2Connection
+
+        self.is_closed = True  # for us: nothing is said, and the socket stays open
+        self._receiver.close()
+        front_end.connections.discard(self)
+        successor: Any = Http2Connection(self._socket, self.peer, front_end)
+        front_end.add(successor)
+        successor.feed(data)
+        return True
 
     def refuse(self, error: ServekitError) -> None:
         """Answer a request that we will not follow to its end, and take no other."""

@@ -29,6 +29,8 @@ __all__ = ["READ_BYTES", "RequestParser"]
 MAX_WISHES = 16  #: requests for another protocol that may come in one piece
 READ_BYTES = 65_536  #: fed at most at once
 FRAMING_PER_BYTE = 32  #: of a chunked body, even if every byte comes in a chunk of its own
+PREFACE_BYTES = 24  #: of HTTP/2 (RFC 9113 3.4)
+PREFACE_SEEN = "PRI/Upgrade"  #: says llhttp
 MAX_KNOWN_LINES = 256
 MAX_KNOWN_BYTES = 256
 #: RFC 9112 3: one space each, and the line's end; llhttp takes several
@@ -43,12 +45,13 @@ known_lines = {b"", b"\r\n"}
 class RequestParser(Collector):
     """Turns the bytes of one connection into ``requests``."""
 
-    __slots__ = ("_framing_limit",)
+    __slots__ = ("_framing_limit", "behind_preface")
 
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
         """Take the limits of *settings*; *guard* judges each whole header section once."""
         super().__init__(settings, guard)
         self._framing_limit = settings.max_header + settings.max_target
+        self.behind_preface: bytes | None = None  #: what came after that of HTTP/2
         self._start_anew()
 
     def feed(self, data: bytes) -> ServekitError | None:
@@ -110,6 +113,9 @@ class RequestParser(Collector):
                 return NotSupported("method: not known here")
         elif "Invalid HTTP version" in str(error):
             return VersionNotSupported("HTTP/1.1 and HTTP/1.0 are spoken here")
+        elif PREFACE_SEEN in str(error):
+            self.behind_preface = data[PREFACE_BYTES - (self.received - len(data)) :]
+            return VersionNotSupported("HTTP/2 is not spoken here, or not after HTTP/1.1")
         return RequestError(f"not HTTP/1.1: {error}")
 
     def _feed_again(self, rest: bytes) -> ServekitError | None:

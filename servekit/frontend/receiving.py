@@ -127,6 +127,9 @@ class Receiver:
         parser, connection = self._parser, self._connection
         error = parser.feed(data)
         if error is not None:
+            behind = parser.behind_preface
+            if behind is not None and connection.turn_to_http2(behind):
+                return
             connection.refuse(error)
         if self.requests and not connection.is_busy:
             connection.begin(self.requests.popleft())

@@ -140,7 +140,11 @@ class Settings:
     )
     max_header: int = setting(32 * KIB, "largest header section", **a_size(256, MIB))
     max_target: int = setting(8190, "longest request target", **a_size(16, MIB))
-    max_connections: int = setting(20_000, "open connections per front-end", Between(1, 1_000_000))
+    max_connections: int = setting(
+        20_000,
+        "open connections per front-end; a request of HTTP/2 counts as one more",
+        Between(1, 1_000_000),
+    )
     queue: int = setting(1024, "tasks that may wait for one model", Between(1, 1_000_000))
     header_timeout: float = setting(
         5.0, "longest wait for a whole header section", **a_duration(0.1)
@@ -183,6 +187,7 @@ class Settings:
         one_of("gzip", "zstd"),
     )
     compression_min: int = setting(KIB, "smallest answer that is compressed", **a_size(1, GIB))
+    http2: bool = setting(True, "speak HTTP/2 with clients that ask for it", switch)
     cors_origins: tuple[str, ...] = setting(
         (), "origins whose pages may use this server, https://app.example; * for all", origin
     )

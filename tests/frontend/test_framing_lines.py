@@ -51,7 +51,7 @@ REFUSED = {
     "no minor version": (b"GET /ping HTTP/1" + REST, 400),
     "lower-case version": (b"GET /ping http/1.1" + REST, 400),
     "another protocol": (b"GET /ping HTTPS/1.1" + REST, 400),
-    "preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "half a preface of HTTP/2": (b"PRI * HTTP/2.0" + REST, 400),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
     "unknown method": (b"BREW /ping HTTP/1.1" + REST, 501),
     "lower-case method": (b"get /ping HTTP/1.1" + REST, 501),

@@ -7,6 +7,7 @@ import ssl
 import threading
 from time import monotonic
 
+import httpx
 import pytest
 import trustme
 
@@ -70,6 +71,16 @@ def test_connection_is_kept_and_speaks_http(encrypted, files):
             assert receive(sock)[::2] == (200, body)
 
         assert (sock.version(), sock.selected_alpn_protocol()) == ("TLSv1.3", None)
+
+
+def test_client_that_offers_http2_gets_it(encrypted, files):
+    context = ssl.create_default_context(cafile=files.ca)
+    url = f"https://localhost:{encrypted.port}/echo/predict"
+    with httpx.Client(http2=True, verify=context, timeout=WAIT_S) as client:
+        for body in (b"1", BODY):
+            answer = client.post(url, content=body)
+            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
+            assert answer.content == body
 
 
 def test_request_may_arrive_in_records_of_one_byte(encrypted, files):

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stream: its request in, its answer out. What a ``Connection`` is to HTTP/1.1's requests."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from h2.errors import ErrorCodes
+
+from servekit.errors import ServekitError
+from servekit.frontend.answer import CONTINUE, problem_answer
+from servekit.frontend.compression import VARY
+from servekit.frontend.http2.answers import fields_of
+from servekit.frontend.http2.incoming import Incoming
+from servekit.frontend.http2.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from servekit.frontend.batcher import Batcher
+    from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.flow import Flow
+    from servekit.frontend.gathering import Whole
+    from servekit.frontend.http2.connection import Http2Connection
+    from servekit.frontend.pipeline import Pipeline
+    from servekit.frontend.streaming import StreamedAnswer
+    from servekit.frontend.task import Task
+
+__all__ = ["Exchange"]
+
+SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is looked at
+LINGER_S = 2.0  #: how long what is left of a refused body is read, so that its client sees why
+NEVER = float("inf")
+
+
+class Exchange:
+    """Stands where a ``Connection`` would for whoever answers the request."""
+
+    __slots__ = (
+        "_coding",
+        "_extra_lines",
+        "_incoming",
+        "_is_answered",
+        "_is_head",
+        "_is_open",
+        "connection",
+        "expires",
+        "front_end",
+        "is_closed",
+        "is_due",
+        "keep",
+        "outgoing",
+        "peer",
+        "stream",
+        "stream_id",
+        "task",
+    )
+
+    def __init__(self, connection: Http2Connection, stream_id: int) -> None:
+        """Be the stream *stream_id* of *connection*, which has just begun."""
+        self.connection = connection
+        self.front_end = connection.front_end
+        self.peer = connection.peer
+        self.stream_id = stream_id
+        self.outgoing = Outgoing(self._on_more)
+        self._extra_lines = self._coding = b""
+        self._is_head = self._is_answered = False
+        self._is_open = True  #: the client has more to send
+        self.is_closed = False
+        self.is_due = False  #: it waits for its turn to write
+        self.task: Task | Flow | Whole | None = None  #: the prediction being answered
+        self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
+        #: of a cache: gets head and body of the answer, and returns the head
+        self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
+        self.expires = NEVER
+        self._incoming = Incoming(self)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """It is TLS."""
+        return self.connection.is_encrypted
+
+    @property
+    def subject(self) -> str:
+        """Of the client's certificate; "" without one."""
+        return self.connection.subject
+
+    @property
+    def target(self) -> bytes:
+        """Of the request that has begun."""
+        return self._incoming.target
+
+    # ------------------------------------------------------------ the request
+
+    def open(self, fields: Any, *, is_end: bool) -> None:
+        """Take the header section; refuse what can be refused before the body."""
+        try:
+            refusal = self._incoming.take_fields(fields)
+        except ServekitError as error:
+            refusal = error
+        self._is_open = not is_end
+        if refusal is not None:
+            self.refuse(refusal)
+        elif is_end:
+            self._incoming.end()
+        else:
+            self._incoming.await_body()
+
+    def take(self, data: bytes, counted: int) -> None:
+        """Take a piece of the body.
+
+        :param counted: bytes that flow control counts for it.
+        """
+        try:
+            self._incoming.take(data, counted)
+        except ServekitError as error:
+            self.refuse(error)
+
+    def take_end(self) -> None:
+        """The client has sent all: have the request answered.
+
+        :raises MalformedRequest: it is none.
+        """
+        if self._is_answered:
+            self.close()
+        elif self._is_open:
+            self._is_open = False
+            self._incoming.end()
+
+    def hear(self, size: int) -> None:
+        """*size* bytes have come of a frame that is not whole."""
+        self._incoming.hear(size)
+
+    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None) -> None:
+        """Have *request* answered.
+
+        :param batcher: of its model, if it has been looked up.
+        """
+        self.expires = NEVER
+        self._prepare(request.method, request.headers)
+        connection: Any = self  # stands where one does
+        compression = self.front_end.compression
+        if compression is not None and b"content-encoding" in request.headers:
+            compression.unpacker.route(connection, request, batcher)
+            return
+        self.front_end.route(connection, request, batcher)
+
+    def _prepare(self, method: bytes, headers: dict[bytes, bytes]) -> None:
+        self._is_head = method == b"HEAD"
+        if self.front_end.cors is not None:
+            self._extra_lines = self.front_end.cors.lines(headers)
+        if self.front_end.compression is not None:
+            self._coding = self.front_end.compression.choose(headers)
+
+    def send_continue(self) -> None:
+        """Tell the client that its body is awaited."""
+        self.connection.send_fields(self, fields_of(CONTINUE))
+
+    def refuse(self, error: ServekitError) -> None:
+        """Answer a request that we will not follow to its end."""
+        self._incoming.abandon()
+        self._prepare(self._incoming.method, self._incoming.headers)
+        self.answer_problem(error, self.front_end.next_request_id())
+
+    # ------------------------------------------------------------ the answer
+
+    def answer(
+        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
+    ) -> None:
+        """Send one answer; parameters as ``Connection.answer`` has them."""
+        if self.is_closed:
+            if release is not None:
+                release()
+            return
+        if self.keep is not None:
+            keep, self.keep = self.keep, None
+            head = keep(head, body)
+        compression = self.front_end.compression
+        if compression is not None:
+            coding, self._coding = self._coding, b""
+            if coding and compression.is_worth(head, body):
+                compression.answer(self, coding, head, body, release)  # type: ignore[arg-type]
+                return
+            head += VARY
+        self._send(head, body, release)
+
+    def answer_problem(self, error: ServekitError, request_id: str) -> None:
+        """Send the problem details of *error*."""
+        if self.is_closed:
+            return
+        if self.stream is not None:
+            self.stream.fail(error)
+            return
+        whole = problem_answer(error, request_id, self.front_end.heads.date, closes=False)
+        head, _, body = whole.partition(b"\r\n\r\n")
+        self._send(head + b"\r\n", b"" if self._is_head else body)  # RFC 9110 9.3.2
+
+    def _send(
+        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
+    ) -> None:
+        self.outgoing.begin(fields_of(head + self._extra_lines))
+        self.outgoing.write(body, release)
+        self.outgoing.end()
+        self.end_stream()
+
+    def begin_stream(self, stream: StreamedAnswer, head: bytes) -> Outgoing:
+        """Send the *head* of an answer, and return what writes its body; then ``end_stream``."""
+        self.stream = stream
+        self.outgoing.begin(fields_of(head + self._extra_lines))
+        return self.outgoing
+
+    def end_stream(self) -> None:
+        """The answer is whole."""
+        self.stream = self.task = self.keep = None
+
+    def _on_more(self) -> None:
+        """Have what there is sent in its turn, and look at the client meanwhile."""
+        if self.expires == NEVER:
+            now = monotonic()
+            self.outgoing.start_clock(now)
+            self.expires = now + SEND_LOOK_S
+        self.connection.wake(self)
+
+    # ------------------------------------------------------------ its end
+
+    def expire(self) -> None:
+        """The client let a timeout pass, or there was no room for its body in time."""
+        settings, now = self.front_end.settings, monotonic()
+        if self._is_answered:
+            self.reset(ErrorCodes.NO_ERROR)  # no need to send the rest (RFC 9113 8.1)
+        elif self._incoming.is_under_way:
+            self.refuse(self._incoming.lateness())
+        elif not self.outgoing.is_waiting:
+            self.expires = NEVER  # of a stream that has nothing to say at present
+        elif self.outgoing.is_stuck(now, settings.send_timeout, settings.body_rate):
+            self.reset()
+        else:
+            self.expires = now + SEND_LOOK_S
+
+    def close_if_idle(self, _now: float) -> None:
+        """It never is: the connection closes when none is left."""
+
+    def finish(self) -> None:
+        """The answer is out; a client that still sends its request gets the chance to read it."""
+        self._is_answered = True
+        if self._is_open:  # not all clients look for an answer before they have sent all
+            self.expires = monotonic() + LINGER_S
+        else:
+            self.close()
+
+    def reset(self, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
+        """Say that no more will come, and forget the stream."""
+        if not self.is_closed:
+            self.connection.reset_stream(self.stream_id, code)
+            self.close()
+
+    def close(self) -> None:
+        """Forget the stream; nobody waits for the answer any more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None
+        self._incoming.abandon()
+        self.outgoing.close()
+        self.connection.forget(self)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request of one stream as it arrives, a large body into shared memory; and its clock."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import ClientTooSlow, QueueFull
+from servekit.frontend.bodies import Upload
+from servekit.frontend.http2.protocol import WINDOW_BYTES, MalformedRequest
+from servekit.frontend.http2.requests import StreamCollector
+
+if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.frontend.http2.exchange import Exchange
+
+__all__ = ["Incoming"]
+
+#: of a stream whose body has room: more on its way than this brings little
+WIDE_BYTES = 1 << 20
+
+
+class Incoming:
+    """Belongs to an ``Exchange``, and gives it the request."""
+
+    __slots__ = (
+        "_collector",
+        "_exchange",
+        "_is_whole",
+        "_received",
+        "_since",
+        "_upload",
+        "_withheld",
+        "is_under_way",
+    )
+
+    def __init__(self, exchange: Exchange) -> None:
+        """Expect a request."""
+        front_end = exchange.front_end
+        access = front_end.access
+        guard = access.guard(exchange) if access else None  # type: ignore[arg-type]
+        self._exchange = exchange
+        self._collector = StreamCollector(front_end.settings, guard)
+        self._upload: Upload | None = None
+        self._received = 0
+        self._withheld = 0  #: bytes that the client may not send again before there is room
+        self._since = 0.0
+        self._is_whole = False  #: but may wait for room
+        self.is_under_way = True  #: somebody waits for it, and it has not been handed over
+
+    @property
+    def method(self) -> bytes:
+        """As far as it is known."""
+        return self._collector.method
+
+    @property
+    def target(self) -> bytes:
+        """As far as it is known."""
+        return self._collector.target
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """As far as they are known."""
+        return self._collector.headers
+
+    @property
+    def _waits_for_room(self) -> bool:
+        return self._upload is not None and self._upload.slab is None
+
+    def lateness(self) -> ServekitError:
+        """Return what to tell a client whose time is over."""
+        if self._waits_for_room:
+            return QueueFull()
+        return ClientTooSlow("the request did not arrive whole in time")
+
+    def take_fields(self, fields: Any) -> ServekitError | None:
+        """Take the header section; return why it is refused already, if so.
+
+        :raises MalformedRequest: it is none.
+        :raises RequestError: a limit or a rule of HTTP refuses it.
+        """
+        self._collector.take_fields(fields)
+        return self._collector.refusal
+
+    def await_body(self) -> None:
+        """Start the clock of the body; a large one goes by another way."""
+        collector, exchange = self._collector, self._exchange
+        self._since = monotonic()
+        self._set_clock(self._since)
+        if collector.wants_continue:
+            exchange.send_continue()
+        size = collector.declared_bytes
+        if size < exchange.front_end.settings.large_body:
+            return
+        batcher = exchange.front_end.router.find(collector.method, collector.target)
+        if batcher is not None and batcher.bodies.fits(size):
+            head, begun = collector.take_head()
+            self._upload = upload = Upload(batcher, head, begun, size)
+            if upload.slab is None:
+                upload.on_room = self._on_room
+            else:
+                self._widen()
+
+    def hear(self, size: int) -> None:
+        """*size* bytes have come of a frame that is not whole: the client is at it."""
+        if self.is_under_way and not self._waits_for_room:
+            self._set_clock(monotonic(), size)
+
+    def _set_clock(self, now: float, more: int = 0) -> None:
+        """Expire after a pause, or when the body as a whole falls below its rate."""
+        settings = self._exchange.front_end.settings
+        until = now + settings.body_timeout
+        if settings.body_rate:
+            at_rate_s = max(settings.body_timeout, (self._received + more) / settings.body_rate)
+            until = min(until, self._since + at_rate_s)
+        self._exchange.expires = until
+
+    def _on_room(self) -> None:
+        self._since = monotonic()  # the wait was not the client's fault
+        self._set_clock(self._since)
+        self._exchange.connection.acknowledge(self._exchange, self._withheld)
+        self._withheld = 0
+        if self._is_whole:
+            self._hand_over()
+        else:
+            self._widen()
+
+    def _widen(self) -> None:
+        """Let the client send more at once: there is room."""
+        assert self._upload is not None
+        wanted = min(WIDE_BYTES, self._upload.size)
+        if wanted > WINDOW_BYTES:
+            self._exchange.connection.widen(self._exchange, wanted - WINDOW_BYTES)
+
+    def take(self, data: bytes, counted: int) -> None:
+        """Take a piece of the body, for which flow control counts *counted* bytes.
+
+        :raises BodyTooLarge: with it the body is.
+        """
+        if self._waits_for_room:
+            self._withheld += counted
+        else:
+            self._exchange.connection.acknowledge(self._exchange, counted)
+        if not self.is_under_way:
+            return
+        self._received += len(data)
+        if self._upload is not None:
+            self._upload.take(data)
+        else:
+            self._collector.on_body(data)
+        self._set_clock(monotonic())
+
+    def end(self) -> None:
+        """Hand the request over, as soon as there is room for it.
+
+        :raises MalformedRequest: it is not as long as was said.
+        """
+        upload = self._upload
+        if not self.is_under_way:
+            return
+        if upload is None:
+            self.is_under_way = False
+            self._exchange.begin(self._collector.end(), None)
+        elif upload.filled < upload.size:
+            raise MalformedRequest("the body is not as long as Content-Length says")
+        else:
+            self._is_whole = True
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the exchange a request that lies in shared memory."""
+        upload = self._upload
+        if upload is not None and upload.slab is not None:
+            self._upload, self.is_under_way = None, False
+            self._exchange.begin(upload.finish(), upload.batcher)
+
+    def abandon(self) -> None:
+        """Nobody will wait for the rest."""
+        self.is_under_way = False
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.abandon()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exchanges whose answers are lines of the access log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from servekit.frontend.access_log import Logged
+from servekit.frontend.http2.exchange import Exchange
+
+if TYPE_CHECKING:
+    from servekit.frontend.http2.connection import Http2Connection
+
+__all__ = ["LoggedExchange"]
+
+
+class LoggedExchange(Logged, Exchange):  # type: ignore[misc] # one is a connection to mypy
+    """An exchange, and a line for its answer."""
+
+    def __init__(self, connection: Http2Connection, stream_id: int) -> None:
+        """Begin as ``Exchange`` does."""
+        log = connection.front_end.access_log
+        assert log is not None
+        self._log, self._asked = log, None
+        Exchange.__init__(self, connection, stream_id)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of what costs us and not the client is borne. Pure: moments are handed in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from h2.errors import ErrorCodes
+
+from servekit.frontend.http2.frames import DATA, HEADERS, FrameError
+
+if TYPE_CHECKING:
+    from servekit.frontend.http2.frames import Frame
+
+__all__ = ["Patience"]
+
+#: at once, and a second: streams that are begun and dropped (CVE-2023-44487, CVE-2025-8671)
+RESETS, RESETS_PER_S = 200, 33
+#: frames that carry no request: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty ones, unknown ones
+CHATTER, CHATTER_PER_S = 2000, 500
+EARNING_BYTES = 1024  #: of answers: for so much, one frame more is borne
+
+
+class Allowance:
+    """A store of *most* that fills by *rate* a second."""
+
+    __slots__ = ("_at", "_left", "_most", "_rate")
+
+    def __init__(self, most: float, rate: float, now: float) -> None:
+        """Be full at *now* (``monotonic``)."""
+        self._most, self._rate = most, rate
+        self._left, self._at = most, now
+
+    def spend(self, now: float) -> bool:
+        """Take one; return whether there was one."""
+        self.earn((now - self._at) * self._rate)
+        self._at = now
+        self._left -= 1
+        return self._left >= 0
+
+    def earn(self, count: float) -> None:
+        """Add *count*."""
+        self._left = min(self._most, self._left + count)
+
+
+class Patience:
+    """With one client; what is too much ends its connection by ENHANCE_YOUR_CALM."""
+
+    __slots__ = ("_chatter", "_resets")
+
+    def __init__(self, now: float) -> None:
+        """Begin at *now* (``monotonic``)."""
+        self._chatter = Allowance(CHATTER, CHATTER_PER_S, now)
+        self._resets = Allowance(RESETS, RESETS_PER_S, now)
+
+    def bear(self, frame: Frame, now: float) -> None:
+        """Count *frame* unless it carries a request.
+
+        :raises FrameError: it is one too many.
+        """
+        carries = frame.kind == HEADERS or (frame.kind == DATA and not frame.is_void)
+        if not carries and not self._chatter.spend(now):
+            raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too many frames without a request")
+
+    def bear_reset(self, now: float) -> None:
+        """Count a stream that ended before its answer.
+
+        :raises FrameError: it is one too many.
+        """
+        if not self._resets.spend(now):
+            raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too many streams without an answer")
+
+    def earn(self, sent: int) -> None:
+        """*sent* bytes of answers went out: the client has to make room for them."""
+        self._chatter.earn(sent / EARNING_BYTES)
