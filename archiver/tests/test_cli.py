@@ -72,6 +72,7 @@ def test_a_service_may_be_named_on_the_command_line(run, tree, tmp_path):
 def test_inspect_shows_what_is_inside(run, tree, tmp_path):
     signature = 'inputs=[{name="image",dtype="float32",shape=[-1,8]}]'
     toml = f'service="onnx"\nlicense="MIT"\n[signature]\n{signature}\n[worker.env]\nA="b"\n'
+    toml += f'[assets.made]\nsha256="{"0" * 64}"\n'
     toml += f'[assets.w]\nurl="https://a/w"\nsize=1500\nsha256="{"0" * 64}"\n'
     run("build", tree(tmp_path / "m", {"model.toml": toml}), "-o", tmp_path / "m.mar")
 
@@ -82,6 +83,7 @@ def test_inspect_shows_what_is_inside(run, tree, tmp_path):
         assert line in out.splitlines()
     assert "            A='b'" in out.splitlines()
     assert "asset       w: https://a/w, 1.5 kB" in out.splitlines()
+    assert "asset       made: made by store_assets" in out.splitlines()
     assert "model.toml  " in out
 
 

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="DIR", help="new or empty"
     )
-    parser.add_argument("-f", "--force", action="store_true", help="replace these files in DIR")
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="write over files of the same name"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument(
         "--base",
@@ -111,7 +113,7 @@ def run(parsed: argparse.Namespace) -> int:
         cache=Path(cache) if cache else None,
     )
     try:
-        image = write_context(order, parsed.output, force=parsed.force)
+        image = write_context(order, parsed.output, tell=tell, force=parsed.force)
     except ArchiveError as error:
         raise StartupError(str(error)) from error
     print(
@@ -120,6 +122,11 @@ def run(parsed: argparse.Namespace) -> int:
         else as_text(image, parsed.output)
     )
     return OK
+
+
+def tell(line: str) -> None:
+    """Say what takes long."""
+    sys.stderr.write(f"{line}\n")
 
 
 def build_command(image: Image, directory: Path) -> str:

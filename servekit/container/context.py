@@ -3,7 +3,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from servekit.errors import StartupError
 __all__ = ["Order", "Source", "write_context"]
 
 OPEN = 0o755
+
+Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,11 @@ class Order:
     cache: Path | None = None  #: where archives are unpacked
 
 
-def write_context(order: Order, directory: Path, *, force: bool = False) -> Image:
+def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = False) -> Image:
     """Write a build context into *directory*: all of it, or nothing.
 
-    :param force: replace what an earlier context left there; other files stay.
+    :param tell: gets a line before what takes long.
+    :param force: write over files of the same name; what else is there stays.
     :raises StartupError: it is not empty, or no image can be made of the models.
     :raises ArchiveError: a model is refused.
     """
@@ -54,12 +57,12 @@ def write_context(order: Order, directory: Path, *, force: bool = False) -> Imag
         raise StartupError(f"{directory}: is not an empty directory (--force writes into it)")
     try:
         with _draft(directory) as draft:
-            return _fill(order, draft)
+            return _fill(order, draft, tell)
     except OSError as error:
         raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _fill(order: Order, draft: Path) -> Image:
+def _fill(order: Order, draft: Path, tell: Tell) -> Image:
     (draft / "models").mkdir()
     models = tuple(_pack(source, draft, order.cache) for source in order.models)
     roots = [Requirement("servekit"), *order.install]
@@ -68,7 +71,7 @@ def _fill(order: Order, draft: Path) -> Image:
     closure = installed_closure(roots)
     own = (wanted_names(model.requirements, _place(model)) for model in models)
     lines = pins(roots, closure, set[str]().union(*own))
-    wheels = build_wheels(closure, draft / "wheels")
+    wheels = build_wheels(closure, draft / "wheels", tell)
     image = Image(
         models=models,
         tag=order.tag or tag_of(models[0].name, models[0].manifest.version),
@@ -120,15 +123,10 @@ def _texts(image: Image, lines: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _draft(directory: Path) -> Iterator[Path]:
-    """Yield a directory whose entries become those of *directory* if all goes well."""
+    """Yield a directory whose files move into *directory* if all goes well."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as place:
         draft = Path(place) / "context"
         draft.mkdir(mode=OPEN)
         yield draft
-        directory.mkdir(exist_ok=True)
-        for entry in draft.iterdir():
-            target = directory / entry.name
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            entry.replace(target)
+        shutil.copytree(draft, directory, copy_function=shutil.move, dirs_exist_ok=True)

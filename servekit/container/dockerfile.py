@@ -12,6 +12,7 @@ __all__ = ["CACHE", "PORT", "USER_ID", "dockerfile", "dockerignore"]
 USER_ID = 10001  #: by number, so that Kubernetes can see that it is not root
 PORT = 8080
 CACHE = "/var/cache/servekit"
+FETCH_S = 3600.0  #: for assets; the first time that it is healthy ends it
 BIN = "/opt/servekit/bin"
 
 #: no curl is needed, and no proxy of the environment is asked
@@ -27,6 +28,8 @@ ARG BASE={base}
 
 # The packages, at the versions of the machine that this was written on.
 FROM ${{BASE}} AS packages
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
 RUN python3 -m venv /opt/servekit
 """
 
@@ -63,7 +66,7 @@ def dockerfile(image: Image) -> str:
         TAIL.format(
             uid=USER_ID,
             port=PORT,
-            start=image.load_timeout_s,
+            start=FETCH_S if image.fetches_at_start else image.load_timeout_s,
             probe=json.dumps(["python3", "-c", PROBE.format(port=PORT)]),
             command=json.dumps(["start", *(model.argument for model in image.models)]),
         ),

@@ -7,13 +7,14 @@ What was installed from a folder, a wheel or a repository is on no index: it com
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from servekit.errors import StartupError
 
@@ -73,9 +74,14 @@ def pins(
         str(root) for root in roots if root.extras or canonicalize_name(root.name) not in closure
     }
     versions = (
-        f"{name}=={package.version}" for name, package in closure.items() if name not in left_out
+        f"{name}=={_version(package)}" for name, package in closure.items() if name not in left_out
     )
     return [*sorted(asked), *versions]
+
+
+def _version(package: Distribution) -> str:
+    """Return the version without its local part: an index has ``2.4.0``, and not ``2.4.0+cpu``."""
+    return Version(package.version).public
 
 
 def wanted_names(requirements: str, source: str) -> set[str]:
@@ -102,14 +108,19 @@ def _name(line: str) -> str:
         return line
 
 
-def build_wheels(closure: dict[str, Distribution], directory: Path) -> list[str]:
+def build_wheels(
+    closure: dict[str, Distribution], directory: Path, tell: Callable[[str], object]
+) -> list[str]:
     """Write a wheel into *directory* for each package that no index has, and return their names.
 
+    :param tell: gets a line before they are built, which takes seconds.
     :raises StartupError: pip failed; the end of its output is in the message.
     """
-    sources = [source for package in closure.values() if (source := _source(package))]
-    if not sources:
+    found = {name: source for name, package in closure.items() if (source := _source(package))}
+    if not found:
         return []
+    sources = list(found.values())
+    tell(f"building wheels of {', '.join(found)}")
     directory.mkdir()
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--no-input"]
     done = subprocess.run(
