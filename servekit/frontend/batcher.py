@@ -58,6 +58,7 @@ class Batcher:
         self.replicas: dict[int, Replica] = {}
         self.leaving: list[Replica] = []  #: of an older version; they serve until others can
         self.idle: list[Replica] = []
+        self.flows = 0  #: requests under way that it has, had, or will have a step of
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self.is_draining = False  #: nothing is tried again
         self.cache: AnswerCache | None = None  #: of the model, if it asks for one
@@ -129,8 +130,9 @@ class Batcher:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits, and no worker has anything."""
-        return not self.waiting and all(each.batch is None for each in self.every_replica)
+        """Nothing waits or is to come, and no worker has anything."""
+        is_idle = all(each.batch is None for each in self.every_replica)
+        return is_idle and not (self.waiting or self.flows)
 
     def is_culprit(self, task: Task) -> bool:
         """Whether a request that said the same killed a worker not long ago."""

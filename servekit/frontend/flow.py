@@ -152,6 +152,7 @@ class Flow:
         self._timing: list[bytes] = []
         uses = sum(-1 in place.sources for place in pipeline.places)
         self._request = Value(self._body, content_type, uses)
+        pipeline.hold(+1)
         if isinstance(slab := self._body, Slab):
             bodies = pipeline.bodies
             self._request.content = bodies.content(slab)
@@ -349,6 +350,7 @@ class Flow:
     def _end(self) -> None:
         """Let go of everything."""
         self._is_done = True
+        self._pipeline.hold(-1)
         elements = [each for outputs in self._gathered.values() for each in outputs]
         for value in (self._request, *self._values, *elements):
             if value is not None:

@@ -114,6 +114,11 @@ class Pipeline:
         else:
             flow.begin()
 
+    def hold(self, flows: int) -> None:
+        """Count *flows* more that need every one of its stages until their end."""
+        for batcher in self._batchers:
+            batcher.flows += flows
+
     def count(self, status: int, duration_s: float) -> None:
         """Count an answer that the last step gave."""
         counters = self.metrics.values

@@ -292,6 +292,23 @@ def test_a_reload_loses_nothing_and_mixes_no_versions(serve, tmp_path):
     assert set(found) == {(200, "v1", "v1"), (200, "v2", "v2")}
 
 
+def test_a_reload_waits_for_requests_that_are_between_two_stages(serve, tmp_path):
+    model, held = copy_stages(tmp_path, formatted="v1"), tmp_path / "held"
+    server = serve("--models", model)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(predict, server, "/stages/predict", {"act": "hold", "file": str(held)})
+        wait_until(held.exists, "the second stage has it")
+        (model / "service.py").write_text((model / "service.py").read_text().replace("v1", "v2"))
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("serves in place of")
+        wait_until(lambda: "v2" in predict(server, "/stages/predict", {"x": [1]}), "the new one")
+        until = monotonic() + 0.3  # the old one's idle stages are looked at several times
+        wait_until(lambda: monotonic() > until, "a few looks")
+        held.unlink()
+
+        assert "v1" in slow.result(20)
+
+
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
 CLASHES = {
     "routes of two models": ("/v1/x", "/v1/x", "b: the path /v1/x is that of a route of a already"),

@@ -48,6 +48,8 @@ class Infer(Service):
             os._exit(7)
         if orders[0]["act"] == "wait":
             self.wait_for_the_end(Path(orders[0]["file"]))
+        elif orders[0]["act"] == "hold":
+            self.hold(Path(orders[0]["file"]))
         else:
             time.sleep(orders[0]["seconds"])
 
@@ -57,6 +59,12 @@ class Infer(Service):
         while not request.is_cancelled:
             time.sleep(0.005)
         file.write_text("gone")
+
+    def hold(self, file):
+        file.touch()
+        until = time.monotonic() + 20
+        while file.exists() and time.monotonic() < until:
+            time.sleep(0.005)
 
     @endpoint("device")
     def device(self, batch: list[int]) -> list[str]:
