@@ -134,10 +134,12 @@ class Manifest(Record):
 
     @property
     def every_stage(self) -> dict[str, Stage]:
-        """The stages, the model's own service among them."""
+        """The stages, the model's own service among them; examples may be those of a pipeline."""
         if self.service is None:
             return dict(self.stages)
         own = Stage(**{name: getattr(self, name) for name in OF_BOTH})
+        if self.pipeline:
+            own = replace(own, examples=())
         return {PREDICT: own, **self.stages}
 
     def of_stage(self, name: str) -> Self:

@@ -243,6 +243,8 @@ def _own_problems(
         return
     if not (manifest.pipeline or routes):
         yield "pipeline: is missing; the stages that a request goes through, in their order"
+    if manifest.examples and not manifest.pipeline:
+        yield "examples: there is no pipeline for them; they belong in [stages.NAME]"
     for name, default in OWN.items():
         if getattr(manifest, name) != default:
             yield f"{name}: there is no service for it; it belongs in [stages.NAME]"

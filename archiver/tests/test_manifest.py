@@ -59,6 +59,14 @@ def test_defaults_are_those_of_the_documentation():
             {"stages": {"a": STAGE}, "pipeline": ["a"], "options": {"b": 1}},
             "options: there is no service for it; it belongs in [stages.NAME]",
         ),
+        (
+            {
+                "stages": {"a": STAGE},
+                "routes": {"/a": {"steps": ["a"]}},
+                "examples": [{"input": 1}],
+            },
+            "examples: there is no pipeline for them; they belong in [stages.NAME]",
+        ),
     ],
 )
 def test_without_a_service_there_is_a_way_through_stages(keys, problem):
@@ -68,6 +76,15 @@ def test_without_a_service_there_is_a_way_through_stages(keys, problem):
 
     (found,) = caught.value.problems
     assert found.startswith(problem)
+
+
+def test_examples_of_a_pipeline_are_not_those_of_the_models_own_stage():
+    table = MINIMAL | {"stages": {"a": STAGE}, "examples": [{"input": 1}]}
+    own = Manifest.from_json(json.dumps(table)).every_stage["predict"]
+    whole = Manifest.from_json(json.dumps(table | {"pipeline": ["a", "predict"]}))
+
+    assert len(own.examples) == 1
+    assert (len(whole.examples), whole.every_stage["predict"].examples) == (1, ())
 
 
 def test_a_stage_beside_another_has_the_batches_and_workers_of_that():

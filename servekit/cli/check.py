@@ -3,20 +3,26 @@
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
-from servekit.cli.check_report import as_json, as_text
+from servekit.cli.check_report import as_json, as_text, whole_as_json, whole_as_text
 from servekit.cli.checking import examine, prepare
-from servekit.cli.display import create_display
+from servekit.cli.display import Display, create_display
 from servekit.cli.exit_status import OK, PROBLEM_FOUND
 from servekit.errors import StartupError
-from servekit.settings import load_settings
+from servekit.settings import Settings, load_settings
+from servekit.supervisor.prepared import Prepared
+
+if TYPE_CHECKING:
+    from servekit.cli.check_pipeline import PipelineReport
 
 __all__ = ["add_arguments", "run"]
 
 EPILOG = """\
 The service (that of each stage) is loaded in a worker, as servekit start would; then its
 examples are run, and batches of several sizes made of them (or of zeros, as the signature
-says). Exit status 0: all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
+says). The examples of a model with a pipeline go through all of it, in a server on a free
+port. Exit status 0: all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
 
 examples:
   servekit check ./model_directory
@@ -70,14 +76,32 @@ def run(parsed: argparse.Namespace) -> int:
             examine(prepared, stage, batch_sizes, settings, display)
             for stage, batch_sizes in zip(stages, sizes, strict=True)
         ]
+        whole = _whole(prepared, parsed.model, settings, display)
     finally:
         display.close()
     if parsed.json:
         found = [as_json(report) for report in reports]
-        print(json.dumps({"stages": found} if len(found) > 1 else found[0], indent=2))
+        both = {"stages": found, "pipeline": whole_as_json(whole)} if whole else found[0]
+        print(json.dumps(both, indent=2))
     else:
-        print("\n\n".join(map(as_text, reports)))
-    return PROBLEM_FOUND if any(report.problems for report in reports) else OK
+        pages = [*map(as_text, reports), *([whole_as_text(prepared.name, whole)] if whole else [])]
+        print("\n\n".join(pages))
+    return PROBLEM_FOUND if any(each.problems for each in (*reports, whole) if each) else OK
+
+
+def _whole(
+    prepared: Prepared, text: str, settings: Settings, display: Display
+) -> "PipelineReport | None":
+    """Try the way through the stages, if there are several."""
+    if not prepared.stages[0].name:
+        return None
+    from servekit.cli.check_pipeline import examine_pipeline  # which brings all of a server
+
+    display.progress(prepared.name, "serving all stages")
+    try:
+        return examine_pipeline(prepared, text, settings)
+    finally:
+        display.progress(prepared.name, "")
 
 
 def chosen(asked: list[int] | None, most: int) -> list[int]:

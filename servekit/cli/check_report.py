@@ -2,7 +2,7 @@
 """What ``servekit check`` prints."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,7 +13,10 @@ from servekit.description.words import fields, tensor_words
 from servekit.messages import Interface
 from servekit.settings.values import MIB
 
-__all__ = ["as_json", "as_text"]
+if TYPE_CHECKING:
+    from servekit.cli.check_pipeline import PipelineReport
+
+__all__ = ["as_json", "as_text", "whole_as_json", "whole_as_text"]
 
 LABEL = 10  #: columns
 UNKNOWN = "anything: no signature and no types say more"
@@ -41,8 +44,29 @@ def as_text(report: Report) -> str:
     rows = "".join(f"  {label:<{LABEL}}{text}\n" for label, text in _facts(report))
     return (
         f"{report.name} {prepared.version}\n{rows}"
-        f"{_examples(report.examples)}{_batches(report.batches)}{_verdict(report)}"
+        f"{_examples(report.examples)}{_batches(report.batches)}"
+        f"{_verdict(report.name, report.problems)}"
     )
+
+
+def whole_as_json(report: "PipelineReport") -> dict[str, Any]:
+    """Return what was found of the ways through the stages; durations in seconds."""
+    return {
+        "paths": report.paths,
+        "examples": [msgspec.structs.asdict(run) for run in report.examples],
+        "note": report.note,
+        "problems": report.problems,
+    }
+
+
+def whole_as_text(name: str, report: "PipelineReport") -> str:
+    """Return a page about the ways through the stages of the model *name*."""
+    width = max(map(len, report.paths), default=0)
+    rows = "".join(
+        f"  {path:<{width}}  {' > '.join(labels)}\n" for path, labels in report.paths.items()
+    )
+    shown = f"\n{report.note}\n" if report.note else _examples(report.examples)
+    return f"{name}, all stages\n{rows}{shown}{_verdict(name, report.problems)}"
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
@@ -99,8 +123,7 @@ def _batch(run: BatchRun) -> str:
     )
 
 
-def _verdict(report: Report) -> str:
-    problems = report.problems
+def _verdict(name: str, problems: list[str]) -> str:
     if not problems:
-        return f"\n{report.prepared.name} is fine"
-    return "\n" + "\n".join(f"{report.prepared.name}: {problem}" for problem in problems)
+        return f"\n{name} is fine"
+    return "\n" + "\n".join(f"{name}: {problem}" for problem in problems)

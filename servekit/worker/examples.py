@@ -4,20 +4,19 @@
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from servekit_archiver.manifest import Example
 
+from servekit.comparing import TOLERANCE, difference
 from servekit.errors import BootError
 from servekit.media_types import media_type_of
 from servekit.worker.current import OpenItem
 from servekit.worker.predictor import Answered, Predictor
 
-__all__ = ["difference", "example_item", "example_problem", "problem_of", "run_examples"]
+__all__ = ["example_item", "example_problem", "problem_of", "run_examples"]
 
 JSON = "application/json"
-TOLERANCE = 1e-6
 
 
 def run_examples(examples: Iterable[Example], directory: Path, predictor: Predictor) -> None:
@@ -61,31 +60,3 @@ def _request(example: Example, directory: Path) -> tuple[bytes, str]:
         return msgspec.json.encode(example.input), JSON
     path = directory / example.input_file
     return path.read_bytes(), example.content_type or media_type_of(path.name)
-
-
-def difference(found: Any, expected: Any, tolerance: float) -> str:
-    """Return where *found* is not *expected*, and how; "" if it is."""
-    if isinstance(expected, dict) and isinstance(found, dict) and found.keys() == expected.keys():
-        pairs = [(f".{key}", (found[key], expected[key])) for key in expected]
-    elif isinstance(expected, list) and isinstance(found, list) and len(found) == len(expected):
-        pairs = [(f"[{i}]", both) for i, both in enumerate(zip(found, expected, strict=True))]
-    else:
-        return "" if _is_close(found, expected, tolerance) else _told(found, expected, tolerance)
-    wrong = ((where, difference(*both, tolerance)) for where, both in pairs)
-    return next((where + what for where, what in wrong if what), "")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_close(found: Any, expected: Any, tolerance: float) -> bool:
-    if _is_number(found) and _is_number(expected):
-        return math.isclose(found, expected, rel_tol=tolerance, abs_tol=tolerance)
-    return type(found) is type(expected) and bool(found == expected)
-
-
-def _told(found: Any, expected: Any, tolerance: float) -> str:
-    shown = [msgspec.json.encode(value).decode()[:60] for value in (found, expected)]
-    suffix = f" (tolerance {tolerance:g})" if _is_number(expected) else ""
-    return f": {shown[0]}, expected {shown[1]}{suffix}"

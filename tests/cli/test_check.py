@@ -244,3 +244,96 @@ def workers():
         if "servekit.worker.checking" in command:
             found[int(place.name)] = command
     return found
+
+
+STAGED = """
+name = "toy"
+pipeline = ["double", { stage = "join", inputs = ["request", "double"] }]
+
+[stages.double]
+service = "service:Double"
+
+[stages.join]
+service = "service:Join"
+beside = "double"
+
+[routes."/v1/doubles"]
+steps = [{ stage = "double", each = true }]
+"""
+SERVICES = """
+from servekit import InputError, Service
+
+class Double(Service):
+    def predict(self, batch: list[int]) -> list[int]:
+        return [2 * each for each in batch]
+
+class Join(Service):
+    def predict(self, batch):
+        return [each if each["request"] else InputError("nothing") for each in batch]
+"""
+
+
+@pytest.fixture
+def staged(tmp_path):
+    """Write a model of two stages, with more of its model.toml."""
+
+    def write(toml):
+        (tmp_path / "model.toml").write_text(STAGED + toml)
+        (tmp_path / "service.py").write_text(SERVICES)
+        return tmp_path
+
+    return write
+
+
+def test_examples_of_a_pipeline_go_all_the_way(staged):
+    toml = """
+[[examples]]
+input = 3
+output = { request = 3, double = 6 }
+
+[[examples]]
+input = 3
+output = { request = 3, double = 7 }
+
+[[examples]]
+input = 0
+"""
+    done = check(staged(toml), "--json")
+    found = json.loads(done.stdout)
+
+    assert done.returncode == 1, done.stderr
+    assert [stage["stage"] for stage in found["stages"]] == ["double", "join"]
+    assert found["pipeline"]["paths"] == {
+        "/toy/predict": ["double", "join"],
+        "/v1/doubles": ["double"],
+    }
+    assert [run["problem"] for run in found["pipeline"]["examples"]] == [
+        "",
+        "output.double: 6, expected 7 (tolerance 1e-06)",
+        "422 Input refused: nothing",
+    ]
+    assert [stage["problems"] for stage in found["stages"]] == [[], []]
+
+
+def test_the_page_of_a_pipeline_says_what_leads_where(staged):
+    done = check(staged(""))
+
+    assert done.returncode == 0, done.stderr
+    assert "toy/double is fine" in done.stdout
+    assert done.stdout.endswith(
+        "toy, all stages\n  /toy/predict  double > join\n  /v1/doubles   double\n\n"
+        "no examples of the whole\n\ntoy is fine\n"
+    )
+
+
+def test_examples_that_need_another_model_are_not_run(staged):
+    text = "[[examples]]\ninput = 1\n"
+    directory = staged(text)
+    toml = (directory / "model.toml").read_text()
+    (directory / "model.toml").write_text(
+        toml.replace('["double", {', '[{ model = "other" }, "double", {')
+    )
+    done = check(directory)
+
+    assert done.returncode == 0, done.stderr
+    assert "examples not run: a step is another model, other" in done.stdout

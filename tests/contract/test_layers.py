@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "tether": set(),
     "cgroup": set(),
     "media_types": set(),
+    "comparing": set(),
     "stream_formats": set(),
     "client": set(),
     "description": {"stream_formats", "errors", "messages", "media_types"},
@@ -49,11 +50,12 @@ MAY_IMPORT = {
     "worker": BASE
     | CROSSING
     | PLUGINS
-    | {"stream_formats", "checkup", "measuring", "media_types", "types"},
+    | {"stream_formats", "checkup", "comparing", "measuring", "media_types", "types"},
     "cli": BASE
     | CROSSING
     | PLUGINS
-    | {"supervisor", "container", "description", "assets", "checkup", "crashes"},
+    | {"supervisor", "container", "description", "assets", "checkup", "crashes"}
+    | {"comparing", "media_types", "testing"},  # ``check`` asks a server of its own
 }
 
 

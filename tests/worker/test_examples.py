@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from servekit_archiver import Example
 
+from servekit.comparing import difference
 from servekit.errors import BootError
-from servekit.worker.examples import difference, run_examples
+from servekit.worker.examples import run_examples
 from tests.worker.batches import echo, loaded, service_of
 
 
