@@ -48,7 +48,9 @@ def fetch_missing(manifest: Manifest, cache: Path, tell: Tell, maker: Maker | No
         if asset.url is None:
             made[name] = asset
         else:
-            fetch_asset(asset, cache, find_fetcher(asset.url, manager), teller(name, tell))
+            fetch_asset(
+                asset, cache, find_fetcher(asset.url, manager), teller(f"fetching {name}", tell)
+            )
     if made and maker is None:
         names = ", ".join(made)
         raise AssetError(
@@ -58,7 +60,7 @@ def fetch_missing(manifest: Manifest, cache: Path, tell: Tell, maker: Maker | No
         make_assets(made, cache, maker)
 
 
-def teller(name: str, tell: Tell) -> Callable[[int, int], None]:
+def teller(what: str, tell: Tell) -> Callable[[int, int], None]:
     """Return what turns bytes into a step, each time that they are a whole MB more."""
     told = -1
 
@@ -67,7 +69,7 @@ def teller(name: str, tell: Tell) -> Callable[[int, int], None]:
         if (megabytes := done // 1_000_000) != told:
             told = megabytes
             of = f" of {total // 1_000_000}" if total else ""
-            tell(f"fetching {name}: {megabytes}{of} MB")
+            tell(f"{what}: {megabytes}{of} MB")
 
     return progress
 

@@ -68,7 +68,7 @@ class Getting:
         if not made or (all(there) and not is_new):
             return
         total = sum(asset.size or 0 for asset in made.values())
-        with self._telling(list(made), "making, by store_assets", "made") as progress:
+        with self._telling(list(made), "running store_assets", "made") as progress:
             code = self._code(installs=installs)
             maker = Maker(
                 code.directory, lambda into: code.run(into, lambda size: progress(size, total))

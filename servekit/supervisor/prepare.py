@@ -136,7 +136,7 @@ def _assets(request: Request, cache: Path | None, store: StoreAssets, tell: Tell
 
     place = cache or servekit_archiver.default_cache_dir()
     if request.fetch_assets:
-        told = teller("what store_assets makes", tell)
+        told = teller("making assets", tell)
         run = partial(store.run, progress=lambda size: told(size, 0))
         # where workers are not root, no code of the model is run as root either
         maker = None if request.worker_user else Maker(store.directory, run)
