@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test starts from, wherever it lies."""
 
+import os
 import signal
+
+# Several tests run at once: a library that spins in threads of its own takes the cores from them.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 
 def pytest_configure() -> None:

@@ -207,6 +207,8 @@ def _read_all(directory: Path) -> dict[str, list[float]]:
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         pid, _, model = path.name.partition("-")
         values = list(memoryview(path.read_bytes()).cast("d"))
+        if not values:
+            continue  # another front-end is just making it
         if not Path("/proc", pid).exists():  # its counts stay true, its gauge does not
             values[PLACES["waiting"]] = values[PLACES["streams"]] = 0.0
         so_far = totals.setdefault(model, [0.0] * LENGTH)

@@ -38,6 +38,20 @@ class HotPath(Collector):
         return self._server.routing.collect()
 
 
+class Shared(Collector):
+    """The series of the Flask routes, from the files of all front-ends."""
+
+    def __init__(self, directory: str) -> None:
+        """Store; nothing is read before a scrape."""
+        self._directory = Path(directory)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the sums; a file without bytes is one that a front-end is just making."""
+        files = [str(path) for path in self._directory.glob("*.db") if path.stat().st_size]
+        merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return merged
+
+
 def add_metrics(app: Flask, server: ServerView) -> None:
     """Measure every route of *app* and add ``/metrics``."""
     registry = CollectorRegistry()
@@ -48,7 +62,7 @@ def add_metrics(app: Flask, server: ServerView) -> None:
     app.before_request(leave_out_odd_methods)
 
     def metrics() -> Response:
-        flask_series = _shared(directory) if directory else registry
+        flask_series = Shared(directory) if directory else registry
         encode, media_type = choose_encoder(request.headers.get("Accept", ""))
         return Response(encode(_together(flask_series, server)), content_type=media_type)
 
@@ -66,13 +80,7 @@ def leave_out_odd_methods() -> None:
         request.prom_do_not_track = True  # type: ignore[attr-defined]
 
 
-def _shared(directory: str) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, directory)  # type: ignore[no-untyped-call]
-    return registry
-
-
-def _together(flask_series: CollectorRegistry, server: ServerView) -> CollectorRegistry:
+def _together(flask_series: Collector, server: ServerView) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(HotPath(server))
     registry.register(flask_series)

@@ -34,6 +34,9 @@ def test_demo():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "truth" in done.stdout
     assert "predicted" in done.stdout
+    assert "right: 35" in done.stdout  # of 360
+    said = [line for line in done.stderr.splitlines() if not line.startswith("WARNING: ")]  # pip's
+    assert said == []
 
 
 def test_own_model(tmp_path):

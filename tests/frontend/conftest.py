@@ -126,7 +126,9 @@ class ScriptedWorker:
         self.channel.close()
 
     def close(self) -> None:
-        """Accept no channel any more, and close the one there is."""
+        """Accept no channel any more, and close the one there is; a second time does nothing."""
+        if self.listener.fileno() < 0:
+            return
         self.listener.shutdown(socket.SHUT_RDWR)  # wakes a thread that accepts
         if self.channel is not None and self.channel.fileno() >= 0:
             with contextlib.suppress(OSError):  # the other end was first
@@ -135,6 +137,7 @@ class ScriptedWorker:
         self.listener.close()
         if self.channel is not None:
             self.channel.close()
+        self.arena.close()
 
 
 class FrontEndUnderTest:
@@ -196,7 +199,7 @@ class FrontEndUnderTest:
     def stop(self) -> int:
         self.process.terminate()
         status = self.process.wait(WAIT_S)
-        self.worker.listener.close()
+        self.worker.close()
         self.control.close()
         self.listener.close()
         return status

@@ -53,6 +53,13 @@ def test_front_ends_are_added_up_and_dead_ones_queue_nothing(tmp_path):
     assert 'servekit_tasks_waiting{model="a"} 5.0' in text
 
 
+def test_a_front_end_that_is_just_starting_has_counted_nothing(tmp_path):
+    ModelMetrics(tmp_path, "a").count_status(429)
+    (tmp_path / "1-a").touch()  # made, and not given its size yet
+
+    assert 'servekit_requests_total{model="a",status="429"} 1.0' in scrape(tmp_path)
+
+
 def test_unknown_status_counts_as_500(tmp_path):
     ModelMetrics(tmp_path, "a").count_status(418)
 

@@ -132,9 +132,10 @@ def test_answers_keep_their_order_on_one_connection(front):
 
 def test_a_client_that_leaves_meanwhile_harms_nobody(front):
     packed = gzip.compress(NOISE)
-    for _ in range(20):
+    for _ in range(12):  # all have room in the queue
         with front.connect() as sock:
             sock.sendall(post(packed, HEADER))
+
     assert ask(front, post(packed, HEADER))[0] == 200
 
 

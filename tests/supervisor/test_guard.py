@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,14 @@ def served(start, model):
     (directory / "service.py").write_text(SERVICE)
     server = start(directory, stand_ins={})
     server.url = server.wait_for("serving")["url"]
-    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=WAIT_S)
-    headers = {"Content-Type": "application/json"}
-    connection.request("POST", "/digits/predict", json.dumps(ACTS), headers)
-    worker, *programs = json.loads(connection.getresponse().read())["prediction"]
-    connection.close()
+    address = server.url.removeprefix("http://")
+    with closing(http.client.HTTPConnection(address, timeout=WAIT_S)) as connection:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/digits/predict", json.dumps(ACTS), headers)
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+    assert answer.status == 200, f"{said} {server.events}"
+    worker, *programs = said["prediction"]
     assert all(map(is_alive, programs))
     yield server, worker, programs
     for pid in programs:

@@ -94,6 +94,8 @@ print(client.get("/metrics").text)
 
 def test_several_front_ends_count_together(tmp_path):
     shared = tmp_path / "prometheus"
+    shared.mkdir()
+    (shared / "histogram_1.db").touch()  # of a third, which is just starting
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(shared)}
     run = [sys.executable, "-c", ONE_FRONT_END]
     root = Path(__file__).parents[2]

@@ -172,5 +172,7 @@ class Worker:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        for sock in (self.control, *(channel.sock for channel in self._channels)):
-            sock.close()
+        self.control.close()
+        for channel in self._channels:
+            channel.sock.close()
+            channel.arena.close()
