@@ -14,6 +14,7 @@ __all__ = [
     "IDENTITY",
     "INSTANCES",
     "PREDICT",
+    "PREPARING",
     "QUERY",
     "RUN",
     "SPLIT",
@@ -315,6 +316,10 @@ class RouteRow(Struct):
     instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
 
 
+#: the ``reason`` of a row whose archive is unpacked, or whose assets are fetched
+PREPARING = "loading"
+
+
 class ModelRow(Struct):
     """One model of the routing table."""
 
@@ -326,7 +331,7 @@ class ModelRow(Struct):
     max_delay_s: float
     predict_timeout_s: float
     capacity: int  #: tasks that may wait
-    reason: str = ""  #: why the model cannot be loaded at all
+    reason: str = ""  #: why the model cannot be loaded at all; PREPARING: not yet
     manifest: dict[str, Any] = {}
     interface: Interface | None = None  #: known once a replica has been ready
     may_retry: bool = False  #: a request whose worker died may be sent to another one

@@ -3,7 +3,7 @@
 
 from typing import Protocol
 
-from servekit.messages import Hung, ModelRow
+from servekit.messages import PREPARING, Hung, ModelRow
 from servekit.supervisor import announce, succession
 from servekit.supervisor.entry import Entry
 from servekit.supervisor.launching import prepared_row, unprepared_row
@@ -159,7 +159,7 @@ class Model:
                 stage.interface = current.interfaces.get(stage.name)
                 stage.beside = {name: current.interfaces.get(name) for name in stage.beside}
         row.capacity = settings.queue
-        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else "loading")
+        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else PREPARING)
         return row
 
     # ------------------------------------------------------------------ what came of it

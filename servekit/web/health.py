@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from flask import Flask, Response, jsonify
 
 from servekit.errors import NotReady
-from servekit.messages import ModelRow, Table, stage_rows
+from servekit.messages import PREPARING, ModelRow, Table, stage_rows
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
@@ -62,6 +62,8 @@ def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
     for stage in stage_rows(row):
         if server.routing.live_replicas(stage.label) > 0:
             continue
+        if row.reason == PREPARING:
+            return [f"{row.name}: {PREPARING}"]
         if row.reason:
             return [f"{row.name}: cannot be loaded"]  # why is in the log: it may name paths
         states = ", ".join(f"{replica.index} is {replica.state}" for replica in stage.replicas)

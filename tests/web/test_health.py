@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.messages import ReplicaRow, Table
+from servekit.messages import PREPARING, ReplicaRow, Table
 
 from .fakes import FakeServer, model_row
 
@@ -36,6 +36,11 @@ def test_a_server_whose_models_all_answer_is_healthy(client, path):
             [UNLOADABLE],
             ["broken: cannot be loaded"],
             id="that a model cannot be loaded is told, why is in the log",
+        ),
+        pytest.param(
+            [model_row("new", replicas=[], reason=PREPARING)],
+            ["new: loading"],
+            id="a model whose assets are still fetched is not called one that cannot be loaded",
         ),
         pytest.param(
             [model_row("a", replicas=[]), model_row("b", replicas=[])],
