@@ -11,6 +11,7 @@ ServekitError                      500
 │   ├── Forbidden                  403   known, but not allowed here
 │   ├── RouteNotFound              404
 │   ├── ModelNotFound              404
+│   ├── JobNotFound                404
 │   ├── MethodNotAllowed           405   ``Allow`` is set
 │   ├── NotAcceptable              406   no codec writes what ``Accept`` asks for
 │   ├── ClientTooSlow              408
@@ -25,10 +26,12 @@ ServekitError                      500
 │   └── VersionNotSupported        505
 ├── QueueFull                      429   overload, not outage; ``Retry-After`` is set
 ├── TooManyRequests                429   of one client; ``Retry-After`` is set
+├── TooManyJobs                    429   that are kept; ``Retry-After`` is set
 ├── Unavailable                    503   try again; ``Retry-After`` is set
 │   ├── NotReady                         the model has no ready replica
 │   ├── Draining
-│   └── WorkerLost                       the worker died holding this task
+│   ├── WorkerLost                       the worker died holding this task
+│   └── JobLost                          the front-end died that had it under way
 ├── DeadlineExceeded               504
 ├── ServiceError                   500   the service broke its contract
 │   ├── PredictFailed
@@ -36,6 +39,7 @@ ServekitError                      500
 │   ├── ResultNotEncodable
 │   └── WrongBatchLength
 ├── OutOfMemory                    507   the service ran out of memory
+├── NoRoomForAnswer                507   the answers of jobs take too much already
 └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
     ├── PluginError
     ├── AssetError
@@ -64,8 +68,11 @@ __all__ = [
     "HeadersTooLarge",
     "InputError",
     "InvalidToken",
+    "JobLost",
+    "JobNotFound",
     "MethodNotAllowed",
     "ModelNotFound",
+    "NoRoomForAnswer",
     "NotAcceptable",
     "NotReady",
     "NotSupported",
@@ -81,6 +88,7 @@ __all__ = [
     "ServiceError",
     "StartupError",
     "TargetTooLong",
+    "TooManyJobs",
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
@@ -174,11 +182,25 @@ class ModelNotFound(RequestError):
     title = "Unknown model"
 
 
+class JobNotFound(RequestError):
+    """No job has this id, or its answer was kept long enough."""
+
+    status = 404
+    title = "Unknown job"
+
+
 class MethodNotAllowed(RequestError):
     """The route exists, with other methods."""
 
     status = 405
     title = "Method not allowed"
+
+    def __init__(
+        self, detail: str = "", errors: Sequence[dict[str, str]] = (), *, allow: str = "POST"
+    ) -> None:
+        """Say which methods there are."""
+        super().__init__(detail, errors)
+        self.allow = allow
 
 
 class NotAcceptable(RequestError):
@@ -286,6 +308,14 @@ class TooManyRequests(ServekitError):
     retry_after_s = 1
 
 
+class TooManyJobs(ServekitError):
+    """As many jobs are kept as may be, or their answers take all the room there is."""
+
+    status = 429
+    title = "Too many jobs"
+    retry_after_s = 1
+
+
 class Unavailable(ServekitError):
     """Not able now; the client may retry."""
 
@@ -310,6 +340,12 @@ class WorkerLost(Unavailable):
     """The worker died holding this task; it may or may not have run."""
 
     title = "Worker lost"
+
+
+class JobLost(Unavailable):
+    """The front-end that had the job under way is gone; the prediction may or may not have run."""
+
+    title = "Job lost"
 
 
 class DeadlineExceeded(ServekitError):
@@ -354,6 +390,13 @@ class OutOfMemory(ServekitError):
 
     status = 507
     title = "Out of memory"
+
+
+class NoRoomForAnswer(ServekitError):
+    """The answers of jobs take as much room as they may; this one is not kept."""
+
+    status = 507
+    title = "No room for the answer"
 
 
 class StartupError(ServekitError):

@@ -43,7 +43,7 @@ class PredictionRequest:
     """What is known of a prediction before its body is received."""
 
     model: str  #: the ``<model>`` of ``/<model>/predict``; it exists
-    method: str  #: ``POST``
+    method: str  #: ``POST``; of a job that is asked for or forgotten ``GET``, ``HEAD``, ``DELETE``
     headers: Mapping[str, str]  #: names in lower case
     peer: str  #: the client's address, or that of the proxy before it
     subject: str = ""  #: of the client's TLS certificate, if it was asked for one
@@ -55,9 +55,10 @@ def authorize(
 ) -> "Unauthorized | Forbidden | TooManyRequests | None":
     """Refuse a prediction, or have nothing against it.
 
-    Runs in: front-end, in its event loop, once for each prediction, when the header section
-    has arrived and before the body has. Must not block: no file, no socket, no sleep;
-    every other request waits meanwhile. Bearer tokens of the server's own are checked before.
+    Runs in: front-end, in its event loop, once for each prediction, and each time its answer
+    is fetched if it is a job, when the header section has arrived and before the body has.
+    Must not block: no file, no socket, no sleep; every other request waits meanwhile. Bearer
+    tokens of the server's own are checked before.
 
     :return: ``None``, or one of the errors of ``servekit.errors``, which is then the answer. Any
         refusal wins; of several, the one of the lowest status. An exception, or anything

@@ -9,6 +9,7 @@ from servekit.description import problems
 from servekit.description.content import PLACE, answer_content, request_content
 from servekit.description.forms import TEXT
 from servekit.description.interface import Described
+from servekit.description.jobs import add_jobs
 from servekit.description.parameters import asked_parameters
 from servekit.description.schemas import Schema, definitions
 
@@ -51,10 +52,13 @@ PARAMETERS: Final = {
 }
 
 
-def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
+def openapi(
+    models: Sequence[Described], *, needs_token: bool = False, takes_jobs: bool = False
+) -> dict[str, Any]:
     """Return the description of every route, and of each of *models*.
 
     :param needs_token: predictions need a bearer token.
+    :param takes_jobs: they may be asked to answer later.
     """
     schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
     paths = _server_paths()
@@ -63,11 +67,11 @@ def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
         paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
     components: dict[str, Any] = {
-        "schemas": schemas, "headers": HEADERS, "parameters": PARAMETERS,
+        "schemas": schemas, "headers": HEADERS, "parameters": dict(PARAMETERS),
     }  # fmt: skip
     if needs_token:
         components["securitySchemes"] = {"token": TOKEN}
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {"title": "servekit", "version": servekit.__version__},
         "servers": [{"url": "/"}],
@@ -75,6 +79,9 @@ def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
         "paths": paths,
         "components": components,
     }
+    if takes_jobs:
+        add_jobs(document, SECURED if needs_token else {})
+    return document
 
 
 def _model_tags(models: Sequence[Described]) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from servekit.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from servekit.frontend.jobs.folder import name_in
 from servekit.hookspecs import PredictionRequest
 from servekit.settings.tokens import TOKEN
 
@@ -41,7 +42,10 @@ REFUSALS = (Unauthorized, Forbidden, TooManyRequests)
 
 
 class Access:
-    """Guards the main listener: what reads is open, all else needs what the operator asks for."""
+    """Guards the main listener: what reads is open, all else needs what the operator asks for.
+
+    So does what reads of a job: its answer is a prediction's.
+    """
 
     def __init__(self, front_end: FrontEnd, tokens: Tokens, authorize: Authorize | None) -> None:
         """Let pass who has a token for predictions and is refused by no plugin."""
@@ -61,20 +65,28 @@ class Access:
     def _judge(
         self, connection: Connection, method: bytes, target: bytes, headers: dict[bytes, bytes]
     ) -> ServekitError | None:
-        if method in READING and not _has_body(headers):
+        if method in READING and not _has_body(headers) and not name_in(target):
             return None
         batcher = self._front_end.router.find(method, target)
         refusal = None
         if self._tokens.predict:
             given = headers.get(b"authorization")
             refusal = check_token(given, self._tokens.predict, self._tokens.manage)
-        if refusal is None and batcher is not None and self._authorize:
-            refusal = self._ask_plugins(
-                self._authorize, _request(connection, batcher, method, headers)
-            )
+        if refusal is None and self._authorize:
+            model = self._model(batcher, target)
+            if model:
+                request = _request(connection, model, method, headers)
+                refusal = self._ask_plugins(self._authorize, request)
         if refusal is not None and batcher is not None:
             batcher.metrics.count_status(refusal.status)
         return refusal
+
+    def _model(self, batcher: Batcher | Pipeline | None, target: bytes) -> str:
+        """Return the model that is asked for a prediction, or whose job *target* names; or ""."""
+        if batcher is not None:
+            return batcher.row.name
+        jobs = self._front_end.jobs
+        return jobs.model_at(target) if jobs is not None else ""
 
     def _ask_plugins(
         self, authorize: Authorize, request: PredictionRequest
@@ -135,11 +147,11 @@ def _has_body(headers: dict[bytes, bytes]) -> bool:
 
 
 def _request(
-    connection: Connection, batcher: Batcher | Pipeline, method: bytes, headers: dict[bytes, bytes]
+    connection: Connection, model: str, method: bytes, headers: dict[bytes, bytes]
 ) -> PredictionRequest:
     return PredictionRequest(
         method=method.decode("latin-1"),
-        model=batcher.row.name,
+        model=model,
         headers={
             name.decode("latin-1"): value.decode("latin-1").strip(" \t")
             for name, value in headers.items()

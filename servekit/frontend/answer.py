@@ -11,7 +11,14 @@ from servekit.channel import ChannelClosed
 from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, UnknownCoding, problem
 from servekit.response import check_headers, check_status
 
-__all__ = ["CONTINUE", "AnswerHeads", "options_head", "own_head", "problem_answer"]
+__all__ = [
+    "CONTINUE",
+    "AnswerHeads",
+    "options_head",
+    "own_head",
+    "problem_answer",
+    "status_line",
+]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -87,8 +94,8 @@ def problem_answer(error: ServekitError, request_id: str, lines: bytes, *, close
     extra = b"Connection: close\r\n" if closes else b""
     if error.retry_after_s is not None:
         extra += b"Retry-After: %d\r\n" % error.retry_after_s
-    if kind is MethodNotAllowed:
-        extra += b"Allow: POST\r\n"
+    if isinstance(error, MethodNotAllowed):
+        extra += b"Allow: %b\r\n" % error.allow.encode()
     if isinstance(error, Unauthorized):
         extra += b"WWW-Authenticate: %b\r\n" % error.challenge.encode()
     if isinstance(error, UnknownCoding):

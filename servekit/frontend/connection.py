@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.flow import Flow
     from servekit.frontend.gathering import Whole
+    from servekit.frontend.jobs.job import Job
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
@@ -82,7 +83,7 @@ class Connection:
         self.is_busy = False  #: a request is being answered
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
-        self.task: Task | Flow | Whole | None = None  #: the prediction being answered
+        self.task: Task | Flow | Whole | Job | None = None  #: the prediction being answered
         self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None

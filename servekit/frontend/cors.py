@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Cors"]
 
 ANY = "*"
-EXPOSED = b"Access-Control-Expose-Headers: X-Request-Id, Server-Timing, Retry-After\r\n"
+EXPOSED = b"Access-Control-Expose-Headers: X-Request-Id, Server-Timing, Retry-After, Location\r\n"
 VARY = b"Vary: Origin\r\n"
 NAMES = re.compile(rb"[A-Za-z0-9-]+(?:, ?[A-Za-z0-9-]+){0,63}")
 
@@ -49,7 +49,9 @@ class Cors:
             return None
         if not self._is_for_all and headers.get(b"origin") not in self._origins:
             return None  # the answer to a plain OPTIONS permits nothing
-        lines = b"Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Max-Age: 600\r\n"
+        lines = (
+            b"Access-Control-Allow-Methods: GET, POST, DELETE\r\nAccess-Control-Max-Age: 600\r\n"
+        )
         wanted = headers.get(b"access-control-request-headers", b"")
         if NAMES.fullmatch(wanted):
             lines += b"Access-Control-Allow-Headers: %b\r\n" % wanted

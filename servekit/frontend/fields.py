@@ -70,7 +70,9 @@ def content_coding(value: bytes, taken: Sequence[str]) -> bytes:
     name = "gzip" if name == "x-gzip" else name  # RFC 9110 8.4.1.3
     if name not in ("identity", *taken):
         accepted = taken or ("identity",)
-        raise UnknownCoding(f"Content-Encoding: not {' or '.join(accepted)}", accepted=accepted)
+        raise UnknownCoding(
+            f"Content-Encoding: only {' or '.join(accepted)} is taken", accepted=accepted
+        )
     return name.encode()
 
 

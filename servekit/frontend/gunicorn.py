@@ -23,6 +23,7 @@ from servekit.errors import StartupError
 from servekit.frontend.access import Access
 from servekit.frontend.access_log import open_access_log
 from servekit.frontend.compression import create_compression
+from servekit.frontend.jobs.front_end import FrontEndWithJobs
 from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
 from servekit.plugins import create_plugin_manager
@@ -177,7 +178,8 @@ class Application(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
-        self.front_end = FrontEnd(self._settings, self._run_dir)
+        kind = FrontEndWithJobs if self._settings.jobs else FrontEnd
+        self.front_end = kind(self._settings, self._run_dir)
         self.front_end.access = self._access()
         self.front_end.tls = self._tls
         self.front_end.compression = self._compression

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.compression import Compression
     from servekit.frontend.connection import Connection
+    from servekit.frontend.jobs.keeper import Keeper
     from servekit.frontend.management import Door
     from servekit.messages import Table
     from servekit.settings import Settings
@@ -73,6 +74,7 @@ class FrontEnd:
         self.access: Access | None = None  #: nobody is refused without it
         self.compression: Compression | None = None  #: answers go as they are without it
         self.access_log: AccessLog | None = None  #: nothing is logged without it
+        self.jobs: Keeper | None = None  #: nobody is answered later without it
         self.cors = Cors(settings.cors_origins) if settings.cors_origins else None
         self._run_dir = run_dir
         self._request_prefix = os.urandom(6).hex()

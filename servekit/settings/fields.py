@@ -188,6 +188,15 @@ class Settings:
     )
     compression_min: int = setting(KIB, "smallest answer that is compressed", **a_size(1, GIB))
     http2: bool = setting(True, "speak HTTP/2 with clients that ask for it", switch)
+    jobs: int = setting(
+        0,
+        "jobs, predictions that clients come back for, that are kept at once; 0 takes none",
+        Between(0, 10_000),
+    )
+    jobs_size: int = setting(
+        256 * MIB, "answers of jobs, in files of the run directory", **a_size(KIB, TIB)
+    )
+    job_ttl: float = setting(300.0, "how long the answer of a job is kept", **a_duration(1.0))
     cors_origins: tuple[str, ...] = setting(
         (), "origins whose pages may use this server, https://app.example; * for all", origin
     )

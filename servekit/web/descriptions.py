@@ -25,7 +25,11 @@ def add_descriptions(app: Flask, server: ServerView) -> None:
         lambda table: swagger(describe_models(table.models), needs_token=server.needs_token)
     )
     openapi_of = OncePerTable(
-        lambda table: openapi(describe_models(table.models), needs_token=server.needs_token)
+        lambda table: openapi(
+            describe_models(table.models),
+            needs_token=server.needs_token,
+            takes_jobs=server.jobs is not None,
+        )
     )
 
     def api_description() -> Response:

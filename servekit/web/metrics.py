@@ -34,8 +34,10 @@ class HotPath(Collector):
         self._server = server
 
     def collect(self) -> Iterable[Metric]:
-        """Return the series as they are now."""
-        return self._server.routing.collect()
+        """Yield the series as they are now."""
+        yield from self._server.routing.collect()
+        if self._server.jobs is not None:
+            yield from self._server.jobs.collect()
 
 
 class Shared(Collector):

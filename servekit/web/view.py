@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from servekit.messages import Table
 from servekit.settings import Settings
 
-__all__ = ["RoutingView", "ServerView"]
+__all__ = ["JobsView", "RoutingView", "ServerView"]
 
 
 class RoutingView(Protocol):
@@ -40,6 +40,14 @@ class RoutingView(Protocol):
         ...
 
 
+class JobsView(Protocol):
+    """The predictions that clients come back for."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return how many are kept, and how large their answers are, at all front-ends."""
+        ...
+
+
 class ServerView(Protocol):
     """The front-end as the Flask app sees it; read anew for every request."""
 
@@ -51,6 +59,11 @@ class ServerView(Protocol):
     @property
     def routing(self) -> RoutingView:
         """The models that it serves."""
+        ...
+
+    @property
+    def jobs(self) -> JobsView | None:
+        """Where it has jobs: it may be asked to answer later."""
         ...
 
     @property

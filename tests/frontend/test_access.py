@@ -9,6 +9,7 @@ import pytest
 
 from servekit.errors import Forbidden, NotReady, ServekitError, TooManyRequests, Unauthorized
 from servekit.frontend.access import Access
+from servekit.frontend.jobs.folder import name_in
 from servekit.settings.tokens import Tokens
 
 from .conftest import post, receive
@@ -160,6 +161,9 @@ class Log:
         logging.getLogger().debug("", exc_info=True)
 
 
+JOB = b"/jobs/%b-%b" % (b"0" * 8, b"0" * 32)
+
+
 def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **headers):
     """Return what plugins of these *opinions* make of a request, and how often they were asked."""
     asked = []
@@ -177,7 +181,8 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
     router = SimpleNamespace(
         find=lambda *route: batcher if route == (b"POST", b"/echo/predict") else None
     )
-    front_end = SimpleNamespace(router=router, log_exception=Log())
+    jobs = SimpleNamespace(model_at=lambda target: "echo" if name_in(target) else "")
+    front_end = SimpleNamespace(router=router, log_exception=Log(), jobs=jobs)
     connection = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
     access = Access(front_end, tokens or Tokens(), authorize)
     given = {name.encode(): value.encode() for name, value in headers.items()}
@@ -224,6 +229,14 @@ def test_plugins_are_told_who_asks_for_what():
 )
 def test_plugins_are_asked_about_predictions_alone(method, target):
     assert judge([Forbidden("no")], method=method, target=target)[:2] == (None, [])
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"DELETE"])
+@pytest.mark.parametrize("part", [b"", b"/result", b"?x=/", b"/result?"])
+def test_plugins_are_asked_about_jobs_with_their_model(method, part):
+    refusal, asked, _ = judge([Forbidden("no")], method=method, target=JOB + part)
+
+    assert (refusal.status, [request.model for request in asked]) == (403, ["echo"])
 
 
 def test_plugins_are_not_asked_where_the_token_is_wrong():

@@ -44,7 +44,7 @@ def test_preflight_needs_no_token_and_is_answered(open_to):
 
     assert (status, body) == (204, b"")
     assert headers["access-control-allow-origin"] == ("*" if open_to.is_for_all else OURS)
-    assert headers["access-control-allow-methods"] == "GET, POST"
+    assert headers["access-control-allow-methods"] == "GET, POST, DELETE"
     assert headers["access-control-allow-headers"] == "authorization,content-type"
     assert headers["access-control-max-age"] == "600"
     assert "access-control-allow-credentials" not in headers

@@ -22,6 +22,7 @@ class FakeServer:
         self.broken: dict[str, list[str]] = {}
         self.series: list[Metric] = []
         self.routing = self
+        self.jobs = None
 
     def live_replicas(self, model: str) -> int:
         return self.live.get(model, 0)

@@ -343,6 +343,21 @@ def _references(node):
         yield from _references(inner)
 
 
+@pytest.mark.parametrize("needs_token", [True, False])
+def test_jobs_are_described_where_there_are_some(needs_token):
+    server = FakeServer(model_row(interface=Interface(signature=SIGNATURE)))
+    assert "/jobs/{id}" not in json.loads(server.client().get("/openapi.json").data)["paths"]
+    server.jobs, server.needs_token = object(), needs_token
+    described = json.loads(server.client().get("/openapi.json").data)
+    predict = described["paths"]["/digits/predict"]["post"]
+
+    OpenAPIV31SpecValidator(described).validate()
+    assert {"$ref": "#/components/parameters/Prefer"} in predict["parameters"]
+    assert "Location" in predict["responses"]["202"]["headers"]
+    for path in ("/jobs/{id}", "/jobs/{id}/result"):
+        assert ("security" in described["paths"][path]["get"]) is needs_token
+
+
 @pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
 @pytest.mark.parametrize("needs_token", [True, False])
 def test_a_token_is_described_where_one_is_needed(path, needs_token):

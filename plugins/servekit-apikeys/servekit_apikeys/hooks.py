@@ -26,7 +26,8 @@ if os.environ.get(VARIABLE):
         request: PredictionRequest,
     ) -> Unauthorized | Forbidden | TooManyRequests | None:
         """Refuse whom the file does not know, or not for this model, or not so often."""
-        return _keyring().judge(request.headers.get("authorization"), request.model)
+        key = request.headers.get("authorization")
+        return _keyring().judge(key, request.model, is_counted=request.method == "POST")
 
 
 @cache

@@ -67,11 +67,13 @@ class Keyring:
         }
 
     def judge(
-        self, authorization: str | None, model: str
+        self, authorization: str | None, model: str, *, is_counted: bool = True
     ) -> Unauthorized | Forbidden | TooManyRequests | None:
         """Return why a prediction of *model* is refused, if it is.
 
         Keys are looked up by digest, so the time it takes tells nothing of a key.
+
+        :param is_counted: it takes of the key's rate; to ask after a job does not.
         """
         if authorization is None or not authorization.lower().startswith(SCHEME):
             return Unauthorized("an API key is needed, as a bearer token")
@@ -82,7 +84,7 @@ class Keyring:
         if not key.opens(model):
             return Forbidden("this API key is not for this model")
         bucket = self._buckets.get(found)
-        wait_s = bucket.take() if bucket else 0.0
+        wait_s = bucket.take() if bucket and is_counted else 0.0
         return TooManyRequests(retry_after_s=math.ceil(wait_s)) if wait_s else None
 
 

@@ -56,6 +56,15 @@ def test_rate_and_burst():
     assert [type(each) for each in later] == [type(None), TooManyRequests]
 
 
+def test_what_is_no_prediction_needs_the_key_and_none_of_its_rate():
+    ring = Keyring([ADA, BOB], Clock())
+    asked = [ring.judge("Bearer bob-key", "m", is_counted=False) for _ in range(50)]
+
+    assert asked == [None] * 50
+    assert ring.judge("Bearer bob-key", "m") is None
+    assert ring.judge("Bearer eve-key", "m", is_counted=False).status == 401
+
+
 def test_bucket_holds_no_more_than_its_burst():
     clock = Clock()
     bucket = Bucket(1, 2, clock)

@@ -23,17 +23,20 @@ from servekit_client.errors import (
     Unavailable,
     Unreachable,
 )
+from servekit_client.jobs import AsyncJob, Job
 
 __all__ = [
     "Answer",
     "AnswerMalformed",
     "AsyncClient",
+    "AsyncJob",
     "Client",
     "ConnectionRefused",
     "DeadlineExceeded",
     "Description",
     "Health",
     "InputError",
+    "Job",
     "NotFound",
     "QueueFull",
     "RequestError",

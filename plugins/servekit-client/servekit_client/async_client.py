@@ -15,6 +15,7 @@ from servekit_client.calls import Call, Server, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
+from servekit_client.jobs import AsyncJob
 from servekit_client.problems import outcomes, problem
 
 __all__ = ["AsyncClient"]
@@ -113,6 +114,18 @@ class AsyncClient:
         """
         call = self._server.instances(path, inputs, request_id)
         return outcomes(await self._ask(call, timeout_s))
+
+    async def submit(
+        self,
+        model: str,
+        input: Any,  # noqa: A002
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> AsyncJob:
+        """Have *model* predict, and come back for its output; the server needs ``jobs`` for it."""
+        call = self._server.submit(model, input, request_id)
+        return AsyncJob(self._ask, self._server, await self._ask(call, timeout_s))
 
     async def models(self) -> list[str]:
         """Return the names of the models of the server."""

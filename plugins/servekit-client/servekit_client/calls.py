@@ -30,6 +30,7 @@ class Call:
     headers: dict[str, str]
     body: bytes | None = None
     silence_s: float | None = None  #: of a stream, the longest; it has no deadline
+    tells_deadline: bool = True  #: the server may give up when we do
 
     @property
     def request_id(self) -> str:
@@ -39,7 +40,7 @@ class Call:
     def arguments(self, left_s: float) -> dict[str, Any]:
         """Return what ``build_request`` of httpx takes for a try of at most *left_s*."""
         headers = dict(self.headers)
-        if self.silence_s is None:
+        if self.silence_s is None and self.tells_deadline:
             headers["X-Request-Timeout-Ms"] = str(max(1, int(left_s * 1000)))
         return {
             "method": self.method,
@@ -88,6 +89,17 @@ class Server:
     def instances(self, path: str, values: Iterable[Any], request_id: str | None) -> Call:
         """Return the call of a route that takes several inputs; what it answers is JSON."""
         return self.raw(path, pack({"instances": list(values)}), MSGPACK, JSON, request_id)
+
+    def submit(self, model: str, value: Any, request_id: str | None) -> Call:
+        """Return the call of one prediction whose answer is fetched later."""
+        call = self.predict(model, value, request_id)
+        headers = {**call.headers, "Prefer": "respond-async"}
+        return replace(call, headers=headers, tells_deadline=False)
+
+    def job(self, name: str, part: str = "", *, method: str = "GET", wait_s: int = 0) -> Call:
+        """Return the call that asks after a job, for its result, or to have it forgotten."""
+        headers = {"Prefer": f"wait={wait_s}"} if wait_s else {}
+        return Call(method, self._at("jobs", name, part), self._with(headers, None))
 
     def get(self, *steps: str) -> Call:
         """Return the call of a document; a step that is empty is left out."""

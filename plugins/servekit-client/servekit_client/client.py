@@ -15,6 +15,7 @@ from servekit_client.calls import Call, Server, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
+from servekit_client.jobs import Job
 from servekit_client.problems import outcomes, problem
 
 __all__ = ["Client"]
@@ -121,6 +122,21 @@ class Client:
         """
         call = self._server.instances(path, inputs, request_id)
         return outcomes(self._ask(call, timeout_s))
+
+    def submit(
+        self,
+        model: str,
+        input: Any,  # noqa: A002
+        *,
+        timeout_s: float | None = None,
+        request_id: str | None = None,
+    ) -> Job:
+        """Have *model* predict, and come back for its output; the server needs ``jobs`` for it.
+
+        :param timeout_s: of the submission alone: the job has the time that its model has.
+        """
+        call = self._server.submit(model, input, request_id)
+        return Job(self._ask, self._server, self._ask(call, timeout_s))
 
     def models(self) -> list[str]:
         """Return the names of the models of the server."""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions whose answers are fetched later: ``Client.submit`` and ``AsyncClient.submit``."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+from servekit_client.answers import Answer, member
+from servekit_client.calls import Call, Server
+from servekit_client.errors import DeadlineExceeded, NotFound
+
+__all__ = ["AsyncJob", "Job"]
+
+WAIT_S: Final = 20.0  #: of one look at a job, at most
+LOOK_S: Final = 30.0  #: what a look may take besides
+PAUSE_S: Final = 0.1  #: between two, should the server not wait
+
+
+class _Job:
+    """What both kinds know."""
+
+    def __init__(self, server: Server, answer: Answer) -> None:
+        """Take the *answer* to what was submitted: a server without jobs gives the real one."""
+        self._server = server
+        is_job = "Location" in answer.headers
+        self._answer = None if is_job else answer
+        self._is_over = not is_job
+        self.id = str(member(answer, "id")) if is_job else ""  #: "" if it was answered at once
+
+    def _look(self, until: float) -> Call:
+        wait_s = max(0.0, min(WAIT_S, until - monotonic()))
+        return self._server.job(self.id, wait_s=math.ceil(wait_s))
+
+    def _is_late(self, answer: Answer, until: float) -> bool:
+        """Note how it stands; return whether there is no time to look again."""
+        self._is_over = member(answer, "status") != "pending"
+        return not self._is_over and monotonic() >= until
+
+    def _too_late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(detail=f"job {self.id} is still under way")
+
+
+class Job(_Job):
+    """A prediction under way; any thread may ask after it."""
+
+    def __init__(self, ask: Callable[..., Answer], server: Server, answer: Answer) -> None:
+        """Store; ``Client.submit`` makes jobs."""
+        super().__init__(server, answer)
+        self._ask = ask
+
+    def wait(self, timeout_s: float = math.inf) -> bool:
+        """Wait until it is over, be it with an error, at most *timeout_s*; return whether it is."""
+        until = monotonic() + timeout_s
+        while not self._is_over:
+            if self._is_late(self._ask(self._look(until), LOOK_S + WAIT_S), until):
+                return False
+            if not self._is_over:
+                time.sleep(PAUSE_S)
+        return True
+
+    def result(self, timeout_s: float = math.inf) -> Any:
+        """Return the output, once there is one; it is fetched once.
+
+        :raises DeadlineExceeded: not within *timeout_s*; it can be asked for again.
+        :raises ServekitError: what ``predict`` would have raised.
+        """
+        if not self.wait(timeout_s):
+            raise self._too_late()
+        if self._answer is None:
+            self._answer = self._ask(self._server.job(self.id, "result"), retries=0)
+        return self._answer.output
+
+    def cancel(self) -> None:
+        """Have it dropped, and its answer forgotten."""
+        with suppress(NotFound):
+            self._ask(self._server.job(self.id, method="DELETE"))
+
+
+class AsyncJob(_Job):
+    """A prediction under way; any task may ask after it."""
+
+    def __init__(
+        self, ask: Callable[..., Awaitable[Answer]], server: Server, answer: Answer
+    ) -> None:
+        """Store; ``AsyncClient.submit`` makes jobs."""
+        super().__init__(server, answer)
+        self._ask = ask
+
+    async def wait(self, timeout_s: float = math.inf) -> bool:
+        """Wait until it is over, be it with an error, at most *timeout_s*; return whether it is."""
+        until = monotonic() + timeout_s
+        while not self._is_over:
+            if self._is_late(await self._ask(self._look(until), LOOK_S + WAIT_S), until):
+                return False
+            if not self._is_over:
+                await asyncio.sleep(PAUSE_S)
+        return True
+
+    async def result(self, timeout_s: float = math.inf) -> Any:
+        """Return the output, once there is one; it is fetched once.
+
+        :raises DeadlineExceeded: not within *timeout_s*; it can be asked for again.
+        :raises ServekitError: what ``predict`` would have raised.
+        """
+        if not await self.wait(timeout_s):
+            raise self._too_late()
+        if self._answer is None:
+            self._answer = await self._ask(self._server.job(self.id, "result"), retries=0)
+        return self._answer.output
+
+    async def cancel(self) -> None:
+        """Have it dropped, and its answer forgotten."""
+        with suppress(NotFound):
+            await self._ask(self._server.job(self.id, method="DELETE"))

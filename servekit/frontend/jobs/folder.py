@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs as files of the run directory, so that any front-end finds those of all.
+
+``ID`` says of which model a job is and is there as long as the job; ``ID.answer`` is what it
+was answered with. The first part of an id names the front-end that has the job under way,
+which holds a lock on a file of that name: when it is gone, so are the answers it owed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import re
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+__all__ = ["Found", "JobFolder", "name_in"]
+
+OWNER = re.compile(r"[0-9a-f]{8}")
+ID = re.compile(rf"{OWNER.pattern}-[0-9a-f]{{32}}")
+TARGET = re.compile(rb"/jobs/(%b)(?:/result)?(?:\?.*)?" % ID.pattern.encode())
+ANSWER, PART = ".answer", ".part"
+
+
+class Found(NamedTuple):
+    """A job."""
+
+    model: str
+    request_id: str
+    answer: tuple[bytes, memoryview] | None  #: head and body; ``None``: it is under way
+
+    @property
+    def status(self) -> int:
+        """Of its answer; 0 while there is none."""
+        return int(self.answer[0][9:12]) if self.answer is not None else 0
+
+
+def name_in(target: bytes) -> str:
+    """Return the job that a request target names, as such or by its result; "" if it names none."""
+    found = TARGET.fullmatch(target)
+    return found[1].decode() if found else ""
+
+
+class JobFolder:
+    """What one front-end sees of the jobs of all."""
+
+    def __init__(self, directory: Path, ttl_s: float) -> None:
+        """Use *directory*, where an answer stays for *ttl_s*."""
+        directory.mkdir(mode=0o700, exist_ok=True)
+        self._directory, self._ttl_s = directory, ttl_s
+        self._owner = secrets.token_hex(4)
+        new = directory / f"new-{self._owner}"  # nobody takes it for a front-end that is gone
+        self._lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(directory / self._owner)
+        self._answered: dict[str, float] = {}  #: since when (``monotonic``) there is an answer
+        self.count = 0  #: of all front-ends, as of the last ``scan`` and what we did since
+        self.size = 0  #: bytes of their answers; who ``put``s adds them
+        self.pending: set[str] = set()  #: names of those without an answer, as of the last ``scan``
+
+    def add(self, model: str, request_id: str) -> str:
+        """Return the id of a new job, which nobody can guess.
+
+        :raises OSError: there is no room.
+        """
+        name = f"{self._owner}-{secrets.token_hex(16)}"
+        self._write(name, [msgspec.json.encode((model, request_id))])
+        self.count += 1
+        self.pending.add(name)
+        return name
+
+    def put(self, name: str, head: bytes, body: bytes | memoryview) -> None:
+        """Keep the answer of a job, unless it has been removed. May be called in a thread.
+
+        :raises OSError: there is no room.
+        """
+        if (self._directory / name).exists():
+            part = self._directory / (name + PART)
+            self._write(part.name, [head, b"\r\n", body])
+            part.rename(part.with_suffix(ANSWER))
+
+    def find(self, name: str) -> Found | None:
+        """Return the job called *name*, if there is one."""
+        try:
+            told = (self._directory / name).read_bytes()
+            model, request_id = msgspec.json.decode(told, type=tuple[str, str])
+        except (FileNotFoundError, msgspec.DecodeError):  # or the disk was full
+            return None
+        try:
+            with (self._directory / (name + ANSWER)).open("rb") as file:
+                whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            return Found(model, request_id, None)
+        end = whole.find(b"\r\n\r\n") + 2
+        return Found(model, request_id, (whole[:end], memoryview(whole)[end + 2 :]))
+
+    def remove(self, name: str) -> None:
+        """Forget a job; who still reads its answer may finish."""
+        answer = self._directory / (name + ANSWER)
+        with suppress(FileNotFoundError):
+            (self._directory / name).unlink()
+            self.count -= 1
+        with suppress(FileNotFoundError):
+            size = answer.stat().st_size
+            answer.unlink()
+            self.size -= size
+
+    def scan(self, now: float) -> list[str]:
+        """Let time pass; return the jobs under way whose front-end is gone."""
+        sizes = {entry.name: _size(entry) for entry in os.scandir(self._directory)}
+        names = {name for name in sizes if ID.fullmatch(name)}
+        answered = {name for name in names if name + ANSWER in sizes}
+        self.count = len(names)
+        self.size = sum(sizes[name + ANSWER] for name in answered)
+        self.pending = names - answered
+        self._answered = {name: self._answered.get(name, now) for name in answered}
+        for name, since in self._answered.items():
+            if now - since >= self._ttl_s:
+                self.remove(name)
+        for name in sizes:
+            job, _, suffix = name.partition(".")
+            if suffix and job not in names:  # it was written while its job was removed
+                (self._directory / name).unlink(missing_ok=True)
+        return self._ownerless(sizes)
+
+    def _ownerless(self, files: Iterable[str]) -> list[str]:
+        owners = {name for name in files if OWNER.fullmatch(name)} - {self._owner}
+        alive = {self._owner} | {owner for owner in owners if self._is_alive(owner)}
+        return [name for name in self.pending if name.partition("-")[0] not in alive]
+
+    def _is_alive(self, owner: str) -> bool:
+        """Whether a front-end still holds its lock; the file of one that does not goes."""
+        path = self._directory / owner
+        try:
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+        path.unlink(missing_ok=True)
+        return False
+
+    def _write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(self._directory / name, flags, 0o600)
+        try:
+            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - it is open already
+                for piece in pieces:
+                    rest = memoryview(piece)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+        except OSError:
+            (self._directory / name).unlink(missing_ok=True)
+            raise
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:  # it has just been removed
+        return 0

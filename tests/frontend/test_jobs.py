@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Predictions that clients come back for."""
+
+import gzip
+import json
+import os
+import re
+from time import monotonic
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servekit.frontend.jobs.folder import JobFolder
+from servekit.frontend.jobs.prefer import Preferences, preferences
+
+from .clients import bodies, forget_batches, next_batch, wait_for_queue
+from .conftest import WAIT_S, FrontEndUnderTest, post, receive
+
+ASYNC = "Prefer: respond-async"
+LARGE = os.urandom(300_000)
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory):
+    """One front-end that takes jobs."""
+    front_end = FrontEndUnderTest(
+        tmp_path_factory.mktemp("run"), jobs=100, jobs_size=2**20, compression=("gzip",)
+    )
+    yield front_end
+    assert front_end.stop() == 0
+
+
+@pytest.fixture
+def held(front):
+    """Its worker, which answers no batch until it is told to; nothing is left at the end."""
+    forget_batches(front.worker)
+    front.worker.is_holding = True
+    yield front.worker
+    front.worker.is_holding = False
+    if front.worker.held:
+        front.worker.release()
+
+
+def ask(front_end, text):
+    with front_end.connect() as sock:
+        sock.sendall(text)
+        return receive(sock)
+
+
+def submit(front_end, body, *headers):
+    status, headers, told = ask(front_end, post(body, ASYNC, *headers))
+    assert (status, headers["preference-applied"]) == (202, "respond-async")
+    job = json.loads(told)
+    assert headers["location"] == job["url"] == f"/jobs/{job['id']}"
+    return job
+
+
+def to(path, *headers, method="GET"):
+    lines = [f"{method} {path} HTTP/1.1", "Host: test", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def state(front_end, job, *headers):
+    status, _, body = ask(front_end, to(job["url"], *headers))
+    assert status == 200
+    return json.loads(body)
+
+
+def result(front_end, job, *headers):
+    return ask(front_end, to(job["result_url"], "Prefer: wait=10", *headers))
+
+
+def let_go(worker):
+    """Have the batch answered that the worker is about to get, or has."""
+    next_batch(worker)
+    worker.release()
+
+
+def wait_for(condition, what):
+    deadline = monotonic() + WAIT_S
+    while not condition():
+        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
+
+
+# ---------------------------------------------------------------- the life of a job
+
+
+def test_a_job_is_told_of_and_its_answer_is_the_one_that_the_request_would_have_got(front, held):
+    job = submit(front, b"[1]", "X-Request-Id: mine")
+    pending = state(front, job)
+    early = ask(front, to(job["result_url"]))
+    let_go(held)
+    status, headers, body = result(front, job)
+
+    assert re.fullmatch("[0-9a-f]{8}-[0-9a-f]{32}", job["id"])
+    assert pending == job | {"status": "pending", "model": "echo"}
+    assert (early[0], early[1]["retry-after"], json.loads(early[2])) == (202, "1", pending)
+    assert (status, headers["content-type"], body) == (200, "application/json", b"[1]")
+    assert headers["x-request-id"] == "mine"
+    assert "queue" in headers["server-timing"]
+    assert state(front, job) == job | {"status": "completed", "result_status": 200}
+
+
+def test_a_large_answer_comes_from_shared_memory_whole_and_as_often_as_it_is_asked_for(front):
+    job = submit(front, LARGE)
+
+    for _ in range(2):
+        assert result(front, job)[::2] == (200, LARGE)
+    with front.connect() as sock, sock.makefile("rb") as stream:
+        sock.sendall(to(job["result_url"], "Connection: close", method="HEAD"))
+        head, _, rest = stream.read().partition(b"\r\n\r\n")
+    assert b"\r\nContent-Length: 300000\r\n" in head
+    assert rest == b""
+
+
+def test_an_answer_is_compressed_for_who_accepts_it_when_it_is_fetched(front):
+    job = submit(front, b"1" * 5000)
+    _, headers, body = result(front, job, "Accept-Encoding: gzip")
+
+    assert headers["content-encoding"] == "gzip"
+    assert gzip.decompress(body) == b"1" * 5000
+
+
+def test_a_failure_has_its_own_status_and_problem(front, held):
+    job = submit(front, b"x", "X-Request-Id: r7")
+    next_batch(held)
+    told = held.answer
+    held.answer = lambda _item: ("InputError", "", b'{"detail": "no x please"}')
+    held.release()
+    status, _, body = result(front, job)
+    held.answer = told
+
+    assert status == 422
+    assert (json.loads(body)["detail"], json.loads(body)["request_id"]) == ("no x please", "r7")
+    assert state(front, job) == job | {"status": "failed", "result_status": 422}
+
+
+def test_what_is_refused_at_once_is_no_job(front):
+    status, headers, _ = ask(front, post(b"x", ASYNC, "X-Request-Timeout-Ms: soon"))
+
+    assert status == 400
+    assert "location" not in headers
+
+
+def test_deadlines_hold_for_jobs(front, held):
+    submit(front, b"first")
+    next_batch(held)
+    job = submit(front, b"second", "X-Request-Timeout-Ms: 100")
+
+    assert result(front, job)[0] == 504
+
+
+# ---------------------------------------------------------------- waiting
+
+
+def test_an_answer_within_the_wait_is_an_ordinary_one(front):
+    status, headers, body = ask(front, post(b"[2]", "Prefer: respond-async, wait=10"))
+
+    assert (status, body) == (200, b"[2]")
+    assert "location" not in headers
+
+
+def test_after_the_wait_there_is_a_job(front, held):
+    began = monotonic()
+    status, headers, told = ask(front, post(b"[3]", "Prefer: respond-async; x=y, wait=1"))
+    let_go(held)
+
+    assert status == 202
+    assert 0.9 < monotonic() - began < 5
+    assert ask(front, to(f"{headers['location']}/result", "Prefer: wait=9"))[2] == b"[3]"
+    assert json.loads(told)["status"] == "pending"
+
+
+def test_a_client_that_leaves_within_the_wait_wants_no_job(front, held):
+    submit(front, b"first")
+    next_batch(held)
+    with front.connect() as sock:
+        sock.sendall(post(b"gone", "Prefer: respond-async, wait=30"))
+    job = submit(front, b"last")
+    wait_for_queue(front, 1)  # of two
+    held.release()
+
+    assert bodies(next_batch(held)) == [b"last"]
+    held.release()
+    assert result(front, job)[2] == b"last"
+
+
+def test_waiting_ends_with_the_answer_and_not_before(front, held):
+    job = submit(front, b"[4]")
+    with front.connect() as sock:
+        sock.sendall(to(job["url"], "Prefer: wait=30"))
+        assert state(front, job)["status"] == "pending"
+        let_go(held)
+        assert json.loads(receive(sock)[2])["status"] == "completed"
+
+
+def test_over_http2_it_is_the_same(front):
+    url = f"http://127.0.0.1:{front.port}"
+    with httpx.Client(http1=False, http2=True, base_url=url, timeout=WAIT_S) as client:
+        accepted = client.post("/echo/predict", content=LARGE, headers={"Prefer": "respond-async"})
+        job = accepted.json()
+        answer = client.get(job["result_url"], headers={"Prefer": "wait=10"})
+        at_once = {"Prefer": "respond-async, wait=10"}
+        waited = client.post("/echo/predict", content=b"[8]", headers=at_once)
+
+        assert (accepted.status_code, accepted.headers["location"]) == (202, job["url"])
+        assert (answer.status_code, answer.content) == (200, LARGE)
+        assert (waited.status_code, waited.content) == (200, b"[8]")
+        assert client.delete(job["url"]).status_code == 204
+        assert client.get(job["url"]).status_code == 404
+
+
+# ---------------------------------------------------------------- the end of a job
+
+
+def test_a_job_that_is_deleted_reaches_no_worker(front, held):
+    submit(front, b"first")
+    next_batch(held)
+    job = submit(front, b"second")
+    last = submit(front, b"third")
+
+    assert ask(front, to(job["url"], method="DELETE"))[0] == 204
+    held.release()
+    assert bodies(next_batch(held)) == [b"third"]
+    held.release()
+    assert result(front, last)[0] == 200
+    assert ask(front, to(job["url"]))[0] == 404
+
+
+def test_a_worker_is_told_that_its_job_is_deleted_and_its_answer_is_forgotten(front, held):
+    job = submit(front, LARGE)
+    (item,) = next_batch(held)
+    held.answer, told = lambda _: ("", "application/octet-stream", item[0]), held.answer
+    with front.connect() as sock:
+        sock.sendall(to(job["result_url"], "Prefer: wait=30"))
+        assert ask(front, to(job["url"], method="DELETE"))[0] == 204
+        assert receive(sock)[0] == 404
+
+    held.answer = told
+    held.release()
+    assert ask(front, to(job["result_url"]))[0] == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+@pytest.mark.parametrize("path", ["", "/result"])
+def test_there_is_no_job_of_another_id(front, method, path):
+    url = f"/jobs/{'0' * 8}-{'0' * 32}{path}"
+    expected = 405 if method == "DELETE" and path else 404
+    with front.connect() as sock:
+        sock.sendall(to(url, method=method))
+        assert sock.recv(12) == b"HTTP/1.1 %d" % expected
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/", "/jobs/1", "/jobs/../jobs/1/result"])
+def test_other_paths_are_not_found(front, path):
+    assert ask(front, to(path))[0] == 404
+
+
+def test_other_methods_are_told_the_right_ones(front):
+    job = submit(front, b"1")
+    refused = ask(front, to(job["url"], "Content-Length: 0", method="PUT"))
+    offered = ask(front, to(job["result_url"], method="OPTIONS"))
+
+    assert (refused[0], refused[1]["allow"]) == (405, "GET, HEAD, OPTIONS, DELETE")
+    assert (offered[0], offered[1]["allow"]) == (204, "GET, HEAD, OPTIONS")
+
+
+def test_an_answer_is_kept_for_its_time(start):
+    front_end = start(jobs=2, job_ttl=1.0)
+    jobs = [submit(front_end, b"1") for _ in range(2)]
+    full = ask(front_end, post(b"1", ASYNC))
+    wait_for(lambda: ask(front_end, to(jobs[0]["url"]))[0] == 404, "the end of its time")
+
+    assert (full[0], json.loads(full[2])["title"]) == (429, "Too many jobs")
+    assert "retry-after" in full[1]
+    submit(front_end, b"1")
+
+
+def test_answers_take_no_more_room_than_they_may(front):
+    jobs = [submit(front, LARGE) for _ in range(5)]
+    statuses = [result(front, job)[0] for job in jobs]
+    for job in jobs:
+        ask(front, to(job["url"], method="DELETE"))
+
+    assert {200, 507} == set(statuses)
+    assert statuses.count(200) <= 2**20 // len(LARGE)
+
+
+def test_a_stream_cannot_be_fetched_later(front):
+    status, _, body = ask(front, post(b"1", ASYNC, "Accept: text/event-stream"))
+
+    assert (status, json.loads(body)["detail"]) == (
+        406, "a stream cannot be fetched later: leave Prefer out",
+    )  # fmt: skip
+
+
+def test_nothing_changes_where_it_is_off(shared):
+    status, headers, body = ask(shared, post(b"[5]", ASYNC))
+
+    assert (status, body) == (200, b"[5]")
+    assert "preference-applied" not in headers
+    assert ask(shared, to(f"/jobs/{'0' * 8}-{'0' * 32}"))[0] == 404
+
+
+def test_jobs_are_counted(front, held):
+    submit(front, b"1")
+    found = re.compile(rb'\nservekit_jobs\{state="pending"\} 1\.0\n')
+    wait_for(lambda: found.search(ask(front, to("/metrics"))[2]), "a pending job in /metrics")
+
+
+# ---------------------------------------------------------------- several front-ends
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Two front-ends' views of one directory."""
+    return JobFolder(tmp_path, 10.0), JobFolder(tmp_path, 10.0)
+
+
+def test_one_front_end_finds_what_another_keeps(folders):
+    ours, theirs = folders
+    name = ours.add("echo", "r1")
+
+    assert theirs.find(name) == ("echo", "r1", None)
+    ours.put(name, b"HTTP/1.1 200 OK\r\nA: b\r\n", b"body")
+    found = theirs.find(name)
+    assert (found.status, found.answer) == (200, (b"HTTP/1.1 200 OK\r\nA: b\r\n", b"body"))
+    theirs.remove(name)
+    assert ours.find(name) is None
+    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"too late")
+    assert ours.find(name) is None
+
+
+def test_bounds_are_of_all_front_ends_together(folders):
+    ours, theirs = folders
+    name = ours.add("echo", "")
+    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"x" * 100)
+    theirs.scan(0.0)
+
+    assert (theirs.count, theirs.pending) == (1, set())
+    assert theirs.size > 100
+
+
+def test_what_is_old_is_removed_by_whoever_sees_it_first(folders):
+    ours, theirs = folders
+    name, pending = ours.add("echo", ""), ours.add("echo", "")
+    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"")
+    for now in (0.0, 9.9, 10.0):
+        assert theirs.find(name) is not None
+        theirs.scan(now)
+
+    assert theirs.find(name) is None
+    assert theirs.find(pending) is not None
+    assert (theirs.count, theirs.size) == (1, 0)
+
+
+def test_jobs_of_a_front_end_that_is_gone_are_told_of(folders):
+    ours, theirs = folders
+    name = ours.add("echo", "")
+
+    assert theirs.scan(0.0) == []
+    os.close(ours._lock)
+    assert theirs.scan(1.0) == [name]
+
+
+# ---------------------------------------------------------------- Prefer
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (b"respond-async", (True, 0)),
+        (b"Respond-Async , WAIT = 10", (True, 10)),
+        (b'respond-async, wait="5"', (True, 5)),
+        (b"wait=3, wait=9", (False, 3)),
+        (b"respond-async;x=1;y, handling=lenient", (True, 0)),
+        (b"wait=-1", (False, 0)),
+        (b"wait=1.5, respond-async", (True, 0)),
+        (b"wait=99999", (False, 60)),
+        (b"respond-asynchronously", (False, 0)),
+        (b'return=minimal; foo="some, parameter", respond-async', (True, 0)),
+        (b"", (False, 0)),
+    ],
+)
+def test_preferences(value, found):
+    assert preferences(value) == found
+
+
+@given(st.binary(max_size=200))
+def test_any_value_is_read(value):
+    assert isinstance(preferences(value), Preferences)
