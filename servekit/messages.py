@@ -313,6 +313,7 @@ class RouteRow(Struct):
 
     path: str
     steps: list[Step]
+    problem: str = ""  #: why nothing answers there
     instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
 
 

@@ -28,7 +28,8 @@ def describe_models(models: Sequence[ModelRow]) -> list[Described]:
 
 def _describe(row: ModelRow, rows: Rows) -> list[Described]:
     own = f"/{row.name}/predict"
-    routes = sorted(row.routes, key=lambda route: (route.path != own, route.path))
+    answering = [route for route in row.routes if not route.problem]
+    routes = sorted(answering, key=lambda route: (route.path != own, route.path))
     has_own = not row.stages and all(route.path != own for route in routes)
     found = [describe(_manifest(row), row.interface)] if has_own else []
     return found + [_of_route(row, route, rows) for route in routes]

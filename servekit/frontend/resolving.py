@@ -134,8 +134,10 @@ def resolve(
     """Return the places of *route* of *row*.
 
     :param batchers: by the labels of their stages.
-    :raises Unresolved: a step is not there.
+    :raises Unresolved: a step is not there, or the path is another's.
     """
+    if route.problem:
+        raise Unresolved(route.problem)
     resolver = Resolver(rows, batchers)
     resolver.add(row, route.steps, REQUEST, (row.name,))
     return resolver.finish()

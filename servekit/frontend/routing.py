@@ -115,7 +115,8 @@ class Routing:
         known, self._unresolved = self._unresolved, {}
         for row in table.models:
             for route in row.routes:
-                routes.pop(route.path, None)
+                if not route.problem:
+                    routes.pop(route.path, None)  # that of the only stage
                 if way := self._resolved(row, route, rows, batchers):
                     routes[route.path] = way
         self.router.replace(routes)

@@ -2,17 +2,18 @@
 """What a prepared model becomes: a command for its workers, a row for the front-ends."""
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from servekit.messages import Launch, ModelRow, StageRow
+from servekit.messages import Interface, Launch, ModelRow, StageRow
 from servekit.settings import Settings
 from servekit.supervisor.environment import usable_cores, worker_environment
 from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica import Boot, Replica
-from servekit.supervisor.routes import named_routes
+from servekit.supervisor.routes import named_routes, routes_of_endpoints
 from servekit.supervisor.user import find_user
 from servekit.supervisor.worker import worker_command
 
@@ -99,9 +100,15 @@ def unprepared_row(name: str) -> ModelRow:
     return ModelRow(name, "", "", [], 1, 0.0, 0.0, 1)
 
 
-def prepared_row(prepared: Prepared, settings: Settings) -> ModelRow:
-    """Return the row of a model without its replicas."""
+def prepared_row(
+    prepared: Prepared, settings: Settings, interfaces: Mapping[str, Interface]
+) -> ModelRow:
+    """Return the row of a model without its replicas.
+
+    :param interfaces: of the stages that have been ready; that of the only one is nameless.
+    """
     first, manifest = prepared.stages[0], _public_keys(prepared.manifest)
+    named = named_routes(prepared.name, manifest)
     return ModelRow(
         name=prepared.name,
         version=prepared.version,
@@ -113,18 +120,22 @@ def prepared_row(prepared: Prepared, settings: Settings) -> ModelRow:
         capacity=settings.queue,
         may_retry=prepared.may_retry,
         manifest=manifest,
-        stages=[_stage_row(stage, settings) for stage in prepared.stages if stage.name],
-        routes=named_routes(prepared.name, manifest),
+        interface=interfaces.get(first.name),
+        stages=[_stage_row(stage, settings, interfaces) for stage in prepared.stages if stage.name],
+        routes=[*named, *routes_of_endpoints(prepared.name, interfaces)],
     )
 
 
-def _stage_row(stage: PreparedStage, settings: Settings) -> StageRow:
+def _stage_row(
+    stage: PreparedStage, settings: Settings, interfaces: Mapping[str, Interface]
+) -> StageRow:
     return StageRow(
         name=stage.name,
         max_batch_size=stage.max_batch_size,
         max_delay_s=stage.max_delay_s,
         predict_timeout_s=settings.predict_timeout or stage.predict_timeout_s,
-        beside={each.name: None for each in stage.beside},
+        interface=interfaces.get(stage.name),
+        beside={each.name: interfaces.get(each.name) for each in stage.beside},
     )
 
 

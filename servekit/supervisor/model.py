@@ -10,7 +10,7 @@ from servekit.supervisor.launching import prepared_row, unprepared_row
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, Request
-from servekit.supervisor.routes import routes_of_endpoints
+from servekit.supervisor.replica_set import ReplicaSet
 from servekit.supervisor.succession import Succession
 
 __all__ = ["Model", "Server"]
@@ -30,6 +30,9 @@ class Server(succession.Server, Protocol):
     def name_problem(self, model: "Model", name: str) -> str:
         """Return why *model* cannot have *name*, or ""."""
 
+    def path_problem(self, model: "Model", row: ModelRow) -> str:
+        """Return which paths of *row*, that of *model*, others have, or ""."""
+
 
 class Model:
     """One row of the routing table and what stands behind it."""
@@ -39,7 +42,7 @@ class Model:
         self._loop = loop
         self._server = server
         self._entry = entry
-        self._versions = Succession(loop, server, f"m{number}r", self._settled)
+        self._versions = Succession(loop, server, f"m{number}r", self._problem, self._settled)
         self._preparation: Preparation | None = None
         self._is_loading = False  #: a preparation is wanted, or what came of it is not settled
         self._is_outdated = False  #: asked to reload meanwhile
@@ -147,20 +150,22 @@ class Model:
 
     def row(self) -> ModelRow:
         """Return this model's row of the routing table."""
-        settings, current = self._server.settings, self._versions.current
-        if current is None:
-            row = unprepared_row(self.name)
-        else:
-            row = prepared_row(current.prepared, settings)
-            row.replicas = [replica.row for replica in current.replicas]
-            row.interface = current.interfaces.get(row.stages[0].name if row.stages else "")
-            row.routes += routes_of_endpoints(row.name, current.interfaces)
-            for stage in row.stages:
-                stage.interface = current.interfaces.get(stage.name)
-                stage.beside = {name: current.interfaces.get(name) for name in stage.beside}
-        row.capacity = settings.queue
+        current = self._versions.current
+        row = unprepared_row(self.name) if current is None else self._row(current)
+        row.capacity = self._server.settings.queue
         row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else PREPARING)
         return row
+
+    def _row(self, version: ReplicaSet) -> ModelRow:
+        row = prepared_row(version.prepared, self._server.settings, version.interfaces)
+        row.replicas = [replica.row for replica in version.replicas]
+        return row
+
+    def _problem(self, candidate: ReplicaSet) -> str:
+        """Return why *candidate* cannot take over, or ""."""
+        if problem := self._server.path_problem(self, self._row(candidate)):
+            self._server.crashes.model_failed(self.name, problem)
+        return problem
 
     # ------------------------------------------------------------------ what came of it
 

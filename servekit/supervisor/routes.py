@@ -8,7 +8,7 @@ import msgspec
 
 from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step
 
-__all__ = ["clashes", "named_routes", "routes_of_endpoints", "without_clashes"]
+__all__ = ["clashes", "named_routes", "note_clashes", "routes_of_endpoints"]
 
 FIXED: Final = ("predict", "ping")  #: what each model has below its name
 
@@ -21,7 +21,11 @@ def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
     elif manifest.get("stages") and manifest.get("service"):
         found[f"/{name}/predict"] = {"steps": [{"stage": PREDICT}]}
     return [
-        RouteRow(path, msgspec.convert(route["steps"], list[Step]), route.get("instances", False))
+        RouteRow(
+            path,
+            msgspec.convert(route["steps"], list[Step]),
+            instances=route.get("instances", False),
+        )
         for path, route in found.items()
     ]
 
@@ -64,8 +68,8 @@ def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
     return found
 
 
-def without_clashes(rows: list[ModelRow]) -> list[ModelRow]:
-    """Return *rows* without the routes whose paths others have."""
+def note_clashes(rows: list[ModelRow]) -> list[ModelRow]:
+    """Return *rows*; routes whose paths others have say so."""
     for clash in clashes(rows):
-        clash.row.routes = [each for each in clash.row.routes if each is not clash.route]
+        clash.route.problem = f"is that of {clash.owner} already"
     return rows

@@ -25,16 +25,23 @@ class Succession:
     """Lets a new version take the place of the old one when it is ready, and not before."""
 
     def __init__(
-        self, loop: Loop, server: Server, sockets: str, on_settled: Callable[[], object]
+        self,
+        loop: Loop,
+        server: Server,
+        sockets: str,
+        problem: Callable[[ReplicaSet], str],
+        on_settled: Callable[[], object],
     ) -> None:
         """Have no version yet.
 
         :param sockets: what the names of the model's sockets begin with.
+        :param problem: says why a version whose workers are ready cannot take over, or "".
         :param on_settled: called when a new version serves, or has failed to.
         """
         self._loop = loop
         self._server = server
         self._sockets = sockets
+        self._problem = problem
         self._on_settled = on_settled
         self._indexes = itertools.count()  # of replicas: none is used twice
         self._next: ReplicaSet | None = None
@@ -88,6 +95,8 @@ class Succession:
     def _on_change(self) -> None:
         candidate = self._next
         if candidate is not None and not self._is_stopping:
+            if candidate.is_whole and not candidate.failure:
+                candidate.failure = self._problem(candidate)
             if candidate.failure:
                 self._abandon(candidate)
             elif candidate.is_whole:
@@ -101,7 +110,9 @@ class Succession:
         assert self.current is not None
         old, self.current, self._next = self.current, candidate, None
         candidate.is_trial = False
-        self._server.journal.notice(announce.model_reloaded(old.label, candidate.label))
+        notice = announce.model_reloaded(old.label, candidate.label)
+        self._server.changed()
+        self._loop.defer(lambda: self._server.journal.notice(notice))  # once the table is sent
         self._leaving.append(old)
         old.retire()
         self._on_settled()

@@ -8,7 +8,7 @@ import signal
 import traceback
 
 from servekit.errors import StartupError
-from servekit.messages import Hung, Lost, Reload, Table
+from servekit.messages import Hung, Lost, ModelRow, Reload, Table
 from servekit.settings import Settings
 from servekit.supervisor import start_up
 from servekit.supervisor.access import bind_manage, bind_private, check_access, managing
@@ -26,7 +26,7 @@ from servekit.supervisor.loop import Loop
 from servekit.supervisor.memory import available_bytes
 from servekit.supervisor.model import Model
 from servekit.supervisor.orphans import Orphans
-from servekit.supervisor.routes import without_clashes
+from servekit.supervisor.routes import clashes, note_clashes
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
 from servekit.supervisor.user import find_user
@@ -147,6 +147,12 @@ class Supervisor:
             self._fail(StartupError(f"models: {text}"))
         return text
 
+    def path_problem(self, model: Model, row: ModelRow) -> str:
+        """Return which paths of *row*, that of *model*, others have, or ""."""
+        others = [other.row() for other in self._models if other is not model]
+        found = (clash for clash in clashes([*others, row]) if clash.row is row)
+        return "; ".join(f"the path {clash.route.path} is that of {clash.owner}" for clash in found)
+
     def total_replicas(self) -> int:
         """Return how many workers there are to be, as far as is known."""
         return sum(model.replica_count for model in self._models)
@@ -175,7 +181,7 @@ class Supervisor:
     # ------------------------------------------------------------------ events
 
     def _table(self) -> Table:
-        rows = without_clashes([model.row() for model in self._models])
+        rows = note_clashes([model.row() for model in self._models])
         return Table(rows, self._shutdown.has_begun, self._daemons.missing)
 
     def _front_ends_ready(self, count: int) -> None:

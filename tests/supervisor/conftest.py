@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -115,6 +116,15 @@ class Control:
                 if condition(table):
                     return table
         raise AssertionError(f"no such table after {WAIT_S} s")
+
+    def tables_there(self):
+        """Return the tables that have been sent by now."""
+        tables = self._reader.read()
+        self.socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                tables += self._reader.read()
+        return tables
 
     def send(self, message):
         self.socket.sendall(encode_frame(message))

@@ -164,6 +164,67 @@ def test_reload_without_descriptors_fails_alone_and_is_possible_again(start, mod
     server.wait_for("model_reloaded", new="digits/2.0")
 
 
+def add_route(directory, path="/v1/x"):
+    toml = directory / "model.toml"
+    toml.write_text(f'{toml.read_text()}\n[routes."{path}"]\nsteps = ["predict"]\n')
+
+
+def test_a_version_that_wants_the_path_of_another_model_does_not_take_over(start, model):
+    one, two = model("one"), model("two")
+    add_route(one)
+    server = start(one, two)
+    server.wait_for("serving")
+    rewrite(two, "2.0")
+    add_route(two)
+    server.signal(signal.SIGHUP)
+    failed = server.wait_for("reload_failed")
+
+    assert failed["reason"] == "the path /v1/x is that of a route of one"
+    assert (failed["subject"], failed["serving"]) == ("two/2.0", "two/1.0")
+    (run_dir,) = server.run_dir.glob("servekit-run-*")
+    assert crashes.read_all(run_dir)[-1].cause == failed["reason"]
+    with server.control() as control:
+        control.wait_for(lambda table: [row.version for row in table.models] == ["1.0", "1.0"])
+    rewrite(two, "3.0")
+    add_route(two, "/v1/y")
+    server.signal(signal.SIGHUP)
+    assert server.wait_for("model_reloaded")["new"] == "two/3.0"
+
+
+def test_a_model_that_comes_late_does_not_take_a_path_in_silence(start, model):
+    one, two = model("one"), model("two")
+    add_route(one)
+    (two / "model.toml").write_text("no TOML")
+    server = start(one, two)
+    server.wait_for("serving")
+    rewrite(two, "1.0")
+    add_route(two)
+    server.signal(signal.SIGHUP)
+    server.wait_for("worker_ready", model="two")
+
+    def problems(table):
+        return {row.name: [route.problem for route in row.routes] for row in table.models}
+
+    with server.control() as control:
+        control.wait_for(
+            lambda table: (
+                problems(table) == {"one": [""], "two": ["is that of a route of one already"]}
+            )
+        )
+
+
+def test_a_version_is_in_the_table_when_the_log_says_so(start, model):
+    directory = model()
+    server = start(directory)
+    server.wait_for("serving")
+    with server.control() as control:
+        rewrite(directory, "2.0")
+        server.signal(signal.SIGHUP)
+        server.wait_for("model_reloaded")
+
+        assert control.tables_there()[-1].models[0].version == "2.0"
+
+
 def test_a_stop_while_a_version_loads_is_not_delayed(start, model, run_dir):
     directory = model()
     server = start(directory)
