@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.flow import Flow
     from servekit.frontend.gathering import Whole
-    from servekit.frontend.http2.connection import Http2Connection
+    from servekit.frontend.http2.streams import Streams
+    from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
+    from servekit.frontend.server import FrontEnd
     from servekit.frontend.streaming import StreamedAnswer
     from servekit.frontend.task import Task
 
@@ -44,7 +46,6 @@ class Exchange:
         "_is_answered",
         "_is_head",
         "_is_open",
-        "connection",
         "expires",
         "front_end",
         "is_closed",
@@ -54,14 +55,15 @@ class Exchange:
         "peer",
         "stream",
         "stream_id",
+        "streams",
         "task",
     )
 
-    def __init__(self, connection: Http2Connection, stream_id: int) -> None:
-        """Be the stream *stream_id* of *connection*, which has just begun."""
-        self.connection = connection
-        self.front_end = connection.front_end
-        self.peer = connection.peer
+    def __init__(self, streams: Streams, stream_id: int) -> None:
+        """Be the stream *stream_id*, which has just begun."""
+        self.streams = streams
+        self.front_end: FrontEnd | Door = streams.front_end
+        self.peer = streams.connection.peer
         self.stream_id = stream_id
         self.outgoing = Outgoing(self._on_more)
         self._extra_lines = self._coding = b""
@@ -79,12 +81,12 @@ class Exchange:
     @property
     def is_encrypted(self) -> bool:
         """It is TLS."""
-        return self.connection.is_encrypted
+        return self.streams.connection.is_encrypted
 
     @property
     def subject(self) -> str:
         """Of the client's certificate; "" without one."""
-        return self.connection.subject
+        return self.streams.connection.subject
 
     @property
     def target(self) -> bytes:
@@ -155,11 +157,12 @@ class Exchange:
 
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""
-        self.connection.send_fields(self, fields_of(CONTINUE))
+        self.streams.send_fields(self.stream_id, fields_of(CONTINUE))
 
     def refuse(self, error: ServekitError) -> None:
         """Answer a request that we will not follow to its end."""
         self._incoming.abandon()
+        self.expires = NEVER
         self._prepare(self._incoming.method, self._incoming.headers)
         self.answer_problem(error, self.front_end.next_request_id())
 
@@ -220,7 +223,7 @@ class Exchange:
             now = monotonic()
             self.outgoing.start_clock(now)
             self.expires = now + SEND_LOOK_S
-        self.connection.wake(self)
+        self.streams.turns.wake(self)
 
     # ------------------------------------------------------------ its end
 
@@ -252,7 +255,7 @@ class Exchange:
     def reset(self, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
         """Say that no more will come, and forget the stream."""
         if not self.is_closed:
-            self.connection.reset_stream(self.stream_id, code)
+            self.streams.reset_stream(self.stream_id, code)
             self.close()
 
     def close(self) -> None:
@@ -265,4 +268,4 @@ class Exchange:
             self.task = None
         self._incoming.abandon()
         self.outgoing.close()
-        self.connection.forget(self)
+        self.streams.forget(self)

@@ -119,7 +119,7 @@ class Incoming:
     def _on_room(self) -> None:
         self._since = monotonic()  # the wait was not the client's fault
         self._set_clock(self._since)
-        self._exchange.connection.acknowledge(self._exchange, self._withheld)
+        self._exchange.streams.acknowledge(self._exchange.stream_id, self._withheld)
         self._withheld = 0
         if self._is_whole:
             self._hand_over()
@@ -131,7 +131,7 @@ class Incoming:
         assert self._upload is not None
         wanted = min(WIDE_BYTES, self._upload.size)
         if wanted > WINDOW_BYTES:
-            self._exchange.connection.widen(self._exchange, wanted - WINDOW_BYTES)
+            self._exchange.streams.widen(self._exchange.stream_id, wanted - WINDOW_BYTES)
 
     def take(self, data: bytes, counted: int) -> None:
         """Take a piece of the body, for which flow control counts *counted* bytes.
@@ -141,7 +141,7 @@ class Incoming:
         if self._waits_for_room:
             self._withheld += counted
         else:
-            self._exchange.connection.acknowledge(self._exchange, counted)
+            self._exchange.streams.acknowledge(self._exchange.stream_id, counted)
         if not self.is_under_way:
             return
         self._received += len(data)

@@ -9,7 +9,7 @@ from servekit.frontend.access_log import Logged
 from servekit.frontend.http2.exchange import Exchange
 
 if TYPE_CHECKING:
-    from servekit.frontend.http2.connection import Http2Connection
+    from servekit.frontend.http2.streams import Streams
 
 __all__ = ["LoggedExchange"]
 
@@ -17,9 +17,9 @@ __all__ = ["LoggedExchange"]
 class LoggedExchange(Logged, Exchange):  # type: ignore[misc] # one is a connection to mypy
     """An exchange, and a line for its answer."""
 
-    def __init__(self, connection: Http2Connection, stream_id: int) -> None:
+    def __init__(self, streams: Streams, stream_id: int) -> None:
         """Begin as ``Exchange`` does."""
-        log = connection.front_end.access_log
+        log = streams.front_end.access_log
         assert log is not None
         self._log, self._asked = log, None
-        Exchange.__init__(self, connection, stream_id)
+        Exchange.__init__(self, streams, stream_id)

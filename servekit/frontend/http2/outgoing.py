@@ -11,9 +11,11 @@ from servekit.frontend.streaming import MAX_HELD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hpack import HeaderTuple
+    from servekit.frontend.http2.answers import Fields
 
 __all__ = ["Outgoing"]
+
+NOTHING = -1  #: has been seen of what waits
 
 
 class Outgoing:
@@ -34,7 +36,7 @@ class Outgoing:
     def __init__(self, on_more: Callable[[], None]) -> None:
         """Call *on_more* when there is more to do."""
         self._on_more = on_more
-        self.fields: list[HeaderTuple] | None = None  #: to be sent first
+        self.fields: Fields | None = None  #: to be sent first
         self._pieces: deque[memoryview] = deque()
         self._release: Callable[[], None] | None = None
         self.size = 0  #: bytes that wait
@@ -47,7 +49,7 @@ class Outgoing:
         """There is something to send."""
         return self.fields is not None or self.size > 0
 
-    def begin(self, fields: list[HeaderTuple]) -> None:
+    def begin(self, fields: Fields) -> None:
         """Send *fields* before all else."""
         self.fields = fields
         self._on_more()
@@ -77,6 +79,8 @@ class Outgoing:
             piece = piece[:limit]
         self.size -= len(piece)
         self.sent += len(piece)
+        if not self.size:
+            self._seen = NOTHING  # the client keeps up: who waits now waits anew
         return piece
 
     def start_clock(self, now: float) -> None:
@@ -85,7 +89,7 @@ class Outgoing:
 
     def is_stuck(self, now: float, timeout_s: float, rate: int) -> bool:
         """Whether the client took less than *rate* bytes a second for *timeout_s*, or nothing."""
-        if self.sent - self._seen >= max(1, int(rate * timeout_s)):
+        if self._seen == NOTHING or self.sent - self._seen >= max(1, int(rate * timeout_s)):
             self.start_clock(now)
         return now - self._looked_at >= timeout_s
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from h2.config import H2Configuration
 from h2.connection import ConnectionState, H2Connection
@@ -13,6 +13,7 @@ from h2.settings import SettingCodes, Settings
 from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
+from servekit.frontend.http2.answers import FieldEncoder
 from servekit.frontend.http2.frames import HEADER_BYTES, FrameError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Protocol(H2Connection):
                 normalize_outbound_headers=False,
             )
         )
+        self.encoder: Any = FieldEncoder()
         said = {
             SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
             SettingCodes.MAX_HEADER_LIST_SIZE: max_header,
@@ -103,7 +105,7 @@ class Protocol(H2Connection):
         self.clear_outbound_data_buffer()
         self.state_machine.state = ConnectionState.SERVER_OPEN
 
-    def say_goodbye(self, code: ErrorCodes, *, is_last: bool) -> bytes:
+    def goodbye(self, code: ErrorCodes, *, is_last: bool) -> bytes:
         """Return a GOAWAY; what has begun goes on, where ``h2``'s own would end it.
 
         :param is_last: it names the last stream that is answered; else more may come.

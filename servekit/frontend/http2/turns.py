@@ -31,8 +31,8 @@ class Turns:
 
     __slots__ = (
         "_held",
-        "_is_closed",
         "_is_due",
+        "_is_over",
         "_loop",
         "_on_lost",
         "_on_sent",
@@ -57,7 +57,7 @@ class Turns:
         self._loop = front_end.loop
         self._protocol = protocol
         self._queue: deque[Exchange] = deque()
-        self._is_due = self._is_closed = False
+        self._is_due = self._is_over = False
         self._held = b""  #: behind what the kernel has not taken
         self._on_sent, self._on_lost = on_sent, on_lost
         self.sender = Sender(sock, self._loop, self._on_flushed, on_lost)
@@ -75,7 +75,7 @@ class Turns:
     def take(self) -> None:
         """Write until nobody has anything to send, or there is no room."""
         self._is_due = False
-        if self._is_closed:
+        if self._is_over:
             return
         sent = burst = 0
         while self._queue and not self.sender.rest:
@@ -114,6 +114,8 @@ class Turns:
 
     def flush(self, last: bytes = b"") -> None:
         """Write what the protocol has to say, then *last*."""
+        if self._is_over:
+            return
         data = self._protocol.drain() + last
         if not data:
             return
@@ -122,19 +124,26 @@ class Turns:
             if len(self._held) > HELD_BYTES:
                 self._on_lost()
         else:
-            self.sender.send(data)
-            if self.sender.rest:
-                self.sender.start_clock(monotonic())
+            self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        self.sender.send(data)
+        if self.sender.rest:
+            self.sender.start_clock(monotonic())
 
     def _on_flushed(self) -> None:
         held, self._held = self._held, b""
         if held:
-            self.sender.send(held)
+            self._send(held)
         self.take()
+
+    def end(self) -> None:
+        """Say nothing more than what waits for the kernel."""
+        self._is_over = True
+        self._queue.clear()
 
     def close(self) -> None:
         """Forget what waits."""
-        self._is_closed = True
-        self._queue.clear()
+        self.end()
         self._held = b""
         self.sender.close()

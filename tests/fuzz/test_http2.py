@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever bytes come on an HTTP/2 connection: an answer, or an end that has a name."""
+
+import contextlib
+import socket
+from types import SimpleNamespace
+
+import gevent
+from hpack import Decoder, Encoder
+from hyperframe.exceptions import HyperframeError
+from hyperframe.frame import Frame, GoAwayFrame
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from servekit.frontend.answer import AnswerHeads
+from servekit.frontend.http2.answers import FieldEncoder
+from servekit.frontend.http2.connection import Http2Connection
+from servekit.frontend.http2.frames import FrameError, Frames
+from servekit.frontend.router import Router
+from servekit.settings import Settings
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+GET = Encoder().encode(
+    [(":method", "GET"), (":scheme", "http"), (":path", "/ping"), (":authority", "a")],
+    huffman=False,
+)
+POST = Encoder().encode(
+    [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a"),
+     ("content-length", "3"), ("expect", "100-continue")],
+)  # fmt: skip
+
+
+def framed(kind, flags, stream_id, payload):
+    """Return the bytes of any frame."""
+    head = len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream_id.to_bytes(4, "big")
+    return head + payload
+
+
+payloads = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([GET, POST, GET[:-1], b"abc", b"\0\0\0\1", b"\0\3\0\0\0\1", bytes(8)]),
+)
+frames = st.builds(
+    framed,
+    st.integers(0, 11),
+    st.sampled_from([0, 1, 4, 5, 8, 0xC, 0x20, 0x25, 0xFF]),
+    st.sampled_from([0, 1, 1, 3, 5, 2, 2**31 - 1]),
+    payloads,
+)
+
+
+class Served:
+    """A connection whose requests are all answered with their own target, and what it says."""
+
+    def __init__(self):
+        self.mistakes = []
+        self.loop = gevent.get_hub().loop
+        self.front_end = SimpleNamespace(
+            settings=Settings(),
+            loop=self.loop,
+            route=self.route,
+            log_exception=self.mistakes.append,
+            connections=set(),
+            access=None,
+            access_log=None,
+            cors=None,
+            compression=None,
+            heads=AnswerHeads(),
+            router=Router(),
+            next_request_id=lambda: "1",
+        )
+        self.front_end.add = self.front_end.connections.add
+        ours, self.client = socket.socketpair()
+        ours.setblocking(False)
+        self.client.setblocking(False)
+        self.connection = Http2Connection(ours, None, self.front_end)
+        self.front_end.add(self.connection)
+
+    @staticmethod
+    def route(exchange, request, _batcher):
+        exchange.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n", b"ok")
+
+    def feed(self, data):
+        """Have *data* read, unless the connection is over."""
+        with contextlib.suppress(BrokenPipeError):
+            self.client.send(data)
+        self.loop.run(nowait=True)
+
+    def end(self):
+        """Close it, and return all that it has said."""
+        self.connection.close()
+        with self.client:
+            said = b""
+            while piece := self.client.recv(1 << 20):
+                said += piece
+        return said
+
+
+def frames_of(said):
+    """Return the frames of *said*; every one has to be well-formed."""
+    found = []
+    while said:
+        frame, length = Frame.parse_frame_header(memoryview(said[:9]))
+        frame.parse_body(memoryview(said[9 : 9 + length]))
+        assert len(said) >= 9 + length
+        found.append(frame)
+        said = said[9 + length :]
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(frames, max_size=12), st.lists(st.integers(1, 60), max_size=8))
+def test_whatever_frames_come_there_is_a_named_end_or_none(sent, cuts):
+    served = Served()
+    data = SETTINGS + b"".join(sent)
+    for cut in cuts:
+        served.feed(data[:cut])
+        data = data[cut:]
+    served.feed(data)
+    was_closed = served.connection.is_closed
+    said = served.end()
+
+    try:
+        goodbyes = [frame for frame in frames_of(said) if isinstance(frame, GoAwayFrame)]
+    except HyperframeError as error:
+        raise AssertionError(f"we said what is no frame: {said!r}") from error
+    assert served.mistakes == []
+    assert not was_closed
+    assert len(goodbyes) <= 1
+    assert served.front_end.connections == set()
+
+
+@given(st.lists(frames, max_size=8), st.lists(st.integers(1, 30)))
+def test_frames_are_the_same_however_they_are_cut(sent, cuts):
+    def parted(pieces):
+        reader, found = Frames(10_000), []
+        try:
+            for piece in pieces:
+                found += reader.feed(piece)
+        except FrameError as error:
+            return [*found, error.code]
+        return [*found, reader.is_midway]
+
+    data, pieces = b"".join(sent), []
+    for cut in cuts:
+        pieces.append(data[:cut])
+        data = data[cut:]
+
+    assert parted([*pieces, data]) == parted([b"".join(sent)])
+
+
+names = st.sampled_from([b":status", b"content-type", b"set-cookie", b"x-own", b"server-timing"])
+
+
+@given(st.lists(st.tuples(names, st.binary(max_size=300)), max_size=9), st.integers(0, 70_000))
+def test_fields_are_read_as_they_were_written(fields, size):
+    fields.append((b"x-long", bytes(size)))
+    encoder, decoder = FieldEncoder(), Decoder(max_header_list_size=1 << 20)
+
+    for _ in range(2):
+        assert decoder.decode(encoder.encode(fields), raw=True) == fields
