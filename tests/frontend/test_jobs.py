@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predictions that clients come back for."""
 
+import errno
 import gzip
 import json
 import os
 import re
 from time import monotonic
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servekit.frontend.answer import AnswerHeads
 from servekit.frontend.jobs.folder import JobFolder
+from servekit.frontend.jobs.job import Job
+from servekit.frontend.jobs.keeper import Keeper
 from servekit.frontend.jobs.prefer import Preferences, preferences
+from servekit.settings import Settings
 
 from .clients import bodies, forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
@@ -363,6 +369,24 @@ def test_jobs_of_a_front_end_that_is_gone_are_told_of(folders):
     assert theirs.scan(0.0) == []
     os.close(ours._lock)
     assert theirs.scan(1.0) == [name]
+
+
+class FullFolder(JobFolder):
+    """A disk without room."""
+
+    def put(self, *_answer):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_answer_that_cannot_be_written_is_lost_and_logged(tmp_path, caplog):
+    keeper = Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
+    keeper._folder = FullFolder(tmp_path, 10.0)
+    job = Job(SimpleNamespace(front_end=None))
+    name = keeper.add(job, "echo", "r1")
+    job.answer(b"HTTP/1.1 200 OK\r\n", b"body")
+
+    assert (keeper.find(name), keeper.is_owing, keeper.is_full) == (None, False, False)
+    assert f"the answer of job {name} is lost: [Errno 28] No space left" in caplog.text
 
 
 # ---------------------------------------------------------------- Prefer

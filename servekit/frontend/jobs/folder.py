@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "JobFolder", "name_in"]
 
-OWNER = re.compile(r"[0-9a-f]{8}")
-ID = re.compile(rf"{OWNER.pattern}-[0-9a-f]{{32}}")
-TARGET = re.compile(rb"/jobs/(%b)(?:/result)?(?:\?.*)?" % ID.pattern.encode())
+TARGET = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
+NAME_LENGTH = 41  #: of a job; names of its other files are longer, those of front-ends shorter
 ANSWER, PART = ".answer", ".part"
+
+
+class Answered(NamedTuple):
+    """A job that has its answer."""
+
+    since: float  #: ``monotonic``, when we saw it
+    size: int
 
 
 class Found(NamedTuple):
@@ -61,7 +67,7 @@ class JobFolder:
         self._lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         new.rename(directory / self._owner)
-        self._answered: dict[str, float] = {}  #: since when (``monotonic``) there is an answer
+        self._answered: dict[str, Answered] = {}  #: as seen by ``scan``
         self.count = 0  #: of all front-ends, as of the last ``scan`` and what we did since
         self.size = 0  #: bytes of their answers; who ``put``s adds them
         self.pending: set[str] = set()  #: names of those without an answer, as of the last ``scan``
@@ -115,24 +121,26 @@ class JobFolder:
 
     def scan(self, now: float) -> list[str]:
         """Let time pass; return the jobs under way whose front-end is gone."""
-        sizes = {entry.name: _size(entry) for entry in os.scandir(self._directory)}
-        names = {name for name in sizes if ID.fullmatch(name)}
-        answered = {name for name in names if name + ANSWER in sizes}
-        self.count = len(names)
-        self.size = sum(sizes[name + ANSWER] for name in answered)
-        self.pending = names - answered
-        self._answered = {name: self._answered.get(name, now) for name in answered}
-        for name, since in self._answered.items():
-            if now - since >= self._ttl_s:
-                self.remove(name)
-        for name in sizes:
-            job, _, suffix = name.partition(".")
-            if suffix and job not in names:  # it was written while its job was removed
-                (self._directory / name).unlink(missing_ok=True)
-        return self._ownerless(sizes)
+        files = os.listdir(self._directory)  # noqa: PTH208 - of thousands the names are enough
+        names = {file for file in files if len(file) == NAME_LENGTH}
+        done = names & {file[:NAME_LENGTH] for file in files if file.endswith(ANSWER)}
+        known = self._answered
+        self._answered = {name: known[name] for name in known if name in done}
+        for name in done - known.keys():
+            self._answered[name] = Answered(now, _size(self._directory / (name + ANSWER)))
+        self.count, self.pending = len(names), names - done
+        self.size = sum(answered.size for answered in self._answered.values())
+        for name, answered in self._answered.items():  # the oldest first
+            if now - answered.since < self._ttl_s:
+                break
+            self.remove(name)
+        for file in files:
+            if len(file) > NAME_LENGTH and file[:NAME_LENGTH] not in names:
+                (self._directory / file).unlink(missing_ok=True)  # written for a job just removed
+        return self._ownerless(files)
 
     def _ownerless(self, files: Iterable[str]) -> list[str]:
-        owners = {name for name in files if OWNER.fullmatch(name)} - {self._owner}
+        owners = {file for file in files if len(file) == len(self._owner)} - {self._owner}
         alive = {self._owner} | {owner for owner in owners if self._is_alive(owner)}
         return [name for name in self.pending if name.partition("-")[0] not in alive]
 
@@ -163,8 +171,8 @@ class JobFolder:
             raise
 
 
-def _size(entry: os.DirEntry[str]) -> int:
+def _size(path: Path) -> int:
     try:
-        return entry.stat().st_size
+        return path.stat().st_size
     except FileNotFoundError:  # it has just been removed
         return 0

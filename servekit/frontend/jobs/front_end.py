@@ -41,6 +41,7 @@ __all__ = ["FrontEndWithJobs"]
 
 RESULT_METHODS = "GET, HEAD, OPTIONS"
 METHODS = f"{RESULT_METHODS}, DELETE"
+SCAN_SHARE = 50  #: that scan takes at most one part in so many of the time
 SCAN_S = 1.0  #: how late what other front-ends did may be noticed, and that an answer is old
 
 log = logging.getLogger("servekit.frontend")
@@ -189,8 +190,8 @@ class FrontEndWithJobs(FrontEnd):
     def _sweep(self) -> None:
         super()._sweep()
         if (now := monotonic()) >= self._scan_at:
-            self._scan_at = now + SCAN_S
             self._keeper.scan(now)
+            self._scan_at = now + max(SCAN_S, SCAN_SHARE * (monotonic() - now))
 
     def _close_idle_for(self, limit_s: float) -> None:
         """Wait for jobs too: another front-end may be asked for their answers."""
