@@ -83,7 +83,7 @@ class Image:
     def workers(self) -> int:
         """How many worker processes a container has."""
         stages = (stage for model in self.models for stage in model.manifest.every_stage.values())
-        return sum(stage.worker.replicas for stage in stages)
+        return sum(stage.worker.replicas for stage in stages if not stage.beside)
 
 
 def tag_of(name: str, version: str) -> str:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages an image gets, and in which version."""
+"""What an image is to hold: which packages in which version, how many workers, which name."""
 
 from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
+from servekit_archiver import Manifest, Stage, Step, Worker
 
+from servekit.container.image import Image, Packed
 from servekit.container.packages import installed_closure, pins, wanted_names
 from servekit.errors import StartupError
 
@@ -39,3 +41,30 @@ def test_names_in_a_requirements_file_are_for_the_model_to_decide(text, names):
 def test_a_requirements_file_stands_alone(line):
     with pytest.raises(StartupError, match=f"m: '{line}' refers to another file"):
         wanted_names(f"numpy\n{line}\n", "m")
+
+
+@pytest.mark.parametrize(
+    ("tag", "label"),
+    [
+        ("hello:1.0", "hello"),
+        ("registry.example:5000/team/my_model.x:7", "my-model-x"),
+        ("2b:1", "model-2b"),
+        (f"{'a' * 62}-b:1", "a" * 62),
+    ],
+)
+def test_kubernetes_gets_a_name_that_it_takes(tag, label):
+    assert an_image(tag=tag).label == label
+
+
+def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
+    apart = Stage(service="m:A", worker=Worker(replicas=3))
+    beside = Stage(service="m:B", beside="a")
+    manifest = Manifest(name="m", stages={"a": apart, "b": beside}, pipeline=[Step(stage="a")])
+    model = Packed(name="m", manifest=manifest, digest="0")
+
+    assert an_image(models=(model,)).workers == 3
+
+
+def an_image(**keys):
+    given = {"models": (), "tag": "m:1", "base": "python:3.12-slim"} | keys
+    return Image(**given, has_wheels=False, has_assets_inside=False)
