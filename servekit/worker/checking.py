@@ -82,7 +82,10 @@ def check(request: Checkup, tell: Tell) -> None:
     samples = samples_of(loading.manifest, loading.directory, loaded.service)
     if samples:
         for size in request.batch_sizes:
-            tell(_run_batch(loaded.predictor, batch_of(samples, size), tell))
+            run = _run_batch(loaded.predictor, batch_of(samples, size), tell)
+            tell(run)
+            if run.problem:  # larger ones would say the same again
+                break
     close(loaded)
     tell(Checked(_kib("status", "VmHWM:")))
 

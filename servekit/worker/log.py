@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker says on its stderr, which the supervisor reads."""
 
+import importlib
 import os
 import traceback
 from pathlib import Path
@@ -13,6 +14,7 @@ __all__ = ["log_failure", "say", "traceback_text"]
 
 STDERR = 2
 HERE = str(Path(__file__).parent)
+IMPORTS = ("<frozen importlib", importlib.__file__)
 SHOWN_IDS = 32
 
 
@@ -33,12 +35,14 @@ def log_failure(where: str, error: BaseException, request_ids: list[str]) -> Non
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the traceback of *error* from the first frame that is not ours."""
+    """Return the traceback of *error* from the first frame that is not ours, nor an import's."""
     frame: TracebackType | None = error.__traceback__
-    while frame and frame.tb_frame.f_code.co_filename.startswith(HERE):
+    while frame and frame.tb_frame.f_code.co_filename.startswith((HERE, *IMPORTS)):
         frame = frame.tb_next
+    if frame is None and not isinstance(error, SyntaxError):  # which says itself where it is
+        frame = error.__traceback__
     try:
-        lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
+        lines = traceback.format_exception(type(error), error, frame)
     except Exception:  # noqa: BLE001 - an author's exception may raise while it is shown
         return f"{type(error).__name__}, which cannot be shown\n"
     return "".join(lines)

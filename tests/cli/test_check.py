@@ -64,6 +64,13 @@ def check(*arguments, **variables):
     )
 
 
+def test_the_first_size_that_fails_is_the_last_that_is_tried(model):
+    done = check(model(EXAMPLE, predict="if len(batch) > 1: 1 / 0"), "--json")
+
+    assert [run["size"] for run in json.loads(done.stdout)["batches"]] == [1, 8]
+    assert done.stderr.count("ZeroDivisionError") == 1
+
+
 def test_a_model_that_is_fine_is_described_and_measured(model, tmp_path):
     archive = tmp_path / "toy.mar"
     build_archive(model("[batching]\nmax_batch_size = 16\n" + EXAMPLE), archive)

@@ -79,6 +79,25 @@ def test_a_failed_load_leaves_its_traceback_in_the_log(start):
     assert "line 21, in load\n    return 1 / 0" in worker.log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("source", "first"),
+    [
+        ("x = [\n", '  File "{path}", line 1\n    x = ['),
+        (
+            "import nowhere\n",
+            'Traceback (most recent call last):\n  File "{path}", line 1, in <mod',
+        ),
+    ],
+)
+def test_a_traceback_begins_with_the_authors_code(start, tmp_path, source, first):
+    path = tmp_path / "broken.py"
+    path.write_text(source)
+    worker = start("broken:X", directory=tmp_path)
+    worker.wait()
+
+    assert worker.log.read_text().startswith(first.format(path=path))
+
+
 def test_examples_are_run_before_the_worker_is_ready(start):
     examples = [{"input": {"x": [1, 2]}, "output": 3}, {"input": {"x": [1]}, "output": 2.5}]
     worker = start("echo:Sum", examples=examples)
