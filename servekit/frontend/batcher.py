@@ -64,8 +64,8 @@ class Batcher:
         self.cache: AnswerCache | None = None  #: of the model, if it asks for one
         self.asked: list[str] = []  #: headers and parameters that the service wants to see
         self.has_headers = False  #: one of its tasks had some
-        self.has_targets = False  #: some tasks are for others than ``targets`` says
-        self.targets: list[str] = []  #: of tasks without a step: none is ``predict``
+        self.has_targets = False  #: some tasks are for another than ``target``
+        self.target = ""  #: of tasks without a step; "" is ``predict``
         self.beside: dict[str, ModelMetrics] = {}  #: of stages that its workers serve too
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn

@@ -162,9 +162,9 @@ class Replica:
             headers = {place: task.headers for place, task in enumerate(batch) if task.headers}
         self._loans.lend(items)
         try:
-            returned, targets = self._loans.returned, self._batcher.targets
+            returned, usual = self._loans.returned, self._batcher.target
+            targets = [usual] if usual else []
             if self._batcher.has_targets:
-                usual = targets[0] if targets else ""
                 targets = [task.step.target if task.step else usual for task in batch]
             self._link.send(Predict(self._batch_id, items, returned, headers, targets))
             self._loans.returned = []

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.pipeline import REQUEST, Place
 from servekit.messages import IDENTITY, RUN, SPLIT, STAGE
+from servekit.stream_formats import STREAM_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from servekit.frontend.batcher import Batcher
     from servekit.messages import ModelRow, RouteRow, Step
+
+STREAMED = frozenset(STREAM_FORMATS)
 
 __all__ = ["Unresolved", "resolve"]
 
@@ -114,9 +117,16 @@ def _joined(places: list[Place]) -> list[Place]:
 
 def _runs_on(one: Place, other: Place) -> bool:
     """Whether *other*, which alone gets what *one* gives, can follow it within a worker."""
-    is_chain = not (one.is_each or other.is_each or other.names)
+    is_chain = not (one.is_each or other.is_each or other.names or _streams(one))
     has_stages = STAGE in one.target and STAGE in other.target
     return is_chain and has_stages and one.batcher is other.batcher
+
+
+def _streams(place: Place) -> bool:
+    """Whether the outputs of *place* come one by one, each in a turn with those of others."""
+    row: ModelRow = place.batcher.row
+    is_host = place.target.rpartition(RUN)[2] == f"{row.stage}{STAGE}"
+    return is_host and row.interface is not None and bool(STREAMED & {*row.interface.produces})
 
 
 def _steps(row: ModelRow) -> Sequence[Step]:

@@ -155,8 +155,7 @@ class Routing:
     def _stage_alone(self, row: ModelRow, place: Place) -> Batcher:
         """Return the stage of *place*, which answers as a model of one service does."""
         batcher: Batcher = place.batcher
-        batcher.targets = [place.target] if place.target else []
-        batcher.cache = self._caches.find(row.name)
+        batcher.target, batcher.cache = place.target, self._caches.find(row.name)
         return batcher
 
     def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:

@@ -53,7 +53,7 @@ class Slots:
                 task.until,
                 returned,
                 task.headers or {},
-                task.step.target if task.step else "",
+                task.step.target if task.step else task.batcher.target,
             )
         )
 

@@ -98,9 +98,6 @@ def load_service(loading: Loading) -> Loaded:
 
     metrics = surroundings.metrics
     loaded = load(loading, metrics)
-    if loading.beside and loaded.stepping:
-        others = ", ".join(loading.beside)
-        raise BootError(f"stage {loading.stage}: streams, so it needs its workers alone: {others}")
     beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in loading.beside}
     for each in beside.values():  # a run hands on what is whole
         each.interface.produces = [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.writing import BYTES, Plan, Plans, write
 
-__all__ = ["EXPIRED", "GONE", "Answered", "Predictor", "Turn", "are_plain"]
+__all__ = ["EXPIRED", "GONE", "Answered", "Failed", "Predictor", "Turn", "are_plain"]
 
 #: an ``Answer`` before it is laid out for its way
 Answered = tuple[str, str, bytes]
@@ -117,7 +117,8 @@ class Predictor:
         started = monotonic()
         answers: list[Any] = [None] * len(items)
         self.begin(items, number, cancelled, headers, answers)
-        tasks, inputs = self.read_items(items, places, answers, started, self.plans)
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        tasks, inputs = self.read_items(mine, answers, started, self.plans)
         decoded = monotonic()
         outputs = self.predict_all(tasks, inputs) if tasks else []
         predicted = monotonic()
@@ -161,21 +162,20 @@ class Predictor:
 
     def read_items(
         self,
-        items: Sequence[OpenItem],
-        places: Sequence[int] | None,
+        items: Iterable[tuple[int, OpenItem]],
         answers: list[Any],
         now: float,
         plans: Plans,
     ) -> tuple[list[Task], list[Any]]:
         """Return a task and an input for each item that is not answered already.
 
+        :param items: with their places.
         :param plans: of whoever writes the outputs.
         """
-        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
         read = self.read
         tasks: list[Task] = []
         inputs: list[Any] = []
-        for place, (body, content_type, accept, request_id, deadline) in mine:
+        for place, (body, content_type, accept, request_id, deadline) in items:
             if deadline <= now:
                 answers[place] = EXPIRED
             if answers[place] is not None:

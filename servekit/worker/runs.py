@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from itertools import pairwise
+from operator import attrgetter
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servekit.errors import InputError, ResultNotEncodable
+from servekit.errors import InputError, ResultNotEncodable, ServekitError
 from servekit.messages import VALUE
 from servekit.response import Response
 from servekit.worker.codecs.value import value as codec
@@ -16,16 +17,20 @@ from servekit.worker.predictor import EXPIRED, Turn, are_plain
 from servekit.worker.writing import BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from servekit.cancelling import CancelledReader
-    from servekit.worker.current import OpenItem
+    from servekit.worker.current import Items, OpenItem
     from servekit.worker.predictor import Predictor, Task
+    from servekit.worker.writing import Plans
+
+    #: its number, who has gone, and headers by place
+    Batch = tuple[int, CancelledReader | None, Mapping[int, Mapping[str, str]]]
 
 __all__ = ["Run"]
 
 VALUE_HEADER = VALUE.encode()
-DEADLINE = itemgetter(4)  #: of an item
+DEADLINE = attrgetter("deadline")
 
 
 class Run:
@@ -38,12 +43,11 @@ class Run:
     def __init__(self, steps: Sequence[tuple[str, Predictor]]) -> None:
         """Go through *steps*, each with the name of its stage."""
         self._predictors = [predictor for _, predictor in steps]
-        self._first, self._last = self._predictors[0], self._predictors[-1]
-        givers = [None, *self._predictors[:-1]]
-        #: with whether what the one before gives is an input as it is
-        self._steps = [
-            (name, taker, giver is not None and taker.takes_any and not giver.has_postprocess)
-            for (name, taker), giver in zip(steps, givers, strict=True)
+        self._first, (self._last_name, self.last) = self._predictors[0], steps[-1]
+        #: with whether what the one gives is an input of the other as it is
+        self._seams = [
+            (name, giver, taker, taker.takes_any and not giver.has_postprocess)
+            for (name, giver), (_, taker) in pairwise(steps)
         ]
         self.takes_view = self._first.takes_view
 
@@ -61,37 +65,63 @@ class Run:
         places: Sequence[int] | None = None,
     ) -> Turn:
         """Answer *items*; see ``Predictor.answer``. ``Turn.steps`` says what each stage took."""
-        started = monotonic()
-        first, last = self._first, self._last
-        answers: list[Any] = [None] * len(items)
-        batch = (number, cancelled, headers)
-        first.begin(items, *batch, answers)
-        tasks, inputs = first.read_items(items, places, answers, started, last.plans)
-        earliest = min(map(DEADLINE, items))
-        giver, outputs = None, list[Any]()
-        decoded = now = monotonic()
-        steps: dict[str, float] = {}
-        for name, predictor, is_bare in self._steps:
-            if giver is not None:
-                is_bare = is_bare and now < earliest and are_plain(outputs)
-                if not is_bare:
-                    tasks, outputs = giver.hand_on(tasks, outputs, answers)
-                giver.end()
-                if predictor.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_bare:
-                    tasks, inputs = _taken(predictor, tasks, outputs, answers, now)
-                else:
-                    inputs = [*outputs]  # a list of its own: the other one may be kept
-            giver, before = predictor, now
-            outputs = predictor.predict_all(tasks, inputs) if tasks else []
-            now = monotonic()
-            if tasks:
-                steps[name] = now - before
-        last.write_outputs(tasks, outputs, answers)
+        last, answers = self.last, list[Any]([None]) * len(items)
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        led = self.lead(items, mine, (number, cancelled, headers), answers, last.plans)
+        outputs = last.predict_all(led.tasks, led.inputs) if led.tasks else []
+        predicted = monotonic()
+        if led.tasks:
+            led.steps[self._last_name] = predicted - led.handed_on
+        last.write_outputs(led.tasks, outputs, answers)
         last.end()
         encoded = monotonic()
-        return Turn(
-            answers, decoded - started, now - decoded, encoded - now, last.pop_responses(), steps
-        )
+        times = led.decode_s, predicted - led.decoded, encoded - predicted
+        return Turn(answers, *times, last.pop_responses(), led.steps)
+
+    def lead(
+        self,
+        items: Items,
+        mine: Iterable[tuple[int, OpenItem]],
+        batch: Batch,
+        answers: list[Any],
+        plans: Plans,
+    ) -> Led:
+        """Bring *mine* to the last service, which sees the batch then; answer who stays behind.
+
+        :param mine: those of *items* that are for us, with their places.
+        :param plans: of whoever writes the outputs.
+        """
+        started, first = monotonic(), self._first
+        first.begin(items, *batch, answers)
+        tasks, inputs = first.read_items(mine, answers, started, plans)
+        earliest = min(map(DEADLINE, tasks), default=0.0)
+        decoded = now = monotonic()
+        steps: dict[str, float] = {}
+        for name, giver, taker, is_bare in self._seams:
+            outputs = giver.predict_all(tasks, inputs) if tasks else []
+            before, now = now, monotonic()
+            if tasks:
+                steps[name] = now - before
+            is_whole = is_bare and now < earliest and are_plain(outputs)
+            if not is_whole:
+                tasks, outputs = giver.hand_on(tasks, outputs, answers)
+            giver.end()
+            if taker.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_whole:
+                tasks, inputs = _taken(taker, tasks, outputs, answers, now)
+            else:
+                inputs = [*outputs]  # a list of its own: the other one may be kept
+        return Led(tasks, inputs, decoded - started, decoded, now, steps)
+
+
+class Led(NamedTuple):
+    """A batch before the last service of a run; moments are ``monotonic``."""
+
+    tasks: list[Task]
+    inputs: list[Any]
+    decode_s: float
+    decoded: float
+    handed_on: float
+    steps: dict[str, float]  #: by stage: seconds
 
 
 class HandedOn:
@@ -100,16 +130,18 @@ class HandedOn:
     Written only for what asks: a ``preprocess``, or who looks at ``Context.requests``.
     """
 
-    def __init__(
-        self, items: Sequence[OpenItem], tasks: Sequence[Task], values: Sequence[Any]
-    ) -> None:
+    def __init__(self, items: Items, tasks: Sequence[Task], values: Sequence[Any]) -> None:
         """*values* are those of *tasks*, which are of *items*."""
         self._items, self._tasks, self._values = items, tasks, values
 
     def __getitem__(self, place: int) -> OpenItem:
-        """Return the item at *place*. Raises what the value codec raises."""
+        """Return the item at *place*; the body of an object that cannot be written is empty."""
         at = next(at for at, task in enumerate(self._tasks) if task.place == place)
-        return (*_body(self._values[at]), *self._items[place][2:])
+        try:
+            body = _body(self._values[at])
+        except ServekitError:
+            body = b"", VALUE_HEADER
+        return (*body, *self._items[place][2:])
 
 
 def _body(value: Any) -> tuple[bytes, bytes]:

@@ -9,6 +9,7 @@ from servekit.channel import FrameTooLarge, encode_frame
 from servekit.messages import Freed, Open, Part, Parts, Slab
 from servekit.worker.current import OpenItem
 from servekit.worker.loading import Loaded
+from servekit.worker.runs import Run
 from servekit.worker.serving import Channel, Server
 from servekit.worker.stepping import Stepping
 from servekit.worker.streams import Stream, Streams
@@ -50,10 +51,13 @@ class StreamServer(Server):
             return
         if isinstance(message.item[0], Slab):  # we have copied it
             self._send(channel, encode_frame(Freed([message.item[0].offset])))
-        if message.target:
-            self._answer(channel, message, item)
-        else:
+        found = self._targets.find(message.target)
+        if found is self._predictor:
             self._streams.put(Stream(message, item, channel))
+        elif isinstance(found, Run) and found.last is self._predictor:
+            self._streams.put(Stream(message, item, channel, found))
+        else:
+            self._answer(channel, message, item)
 
     def _answer(self, channel: Channel, message: Open, item: OpenItem) -> None:
         speaker = self._targets.of([message.target])
@@ -71,7 +75,7 @@ class StreamServer(Server):
         found: dict[Channel, list[Part]] = {}
         for stream, part in self._streams.turn():
             found.setdefault(stream.channel, []).append(part)
-        self._is_leaving |= self._predictor.is_leaving
+        self._is_leaving |= self._predictor.is_leaving or self._streams.is_leaving
         if self._is_forked:  # a step forked, and this is the child: the parent answers
             os._exit(0)
         now = monotonic()

@@ -7,11 +7,11 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.messages import Part
+from servekit.messages import VALUE, Part
 from servekit.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.media import parse_accept
-from servekit.worker.predictor import EXPIRED, GONE
+from servekit.worker.predictor import EXPIRED, GONE, Failed
 from servekit.worker.reading import remember
 from servekit.worker.writing import Plan, Writer
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from servekit.service import Request
     from servekit.worker.current import OpenItem
     from servekit.worker.predictor import Answered, Predictor
+    from servekit.worker.runs import Batch, Run
     from servekit.worker.serving import Channel
     from servekit.worker.stepping import Advance, Stepping
 
@@ -49,15 +50,20 @@ class Formats(dict[bytes, StreamFormat | None]):
 class Stream:
     """One request, from the message that brought it to its end."""
 
-    __slots__ = ("_kept", "channel", "format", "item", "message", "plan", "request", "slot")
+    __slots__ = ("_kept", "channel", "format", "item", "message", "plan", "request", "run", "slot")
 
     slot: Any
     request: Request
     plan: Plan  #: of the one answer, where there is no ``format``
 
-    def __init__(self, message: Open, item: OpenItem, channel: Channel) -> None:
-        """Wait to be admitted."""
-        self.message, self.item, self.channel = message, item, channel
+    def __init__(
+        self, message: Open, item: OpenItem, channel: Channel, run: Run | None = None
+    ) -> None:
+        """Wait to be admitted.
+
+        :param run: of services, the last of which is the one that streams.
+        """
+        self.message, self.item, self.channel, self.run = message, item, channel, run
         self.format: StreamFormat | None = None
         self._kept: list[Any] = []
 
@@ -98,6 +104,7 @@ class Streams:
         self._formats = Formats()
         self._waiting: deque[Stream] = deque()
         self._open: list[Stream] = []
+        self.is_leaving = False  #: a service asked the process to exit
 
     @property
     def is_busy(self) -> bool:
@@ -134,6 +141,8 @@ class Streams:
             return stream.failed(EXPIRED)
         try:
             value = self._read(stream)
+            if type(value) is Failed:
+                return stream.failed(value.answer)
             stream.slot = self._stepping.admit(value, stream.request)
         except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
             return self._failed(error, [stream])[0][1]
@@ -142,7 +151,7 @@ class Streams:
         return None
 
     def _read(self, stream: Stream) -> Any:
-        """Return the input of *stream*, and have its ``request`` made."""
+        """Return the input of *stream*, or why there is none; have its ``request`` made."""
         predictor, current = self._predictor, self._stepping.current
         body, content_type, accept, request_id, deadline = stream.item
         stream.format = self._formats[accept]
@@ -151,11 +160,24 @@ class Streams:
         else:
             deadline = stream.message.until
         place, number = stream.message.place, stream.message.stream
-        item = (body, content_type, accept, request_id, deadline)
-        headers = {place: stream.message.headers}
-        current.begin({place: item}, number, stream.channel.shared.cancelled, headers)
+        item = (body, content_type, VALUE.encode(), request_id, deadline)
+        batch = number, stream.channel.shared.cancelled, {place: stream.message.headers}
+        if stream.run is not None:
+            return self._lead(stream, stream.run, item, batch)
+        current.begin({place: item}, *batch)
         stream.request = current.request(place)
         return predictor.single(predictor.read(content_type, body, place))
+
+    def _lead(self, stream: Stream, run: Run, item: OpenItem, batch: Batch) -> Any:
+        """Return what the services before the last one make of *item*, as ``_read`` does."""
+        place, predictor = stream.message.place, self._predictor
+        answers = list[Any]([None]) * (place + 1)
+        led = run.lead({place: item}, [(place, item)], batch, answers, predictor.plans)
+        self.is_leaving |= run.is_leaving
+        if answers[place] is not None:
+            return Failed(answers[place])
+        stream.request = self._stepping.current.request(place)
+        return predictor.single(led.inputs[0])
 
     def _step(self) -> list[tuple[Stream, Part]]:
         found: list[tuple[Stream, Part]] = []

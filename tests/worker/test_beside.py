@@ -50,7 +50,6 @@ FAILURES = {
     "another": ("echo:Sum", "boots:LoadRaises", "stage other: ZeroDivisionError: division by zero"),
     "one that leaves": ("echo:Sum", "boots:LoadExits", "stage other: SystemExit: cannot go on"),
     "what is no service": ("echo:Sum", "boots:NotAService", "stage other: service: boots:NotAServ"),
-    "a stream": ("streams:Generator", "echo:Sum", "stage host: streams, so it needs its workers"),
 }
 
 

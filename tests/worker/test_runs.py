@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from servekit import InputError, Response, Service
 from servekit.cancelling import Cancelled, CancelledReader
 from servekit.messages import VALUE
+from servekit.plugins import create_plugin_manager
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.loading import wrap
+from servekit.worker.reading import BodyReaders
 from servekit.worker.runs import Run
+from servekit.worker.stepping import CurrentMembers
 from tests.worker.batches import loaded, service_of
 from tests.worker.process import item
 
@@ -187,6 +192,21 @@ def test_objects_are_handed_on_as_they_are():
     assert [each is other for each, other in zip(given, taken, strict=True)] == [True, True]
     assert list(turn.steps) == ["give", "take"]
     assert 0 <= sum(turn.steps.values()) <= turn.predict_s
+
+
+def test_a_later_service_sees_requests_as_it_would_apart():
+    table, seen = CodecTable(create_plugin_manager(discover=False)), []
+    current = CurrentMembers(BodyReaders(table))
+
+    def look(self, batch):
+        seen.extend((each.request_id, each.body) for each in current.requests())
+        return [1 for _ in batch]
+
+    giver = loaded(service_of(lambda self, batch: [{"x": 1}, object()])).predictor
+    taker = wrap(service_of(look), table, current).predictor
+    Run([("give", giver), ("take", taker)]).answer([item(1, request_id=each) for each in "ab"])
+
+    assert seen == [("a", b"\x81\xa1x\x01"), ("b", b"")]  # an object has no bytes
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "expired"])
