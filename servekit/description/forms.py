@@ -24,6 +24,7 @@ class Part(msgspec.Struct, frozen=True):
     words: str  #: what it holds
     is_json: bool = True  #: otherwise a file, or text as it is
     media: str = ""  #: media range of a file, if that is known
+    is_list: bool = False  #: there may be several parts of this name
 
 
 def form_schema(model: Described) -> Schema:
@@ -46,7 +47,9 @@ def parts(model: Described) -> list[Part]:
     schema = _followed(model.input_schema, model)
     required = schema.get("required", ())
     fields = schema.get("properties", {}).items()
-    return [_of_field(name, _followed(each, model), name in required) for name, each in fields]
+    return [
+        _of_field(name, _followed(each, model), name in required, model) for name, each in fields
+    ]
 
 
 def _of_tensor(model: Described, tensor: Tensor) -> Part:
@@ -54,7 +57,11 @@ def _of_tensor(model: Described, tensor: Tensor) -> Part:
     return Part(tensor.name, model.takes_files, True, f"{array}, as JSON")
 
 
-def _of_field(name: str, schema: Mapping[str, Any], is_required: bool) -> Part:
+def _of_field(name: str, schema: Mapping[str, Any], is_required: bool, model: Described) -> Part:
+    if inner := _file_in_a_list(schema, model):
+        return Part(
+            name, True, is_required, "files, a part each", is_json=False, media=inner, is_list=True
+        )
     media = next(filter(None, map(media_of, schema.get("anyOf") or [schema])), "")
     is_file = bool(media)
     is_text = schema.get("type") == "string" and not schema.keys() & {"enum", "format"}
@@ -65,7 +72,7 @@ def _of_field(name: str, schema: Mapping[str, Any], is_required: bool) -> Part:
 
 def _schema(model: Described, part: Part) -> Schema:
     if part.is_file:
-        return BINARY
+        return {"type": "array", "items": BINARY} if part.is_list else BINARY
     schema: Schema = {**TEXT, "description": part.words}
     if not part.is_json:
         return schema
@@ -75,6 +82,13 @@ def _schema(model: Described, part: Part) -> Schema:
             schema["examples"] = [msgspec.json.encode(example.input[part.name]).decode()]
             break
     return schema
+
+
+def _file_in_a_list(schema: Mapping[str, Any], model: Described) -> str:
+    """Return the media range of the files of a list, or ""."""
+    forms = schema.get("anyOf") or [schema]
+    items = (form.get("items") for form in forms if form.get("type") == "array")
+    return next((media_of(_followed(item, model)) for item in items if item), "")
 
 
 def media_of(schema: Mapping[str, Any]) -> str:

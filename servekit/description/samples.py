@@ -67,6 +67,7 @@ class Form:
     files: dict[str, str]  #: paths of files that the reader has to put there
     values: dict[str, Any]  #: all else, as ``Value`` has it
     texts: dict[str, str]  #: the same, as parts
+    lists: frozenset[str] = frozenset()  #: names of files of which there may be several
 
 
 def sample(model: Described) -> File | Value | None:
@@ -98,7 +99,7 @@ def sample_form(model: Described) -> Form | None:
         else json.dumps(each, default=Filled.as_lists)
         for name, each in values.items()
     }
-    return Form(files, values, texts)
+    return Form(files, values, texts, frozenset(name for name in files if known[name].is_list))
 
 
 def _array(tensor: Tensor) -> Any:

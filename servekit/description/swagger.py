@@ -97,7 +97,13 @@ def _bodies(model: Described) -> list[str]:
 
 
 def _field(part: Part) -> dict[str, Any]:
-    words = "a file" if part.is_file else part.words + (" text" if part.is_json else "")
+    words = (
+        part.words
+        if part.is_list
+        else "a file"
+        if part.is_file
+        else part.words + (" text" if part.is_json else "")
+    )
     return {
         "in": "formData",
         "name": part.name,

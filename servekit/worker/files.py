@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from servekit.types import TextPart
 from servekit.worker.leaves import leaf_of
 from servekit.worker.media_leaf import MediaLeaf
-from servekit.worker.structure import fields_of, types_within, without_none
+from servekit.worker.structure import element_type, fields_of, types_within, without_none
 
 __all__ = ["NO_FILES", "FileRules", "file_rules", "prepare_readers"]
 
@@ -20,23 +20,28 @@ class FileRules(NamedTuple):
     is_file: Callable[[str], bool]  #: whether a whole body of this media type is a file
     files: frozenset[str]  #: names of parts
     texts: frozenset[str]
+    lists: frozenset[str]  #: names of which there may be several parts
 
 
 def _never(_media_type: str) -> bool:
     return False
 
 
-NO_FILES = FileRules(_never, frozenset(), frozenset())
+NO_FILES = FileRules(_never, frozenset(), frozenset(), frozenset())
 
 
 def file_rules(type_: Any) -> FileRules:
     """Return the rules of inputs of *type_*."""
     leaf = leaf_of(without_none(type_))
     fields = fields_of(without_none(type_))
+    elements = {name: element_type(without_none(each)) for name, each in fields.items()}
+    lists = {name: each for name, each in elements.items() if each is not None}
+    singles = {**fields, **lists}
     return FileRules(
         leaf.takes if isinstance(leaf, MediaLeaf) else _never,
-        frozenset(name for name, each in fields.items() if _is_file(each)),
-        frozenset(name for name, each in fields.items() if _is_text(each)),
+        frozenset(name for name, each in singles.items() if _is_file(each)),
+        frozenset(name for name, each in singles.items() if _is_text(each)),
+        frozenset(lists),
     )
 
 

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pydantic models as inputs and outputs. Whoever has one has imported pydantic; we do not."""
+"""Pydantic models and dataclasses as inputs and outputs.
 
+Whoever has one has imported pydantic; we do not.
+"""
+
+import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import islice
 from typing import Any, Final, TypeGuard
@@ -11,21 +16,26 @@ import msgspec
 
 from servekit.worker.leaves import NotOfType
 
-__all__ = ["ModelLeaf", "ModelSchemas", "is_model", "model_leaf"]
+__all__ = ["ModelLeaf", "ModelSchemas", "is_model", "model_leaf", "plain_defaults"]
 
 MOST: Final = 100  #: mistakes of one model that are told
-NAMED: Final = {"missing": "missing", "extra_forbidden": "unknown field"}
+NAMED: Final = {
+    "missing": "missing",
+    "extra_forbidden": "unknown field",
+    "unexpected_keyword_argument": "unknown field",  # of a dataclass
+}
+DATACLASS: Final = "__is_pydantic_dataclass__"
 
 #: walks through a JSON text, makes nothing of it
 _scan = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def is_model(type_: Any) -> TypeGuard[type]:
-    """Whether *type_* is a pydantic model (of version 2)."""
+    """Whether *type_* is a model or a dataclass of pydantic's (of version 2)."""
     pydantic = sys.modules.get("pydantic")
-    return (
-        pydantic is not None and isinstance(type_, type) and issubclass(type_, pydantic.BaseModel)
-    )
+    if pydantic is None or not isinstance(type_, type):
+        return False
+    return issubclass(type_, pydantic.BaseModel) or DATACLASS in vars(type_)
 
 
 @cache
@@ -39,7 +49,7 @@ class ModelLeaf:
 
     def __init__(self, type_: Any) -> None:
         """Make instances of *type_*."""
-        self._type = type_
+        self._adapter = _adapter(type_)
 
     def takes(self, _media_type: str) -> bool:
         """No: a model is made of JSON and what is alike."""
@@ -47,12 +57,16 @@ class ModelLeaf:
 
     def make(self, value: Any) -> Any:
         """Make one of a mapping; an instance stays what it is."""
-        return _validated(self._type.model_validate, value)
+        return _validated(self._adapter.validate_python, value)
 
     def from_json(self, body: bytes) -> Any:
         """Make one of a JSON text, in which a strict model may find its dates."""
         _scan(body)  # pydantic takes NaN, and what follows the text
-        return _validated(self._type.model_validate_json, body)
+        return _validated(self._adapter.validate_json, body)
+
+
+def _adapter(type_: Any) -> Any:
+    return sys.modules["pydantic"].TypeAdapter(type_)
 
 
 def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
@@ -77,6 +91,25 @@ def _message(error: Mapping[str, Any]) -> str:
         return NAMED[error["type"]]
     message = str(error["msg"]).removeprefix("Value error, ")
     return message[:1].lower() + message[1:]
+
+
+@contextmanager
+def plain_defaults(types: Iterable[Any]) -> Iterator[None]:
+    """Let msgspec describe dataclasses of pydantic's among *types*, whose ``Field`` it cannot."""
+    models = (type_ for type_ in types if is_model(type_) and dataclasses.is_dataclass(type_))
+    fields = [field for model in models for field in dataclasses.fields(model)]
+    defaults = [(field, field.default) for field in fields if _is_field_info(field.default)]
+    for field, _ in defaults:
+        field.default = dataclasses.MISSING
+    try:
+        yield
+    finally:
+        for field, default in defaults:
+            field.default = default
+
+
+def _is_field_info(value: Any) -> bool:
+    return isinstance(value, sys.modules["pydantic"].fields.FieldInfo)
 
 
 class ModelSchemas:
@@ -104,7 +137,7 @@ class ModelSchemas:
 
 
 def _definitions(model: Any, mode: str, suffix: str) -> dict[str, Any]:
-    schema = model.model_json_schema(ref_template=f"#/$defs/{{model}}{suffix}", mode=mode)
+    schema = _adapter(model).json_schema(ref_template=f"#/$defs/{{model}}{suffix}", mode=mode)
     inner = schema.pop("$defs", {})
     if schema.keys() != {"$ref"}:  # which a model that holds itself is
         inner = {model.__name__: schema} | inner

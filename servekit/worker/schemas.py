@@ -9,7 +9,7 @@ from servekit.errors import BootError
 from servekit.types.arrays import array_schema
 from servekit.worker.annotations import BatchTypes
 from servekit.worker.media_leaf import LEAVES
-from servekit.worker.models import ModelSchemas, is_model
+from servekit.worker.models import ModelSchemas, is_model, plain_defaults
 from servekit.worker.structure import types_within
 
 __all__ = ["signed_schema", "typed_schemas"]
@@ -32,9 +32,10 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
             name = getattr(unknown, "__name__", str(unknown))
             return models.references.get(unknown, {"description": name})
 
-        (given, got), definitions = msgspec.json.schema_components(
-            [types.input, types.output], ref_template="#/$defs/{name}", schema_hook=other
-        )
+        with plain_defaults([*types_within(types.input), *types_within(types.output)]):
+            (given, got), definitions = msgspec.json.schema_components(
+                [types.input, types.output], ref_template="#/$defs/{name}", schema_hook=other
+            )
     except Exception as error:  # noqa: BLE001 - whatever an annotation makes of itself
         reason = f"{str(error) or type(error).__name__}{types.place}"
         raise BootError(f"predict: its annotations cannot be described: {reason}") from None

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from servekit import Array
 from servekit.description.interface import describe
 from servekit.description.openapi import openapi
-from servekit.description.samples import Value, sample
+from servekit.description.samples import Value, sample, sample_form
 from servekit.description.swagger import swagger
 from servekit.description.words import fields
 from servekit.errors import BootError
@@ -83,6 +83,13 @@ class Named(TypedDict, total=False):
 
 class Holder(msgspec.Struct):
     photos: list[Photo]
+
+
+class Album(msgspec.Struct):
+    photos: list[Image]
+    notes: list[File] | None = None
+    words: list[Text] = []
+    sizes: list[int] = []
 
 
 def shown(value):
@@ -148,6 +155,50 @@ PHOTO = {"image": ["image", "RGB", 6, 4], "caption": "", "size": 0, "sound": Non
 )  # fmt: skip
 def test_parts_of_a_form_become_what_the_fields_are(parts, expected):
     assert prediction(typed(Photo), *form(*parts)) == PHOTO | expected
+
+
+ALBUM = {"photos": [], "notes": None, "words": [], "sizes": []}
+RGB, GREY = ["image", "RGB", 6, 4], ["image", "P", 6, 4]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        pytest.param([("photos", picture(), "a.png"), ("photos", picture("GIF"), "b.gif")],
+                     {"photos": [RGB, GREY]}, id="two files, in their order"),
+        pytest.param([("photos", picture())], {"photos": [RGB]}, id="one file is a list of one"),
+        pytest.param([("photos", picture()), ("notes", b"a", "a"), ("notes", b"b", "b", "text/plain")],
+                     {"photos": [RGB], "notes": [["file", "a", "", "a"], ["file", "b", "text/plain", "b"]]},
+                     id="files that may be left out"),
+        pytest.param([("photos", picture()), ("words", b"1"), ("words", b"[2]")],
+                     {"photos": [RGB], "words": ["1", "[2]"]}, id="texts"),
+        pytest.param([("photos", picture()), ("words", b"1")], {"photos": [RGB], "words": ["1"]}, id="a text"),
+        pytest.param([("photos", picture()), ("sizes", b"1"), ("sizes", b"2")],
+                     {"photos": [RGB], "sizes": [1, 2]}, id="numbers"),
+        pytest.param([("photos", picture()), ("sizes", b"[1, 2]")],
+                     {"photos": [RGB], "sizes": [1, 2]}, id="numbers in one part"),
+        pytest.param([("photos", picture()), ("sizes", b"1")], {"photos": [RGB], "sizes": [1]}, id="a number"),
+    ],
+)  # fmt: skip
+def test_parts_of_one_name_are_a_list(parts, expected):
+    assert prediction(typed(Album), *form(*parts)) == ALBUM | expected
+
+
+def test_a_bad_part_of_many_is_refused_with_its_place():
+    parts = [("photos", picture()), ("photos", b"no"), ("sizes", b"1"), ("sizes", b"x")]
+    name, text = answer(typed(Album), *form(*parts))
+
+    assert name == "InputError"
+    assert msgspec.json.decode(text)["errors"] == [
+        {"field": "photos[1]", "message": NO_IMAGE},
+        {"field": "sizes[1]", "message": "expected int, got str"},
+    ]
+
+
+def test_what_is_no_list_has_one_part():
+    name, _ = answer(typed(Photo), *form(("image", picture()), ("image", picture())))
+
+    assert name == "BodyMalformed"
 
 
 def test_files_come_as_base64_in_json_and_as_bytes_in_msgpack():
@@ -317,6 +368,20 @@ def test_fields_are_files_in_forms_and_base64_in_json():
     photo = loaded(typed(Photo)).interface.schema_definitions["Photo"]["properties"]
     assert photo["image"]["properties"]["b64"]["contentEncoding"] == "base64"
     assert photo["image"]["properties"]["b64"]["contentMediaType"] == "image/*"
+
+
+def test_files_of_a_list_are_described_and_one_is_shown():
+    schema = openapi([described(Album)])["paths"]["/photos/predict"]["post"]["requestBody"][
+        "content"
+    ]["multipart/form-data"]["schema"]
+    shown = sample_form(described(Album))
+
+    assert schema["properties"]["photos"] == {
+        "type": "array",
+        "items": {"type": "string", "format": "binary"},
+    }
+    assert (shown.files, shown.lists) == ({"photos": "photos.png"}, {"photos"})
+    OpenAPIV2SpecValidator(swagger([described(Album)])).validate()
 
 
 def test_swagger_has_a_field_of_a_form_for_each():

@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from servekit import InputError
 from tests.worker.batches import answer, loaded, prediction, service_of
@@ -66,6 +67,24 @@ class Holder(msgspec.Struct):
     more: list[Query | None] = []
 
 
+@pydantic_dataclass
+class Parcel:
+    weight: float = Field(gt=0)
+    to: str = Field("DE", min_length=2)
+    tags: list[str] = Field(default_factory=list)
+
+    @field_validator("to")
+    @classmethod
+    def is_upper(cls, to):
+        if not to.isupper():
+            raise ValueError("not in capitals")
+        return to
+
+
+class Load(msgspec.Struct):
+    parcels: list[Parcel]
+
+
 class Node(BaseModel):
     value: int
     inner: "list[Node]" = []
@@ -90,6 +109,9 @@ def typed(given, got=str):
         (dict[str, Point], {"a": {"x": 1}}, "dict {'a': Point(x=1.0, y=0)}"),
         (Holder, {"name": "n", "query": {"text": "t"}, "more": [None]},
          "Holder Holder(name='n', query=Query(text='t', points=[], kind='a'), more=[None])"),
+        (Parcel, {"weight": "2"}, "Parcel Parcel(weight=2.0, to='DE', tags=[])"),
+        (Load, {"parcels": [{"weight": 1, "to": "FR", "tags": ["a"]}]},
+         "Load Load(parcels=[Parcel(weight=1.0, to='FR', tags=['a'])])"),
         (Node, {"value": 1, "inner": [{"value": 2}]}, "Node value=1 inner=[Node(value=2, inner=[])]"),
     ],
     ids=lambda value: str(value)[:40],
@@ -115,8 +137,13 @@ def test_inputs_become_models_wherever_the_annotation_has_them(given, value, exp
          {"name": "expected str, got int", "query.text": "missing",
           "query.points": "input should be a valid list", "more[0].text": "input should be a valid string"}),
         (Span, {"day": "2026-01-01", "low": 2, "high": 1}, {"": "low is over high"}),
+        (Parcel, {"weight": 0, "to": "de", "tags": [1], "z": 1},
+         {"weight": "input should be greater than 0", "to": "not in capitals",
+          "tags[0]": "input should be a valid string"}),
+        (Load, {"parcels": [{"weight": 1}, {"to": "D"}]},
+         {"parcels[1].weight": "missing", "parcels[1].to": "string should have at least 2 characters"}),
     ],
-    ids=["every field", "no object", "inside a Struct", "the whole"],
+    ids=["every field", "no object", "inside a Struct", "the whole", "a dataclass", "dataclasses inside"],
 )  # fmt: skip
 def test_every_field_that_is_wrong_is_named(given, value, expected):
     name, body = answer(typed(given), value)
@@ -188,6 +215,15 @@ def test_what_is_written_otherwise_than_read_is_described_apart():
     assert got["properties"]["sized"] == {"$ref": "#/$defs/Sized-Output"}
     assert list(interface.schema_definitions["Sized-Output"]["properties"]) == ["points", "size"]
     assert list(interface.schema_definitions["Sized"]["properties"]) == ["points"]
+
+
+def test_the_rules_of_a_dataclass_are_described_and_its_class_stays_what_it_is():
+    definitions = loaded(typed(Load)).interface.schema_definitions
+
+    assert definitions["Load"]["properties"]["parcels"]["items"] == {"$ref": "#/$defs/Parcel"}
+    assert definitions["Parcel"]["properties"]["weight"]["exclusiveMinimum"] == 0
+    assert definitions["Parcel"]["required"] == ["weight"]
+    assert type(Parcel.__dataclass_fields__["weight"].default).__name__ == "FieldInfo"
 
 
 def test_a_model_that_holds_itself_is_described():

@@ -27,6 +27,7 @@ def _item(sample: File | Form | Value) -> str:
     if isinstance(sample, Value):
         return written(sample.value, _full, repr)
     files = {name: _read(path) for name, path in sample.files.items()}
+    files |= {name: f"[{files[name]}]" for name in sample.lists}
     rest = {name: written(each, _full, repr) for name, each in sample.values.items()}
     return "{" + ", ".join(f"{name!r}: {text}" for name, text in {**files, **rest}.items()) + "}"
 

@@ -14,7 +14,7 @@ from servekit.worker.codecs.json import decode_json
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
 
 FORM = "multipart/form-data"
-MAX_PARTS = 16
+MAX_PARTS = 128
 MAX_PART_HEADERS = 8
 MAX_HEADER_BYTES = 4096
 #: RFC 2046, 5.1.1
@@ -33,32 +33,42 @@ def decode_form(
     *,
     files: Set[str] = frozenset(),
     texts: Set[str] = frozenset(),
+    lists: Set[str] = frozenset(),
 ) -> dict[str, Any]:
     """Return the value of every part by its name.
 
     :param files: names of parts that are a ``File``, whatever they say they are.
     :param texts: names of parts that are text, and never JSON.
+    :param lists: names whose value is a list with an element for each part of that name; one
+        part may also hold the whole list in JSON.
 
     :raises BodyMalformed: it is no form, or a part has no name, or two have one name.
     """
     if not body:
         raise BodyMalformed("body: empty")
-    values: dict[str, Any] = {}
+    values: dict[str, list[Any]] = {}
     for part, content in _parts(body, parameters.get("boundary", "")):
         name = part.name
         if not name:
             raise BodyMalformed("body: a part has no name")
-        if name in values:
+        if name in values and name not in lists:
             raise BodyMalformed(f"{name[:80]}: two parts of one name")
         _check_headers(name, part)
-        if name in files:
-            said = part.header("Content-Type", "")
-            values[name] = File(part.filename or "", said, content)
-        elif name in texts:
-            values[name] = _text(name, content)
-        else:
-            values[name] = _read(name, part, content, read_part)
-    return values
+        values.setdefault(name, []).append(_value(name, part, content, read_part, files, texts))
+    return {name: _whole(found, is_list=name in lists) for name, found in values.items()}
+
+
+def _value(
+    name: str, part: Any, content: bytes, read_part: ReadPart, files: Set[str], texts: Set[str]
+) -> Any:
+    if name in files:
+        return File(part.filename or "", part.header("Content-Type", ""), content)
+    return _text(name, content) if name in texts else _read(name, part, content, read_part)
+
+
+def _whole(found: list[Any], *, is_list: bool) -> Any:
+    is_one = len(found) == 1 and (not is_list or isinstance(found[0], list))
+    return found[0] if is_one else found
 
 
 def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
