@@ -2,19 +2,19 @@
 """Runs ``store_assets`` of a model in a process of its own. Runs in: prepare, command."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from servekit_archiver import Manifest
 
 from servekit.errors import AssetError
-from servekit.supervisor.environment import prepare_environment
-from servekit.supervisor.process import python_module
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 __all__ = ["StoreAssets"]
 
@@ -36,6 +36,11 @@ class StoreAssets:
         :param progress: gets the bytes that are in *into*, now and then.
         :raises AssetError: the method is not there, or failed; what it has written stays.
         """
+        import subprocess  # this and what follows: most models that are prepared make nothing
+
+        from servekit.supervisor.environment import prepare_environment
+        from servekit.supervisor.process import python_module
+
         arguments = str(os.getpid()), str(self.directory), str(into)
         command = python_module("servekit.worker.storing", *arguments, python=self.python)
         environment, pipe = prepare_environment(os.environ), subprocess.PIPE
@@ -53,15 +58,17 @@ class StoreAssets:
                 raise AssetError(f"store_assets: {_reason(process)}")
 
 
-def _give(process: subprocess.Popen[bytes], text: bytes) -> None:
+def _give(process: "Popen[bytes]", text: bytes) -> None:
     with suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as theirs:
         theirs.write(text)
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(process: "Popen[bytes]") -> bool:
+    from subprocess import TimeoutExpired
+
     try:
         process.wait(TICK_S)
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         return False
     return True
 
@@ -78,7 +85,7 @@ def _size(directory: Path) -> int:
     return total
 
 
-def _reason(process: subprocess.Popen[bytes]) -> str:
+def _reason(process: "Popen[bytes]") -> str:
     """Return the line it left; whoever else has the pipe still open is not waited for."""
     descriptor = cast("IO[bytes]", process.stdout).fileno()
     os.set_blocking(descriptor, False)

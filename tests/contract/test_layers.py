@@ -98,6 +98,11 @@ HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", 
     ("module", "absent"),
     [
         pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
+        pytest.param(
+            "servekit.supervisor.prepare",
+            ("subprocess", "venv", "urllib.request", "pluggy"),
+            id="prepare child, which every model waits for",
+        ),
         pytest.param("servekit.cli", (*HEAVY, "msgspec"), id="command line"),
         pytest.param("servekit", (*HEAVY, "msgspec"), id="what an author imports"),
         pytest.param("servekit.description.snippets", HEAVY, id="descriptions"),
