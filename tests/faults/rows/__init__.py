@@ -12,6 +12,7 @@ from tests.faults.rows.overload import overload
 from tests.faults.rows.poison import poison
 from tests.faults.rows.slow_clients import slow_clients
 from tests.faults.rows.stops import front_end_kills, reloads, stops, supervisor_kills
+from tests.faults.rows.streams import streams
 from tests.faults.rows.surroundings import clock_jumps, network
 from tests.faults.rows.worker_kills import death_and_replacement, hangs, kills_under_load
 from tests.faults.rows.zoo import zoo
@@ -39,6 +40,7 @@ ROWS: Final[dict[str, Callable[[Stage], Iterator[Figure]]]] = {
     "F19": clock_jumps,
     "F20": zoo,
     "poison": poison,
+    "streams": streams,
 }
 
 
