@@ -17,10 +17,23 @@ if TYPE_CHECKING:
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.tls import TlsSocket
     from servekit.messages import Slab
+    from servekit.settings import Settings
 
-__all__ = ["Bodies", "Upload"]
+__all__ = ["Bodies", "Upload", "body_expires"]
 
 READS_PER_TURN = 16  #: of one upload, then others get their turn
+
+
+def body_expires(settings: Settings, since: float, now: float, received: int) -> float:
+    """Return when a body that began *since* is late: after a pause, or below its rate as a whole.
+
+    :param received: bytes that have come by *now*.
+    """
+    until = now + settings.body_timeout
+    if settings.body_rate:
+        at_rate_s = max(settings.body_timeout, received / settings.body_rate)
+        until = min(until, since + at_rate_s)
+    return until
 
 
 class Bodies:

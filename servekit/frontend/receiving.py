@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull, RequestError
-from servekit.frontend.bodies import Upload
+from servekit.frontend.bodies import Upload, body_expires
 from servekit.frontend.collecting import BEGUN, BODY, HEADER, IDLE
 from servekit.frontend.parsing import READ_BYTES, RequestParser
 
@@ -175,13 +175,7 @@ class Receiver:
             self._start_upload()
 
     def _await_body(self, now: float, received: int) -> None:
-        """Expire after a pause, or when the body as a whole falls below its rate."""
-        settings = self._settings
-        until = now + settings.body_timeout
-        if settings.body_rate:
-            at_rate_s = max(settings.body_timeout, received / settings.body_rate)
-            until = min(until, self._body_since + at_rate_s)
-        self._connection.expires = until
+        self._connection.expires = body_expires(self._settings, self._body_since, now, received)
 
     def _discard(self, size: int) -> None:
         """Read on a little after a refusal, so that the client gets to read it."""

@@ -267,5 +267,6 @@ class Exchange:
             self.task.cancel()
             self.task = None
         self._incoming.abandon()
+        del self._incoming  # a circle: no need to have the collector look for it
         self.outgoing.close()
         self.streams.forget(self)

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull
-from servekit.frontend.bodies import Upload
+from servekit.frontend.bodies import Upload, body_expires
 from servekit.frontend.http2.protocol import WINDOW_BYTES, MalformedRequest
 from servekit.frontend.http2.requests import StreamCollector
 
@@ -108,13 +108,8 @@ class Incoming:
             self._set_clock(monotonic(), size)
 
     def _set_clock(self, now: float, more: int = 0) -> None:
-        """Expire after a pause, or when the body as a whole falls below its rate."""
         settings = self._exchange.front_end.settings
-        until = now + settings.body_timeout
-        if settings.body_rate:
-            at_rate_s = max(settings.body_timeout, (self._received + more) / settings.body_rate)
-            until = min(until, self._since + at_rate_s)
-        self._exchange.expires = until
+        self._exchange.expires = body_expires(settings, self._since, now, self._received + more)
 
     def _on_room(self) -> None:
         self._since = monotonic()  # the wait was not the client's fault

@@ -94,7 +94,8 @@ class Outgoing:
         return now - self._looked_at >= timeout_s
 
     def close(self) -> None:
-        """Forget what waits."""
+        """Forget what waits, and whom to call."""
+        del self._on_more
         self._pieces.clear()
         self.size, self.fields = 0, None
         release, self._release = self._release, None

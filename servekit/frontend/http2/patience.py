@@ -17,7 +17,7 @@ __all__ = ["Patience"]
 #: at once, and a second: streams that are begun and dropped (CVE-2023-44487, CVE-2025-8671)
 RESETS, RESETS_PER_S = 200, 33
 #: frames that carry no request: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty ones, unknown ones
-CHATTER, CHATTER_PER_S = 2000, 500
+CHATTER, CHATTER_PER_S = 1000, 500
 EARNING_BYTES = 1024  #: of answers: for so much, one frame more is borne
 
 
