@@ -41,6 +41,11 @@ class Crowd:
         self._selector = selectors.DefaultSelector()
         self.listeners: list[Listener] = []
 
+    @property
+    def going(self) -> list[Listener]:
+        """Those that have not ended, the oldest first."""
+        return [each for each in self.listeners if not each.over_at]
+
     def open(self, count: int) -> None:
         """Begin *count* streams."""
         for _ in range(count):
