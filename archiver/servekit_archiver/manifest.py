@@ -13,6 +13,7 @@ from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Switch, Text
 from servekit_archiver.names import MANIFEST, find_clashes
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.references import reference_problems
+from servekit_archiver.stage_rules import stage_problems
 from servekit_archiver.stages import (
     OF_BOTH,
     PIPELINE,
@@ -23,7 +24,6 @@ from servekit_archiver.stages import (
     Route,
     Stage,
     Step,
-    stage_problems,
 )
 from servekit_archiver.tables import (
     DTYPES,

@@ -2,13 +2,13 @@
 # ruff: noqa: RUF009 - key() declares a field, as dataclasses.field does
 """The stages of a model, and the routes that lead through them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from servekit_archiver.kinds import Json, ListOf, MapOf, Switch, Text
 from servekit_archiver.record import Record, Table, key
-from servekit_archiver.strictjson import join, show
+from servekit_archiver.strictjson import show
 from servekit_archiver.tables import Batching, Example, Signature, WarmUp, Worker, too_large
 from servekit_archiver.texts import MODEL_NAME, SERVICE_NAME
 
@@ -23,7 +23,6 @@ __all__ = [
     "Route",
     "Stage",
     "Step",
-    "stage_problems",
 ]
 
 PREDICT: Final = "predict"  #: the stage that is the model's own ``service``
@@ -160,91 +159,5 @@ PIPELINE: Final = ListOf(StepKind(), max_items=64)
 ROUTES: Final = MapOf(ROUTE_PATH, Table(Route), max_items=256)
 
 
-#: keys of a model that are those of its own service
-OWN: Final[Mapping[str, Any]] = {
-    "signature": None,
-    "batching": Batching(),
-    "worker": Worker(),
-    "warm_up": None,
-    "options": {},
-}
-
 #: keys that a stage and a model have both
 OF_BOTH: Final = tuple(spec.name for spec in fields(Stage) if spec.name != "beside")
-
-
-def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with the way through *steps*, each of them right by itself."""
-    known, labels, used = set(stages), list[str](), set[str]()
-    for index, step in enumerate(steps):
-        at = f"{where}[{index}]"
-        if step.stage is not None and step.stage not in known:
-            shown = ", ".join(sorted(known)) or "none"
-            yield f"{at}.stage: {show(step.stage)} is no stage of the model; known: {shown}"
-        if step.label in labels:
-            yield f"{at}.name: {show(step.label)} is the name of an earlier step; give it another"
-        for name in step.inputs:
-            if name not in (REQUEST, *labels):
-                yield f"{at}.inputs: {show(name)} is no earlier step, nor {REQUEST}"
-        used.update(step.inputs or labels[-1:])
-        labels.append(step.label)
-    for index, label in enumerate(labels[:-1]):
-        if label not in used:
-            yield f"{where}[{index}]: nothing takes what {show(label)} gives"
-
-
-def stage_problems(manifest: Any) -> Iterator[str]:
-    """Yield what is wrong between the stages of a ``Manifest`` and the ways through them.
-
-    A key may hold anything: it may be wrong, and reported already.
-    """
-    if manifest.service is None and not manifest.stages:
-        yield "service: is missing; module:Class, or a plugin's name for one"
-        return
-    stages, routes = (each if isinstance(each, dict) else {} for each in
-                      (manifest.stages, manifest.routes))  # fmt: skip
-    yield from _own_problems(manifest, stages, routes)
-    known = {*stages, *([PREDICT] if manifest.service is not None else [])}
-    for name, stage in stages.items():
-        if isinstance(stage, Stage) and stage.beside is not None:
-            yield from _beside_problems(f"{join('stages', name)}.", name, stage, manifest)
-    ways = {"pipeline": manifest.pipeline}
-    for path, route in routes.items():
-        if isinstance(route, Route):
-            ways[f"{join('routes', path)}.steps"] = route.steps
-    for where, steps in ways.items():
-        if isinstance(steps, tuple) and all(isinstance(step, Step) for step in steps):
-            yield from step_problems(where, steps, known)
-
-
-def _beside_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iterator[str]:
-    """Yield what is wrong with the stage in whose workers *stage* is to run."""
-    if stage.beside == PREDICT and manifest.service is not None:
-        yield from (f"{where}{text}" for text in too_large(stage.warm_up, manifest.batching))
-        return
-    host, shown = manifest.stages.get(stage.beside), show(stage.beside)
-    if stage.beside == name:
-        yield f"{where}beside: {shown} is the stage itself"
-    elif host is None:
-        known = ", ".join(sorted({*manifest.stages} - {name})) or "none"
-        yield f"{where}beside: {shown} is no stage of the model; known: {known}"
-    elif isinstance(host, Stage) and host.beside is not None:
-        yield f"{where}beside: {shown} is beside {show(host.beside)} itself; name that"
-    elif isinstance(host, Stage):
-        yield from (f"{where}{text}" for text in too_large(stage.warm_up, host.batching))
-
-
-def _own_problems(
-    manifest: Any, stages: Mapping[str, Any], routes: Mapping[str, Any]
-) -> Iterator[str]:
-    if manifest.service is not None:
-        if PREDICT in stages:
-            yield f"stages.{PREDICT}: is the model's own service; give the stage another name"
-        return
-    if not (manifest.pipeline or routes):
-        yield "pipeline: is missing; the stages that a request goes through, in their order"
-    if manifest.examples and not manifest.pipeline:
-        yield "examples: there is no pipeline for them; they belong in [stages.NAME]"
-    for name, default in OWN.items():
-        if getattr(manifest, name) != default:
-            yield f"{name}: there is no service for it; it belongs in [stages.NAME]"

@@ -21,8 +21,8 @@ from servekit.worker.log import say, traceback_text
 from servekit.worker.process import become_worker, leave, limit, on_fork
 
 if TYPE_CHECKING:
-    from servekit.worker.loading import Loaded
     from servekit.worker.serving import Server
+    from servekit.worker.wrapping import Loaded
 
 LEFT = 0  #: told to stop, or the supervisor is gone
 LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted

@@ -11,7 +11,8 @@ from servekit_archiver import Manifest
 
 from servekit.errors import StartupError
 from servekit.messages import Launch
-from servekit.worker.loading import Loaded, Loading, load_service, prove
+from servekit.worker.loading import Loading, load_service, prove
+from servekit.worker.wrapping import Loaded
 
 __all__ = ["boot", "loading_of", "reason_of"]
 

@@ -24,11 +24,12 @@ from servekit.worker.__main__ import BOOT_FAILED, LEFT, close, own_socket
 from servekit.worker.booting import loading_of, reason_of
 from servekit.worker.current import OpenItem
 from servekit.worker.examples import example_item, example_problem
-from servekit.worker.loading import Loaded, Loading, load_service
+from servekit.worker.loading import Loading, load_service
 from servekit.worker.log import say, traceback_text
 from servekit.worker.predictor import Predictor
 from servekit.worker.process import become_worker, leave, limit, on_fork
 from servekit.worker.warming import batch_of, batch_problem, samples_of
+from servekit.worker.wrapping import Loaded
 
 __all__ = ["check", "main"]
 

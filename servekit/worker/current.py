@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from servekit.cancelling import CancelledReader
-    from servekit.worker.predictor import Task
     from servekit.worker.reading import BodyReaders
+    from servekit.worker.turn import Task
 
 __all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
 

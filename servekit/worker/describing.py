@@ -18,7 +18,7 @@ from servekit.service import Service
 from servekit.worker.booting import reason_of
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.finding import find_service
-from servekit.worker.loading import wrap
+from servekit.worker.wrapping import wrap
 
 __all__ = ["main", "read_interfaces"]
 

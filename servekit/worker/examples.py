@@ -12,7 +12,8 @@ from servekit.comparing import TOLERANCE, difference
 from servekit.errors import BootError
 from servekit.media_types import media_type_of
 from servekit.worker.current import OpenItem
-from servekit.worker.predictor import Answered, Predictor
+from servekit.worker.predictor import Predictor
+from servekit.worker.turn import Answered
 
 __all__ = ["example_item", "example_problem", "problem_of", "run_examples"]
 

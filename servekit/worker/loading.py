@@ -3,39 +3,28 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pluggy
 from servekit_archiver import Manifest
 
 from servekit.errors import BootError, StartupError
 from servekit.measuring import Metrics
-from servekit.messages import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service import Context, Service
 from servekit.stream_formats import STREAM_FORMATS
-from servekit.worker.annotations import BatchTypes, batch_types, stream_types
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.examples import run_examples
-from servekit.worker.files import file_rules
 from servekit.worker.finding import find_service
-from servekit.worker.inputs import AnyInput, InputKind
-from servekit.worker.interface import describe
 from servekit.worker.logger import attach
-from servekit.worker.predictor import Predictor
-from servekit.worker.reading import BodyReaders
-from servekit.worker.stepping import CurrentMembers, Stepping, first_step
-from servekit.worker.targets import Targets
-from servekit.worker.typed import TypedInput
+from servekit.worker.stepping import CurrentMembers
 from servekit.worker.warming import run_batches, samples_of
-from servekit.worker.writing import Plans
+from servekit.worker.wrapping import Loaded, body_readers, wrap
 
-__all__ = ["Loaded", "Loading", "load_class", "load_service", "prove", "wrap"]
+__all__ = ["Loading", "load_class", "load_service", "prove"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,24 +47,6 @@ class Loading:
     def of_stage(self, stage: str) -> "Loading":
         """Return what one of the stages beside this one is loaded by."""
         return replace(self, manifest=self.beside[stage], stage=stage, beside={})
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A service that is ready to predict, or several."""
-
-    service: Service
-    predictor: Predictor
-    interface: Interface
-    targets: Targets
-    stepping: Stepping | None = None  #: where its outputs come one by one
-    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
-    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
-
-    @property
-    def services(self) -> list[Service]:
-        """All of the worker."""
-        return [self.service, *(each.service for each in self.beside.values())]
 
 
 def load_service(loading: Loading) -> Loaded:
@@ -136,7 +107,7 @@ def _load(
     service, manifest, table = kind(), loading.manifest, surroundings.table
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
-    current = CurrentMembers(_body_readers(service, table))
+    current = CurrentMembers(body_readers(service, table))
     surroundings.batches.append(current)
     service.load(_context(loading, current, metrics))
     metrics.seal()
@@ -193,71 +164,3 @@ def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Con
         metrics=metrics,
         read_requests=current.requests,
     )
-
-
-def wrap(
-    service: Service,
-    table: CodecTable,
-    current: CurrentMembers | None = None,
-    *,
-    max_answer_bytes: int = 1 << 30,
-) -> Loaded:
-    """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
-
-    :param current: what it sees of the batch in hand, if it got a ``Context``.
-
-    :raises BootError: its signature or its annotations contradict themselves.
-    """
-    current = current or CurrentMembers(_body_readers(service, table))
-    stepping = Stepping(service, current) if first_step(service) else None
-    wrap_one = partial(_wrap, table, current, max_answer_bytes)
-    predictor, interface = wrap_one(service, stepping)
-    targets = Targets(service, predictor, wrap_one)
-    interface.endpoints = targets.rows
-    return Loaded(service, predictor, interface, targets, stepping)
-
-
-def _wrap(
-    table: CodecTable,
-    current: CurrentMembers,
-    max_answer_bytes: int,
-    service: Service,
-    stepping: Stepping | None = None,
-) -> tuple[Predictor, Interface]:
-    types = _types(service)
-    kind = _input_kind(service.signature, types)
-    interface = describe(service, types, table, streams=stepping is not None)
-    predictor = Predictor(
-        service,
-        kind,
-        Plans(table, interface.produces),
-        current,
-        _body_readers(service, table),
-        predict=stepping.predict if stepping else None,
-        has_own_json=not table.is_builtin("application/json"),
-        max_answer_bytes=max_answer_bytes,
-    )
-    return predictor, interface
-
-
-def _types(service: Service) -> BatchTypes:
-    first = first_step(service)
-    return stream_types(service, first) if first else batch_types(service)
-
-
-def _body_readers(service: Service, table: CodecTable) -> BodyReaders:
-    """Return readers that leave to *service* what its annotations call a file."""
-    return BodyReaders(table, file_rules(_types(service).input))
-
-
-def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
-    if signature is None:
-        return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
-    if types.input is not Any:
-        raise BootError(
-            "predict: annotated as a list though there is a signature, with which the batch is "
-            "a mapping of names to arrays; keep one of the two"
-        )
-    from servekit.worker.signature import SignedInput  # imports numpy
-
-    return SignedInput(signature)

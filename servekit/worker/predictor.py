@@ -3,10 +3,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from servekit.cancelling import CancelledReader
-from servekit.errors import ClientGone, RequestError, ResultNotEncodable
+from servekit.errors import RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
@@ -14,47 +14,13 @@ from servekit.worker.inputs import AnyInput, InputKind, singles
 from servekit.worker.log import log_failure
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
-from servekit.worker.writing import BYTES, Plan, Plans, write
+from servekit.worker.turn import EXPIRED, GONE, Answered, Failed, Responses, Task, Turn
+from servekit.worker.writing import Plan, Plans, own_body, write
 
-__all__ = ["EXPIRED", "GONE", "Answered", "Failed", "Predictor", "Turn", "are_plain"]
-
-#: an ``Answer`` before it is laid out for its way
-Answered = tuple[str, str, bytes]
+__all__ = ["Predictor"]
 
 #: content type, body and place in the batch to a checked input
 ReadInput = Callable[[bytes, Any, int], Any]
-
-EXPIRED: Answered = ("DeadlineExceeded", "", b"")
-GONE: Answered = error_answer(ClientGone())
-
-
-#: place to status and headers
-Responses = dict[int, tuple[int, list[tuple[str, str]]]]
-
-
-class Turn(NamedTuple):
-    """One batch, answered."""
-
-    answers: list[Answered]
-    decode_s: float
-    predict_s: float
-    encode_s: float
-    responses: Responses
-    steps: dict[str, float] = {}  # noqa: RUF012 - nobody changes it
-
-    @property
-    def times(self) -> tuple[float, float, float]:
-        """Seconds to decode, predict and encode."""
-        return self.decode_s, self.predict_s, self.encode_s
-
-
-class Task(NamedTuple):
-    """An item whose input is ready for ``predict``."""
-
-    place: int  #: in the batch as it came
-    plan: Plan
-    request_id: str
-    deadline: float  #: ``monotonic``
 
 
 class Predictor:
@@ -261,11 +227,7 @@ class Predictor:
     def _responded(self, plan: Plan, response: Response) -> tuple[str, bytes]:
         if response.content_type is None:
             return self.written(plan, response.output)
-        output = response.output
-        body = output.encode() if isinstance(output, str) else output
-        if not isinstance(body, BYTES):
-            raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
-        return self._checked(response.content_type, bytes(body))
+        return self._checked(response.content_type, own_body(response))
 
     def _checked(self, media_type: str, body: bytes) -> tuple[str, bytes]:
         if len(body) > self._max_answer_bytes:
@@ -280,18 +242,3 @@ class Predictor:
         if not isinstance(error, RequestError):
             log_failure(where, error, request_ids)
         return error_answer(error)
-
-
-def are_plain(outputs: list[Any]) -> bool:
-    """Whether all of *outputs* are just that: no error, no response, no view of a body."""
-    kinds = set(map(type, outputs))
-    return kinds.isdisjoint(OTHERS) and not any(issubclass(kind, RequestError) for kind in kinds)
-
-
-class Failed(NamedTuple):
-    """Stands for the output of a task that ``predict`` failed."""
-
-    answer: Answered
-
-
-OTHERS = (Failed, Response, memoryview)  #: what may stand in the place of an output

@@ -8,20 +8,21 @@ from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servekit.errors import InputError, ResultNotEncodable, ServekitError
+from servekit.errors import InputError, ServekitError
 from servekit.messages import VALUE
 from servekit.response import Response
 from servekit.worker.codecs.value import value as codec
 from servekit.worker.current import NO_HEADERS
-from servekit.worker.predictor import EXPIRED, Turn, are_plain
-from servekit.worker.writing import BYTES
+from servekit.worker.turn import EXPIRED, Turn, are_plain
+from servekit.worker.writing import own_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from servekit.cancelling import CancelledReader
     from servekit.worker.current import Items, OpenItem
-    from servekit.worker.predictor import Predictor, Task
+    from servekit.worker.predictor import Predictor
+    from servekit.worker.turn import Task
     from servekit.worker.writing import Plans
 
     #: its number, who has gone, and headers by place
@@ -150,10 +151,7 @@ def _body(value: Any) -> tuple[bytes, bytes]:
         return codec.encode(value), VALUE_HEADER
     if value.content_type is None:
         return codec.encode(value.output), VALUE_HEADER
-    body = value.output.encode() if isinstance(value.output, str) else value.output
-    if not isinstance(body, BYTES):
-        raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
-    return bytes(body), value.content_type.encode()
+    return own_body(value), value.content_type.encode()
 
 
 def _taken(

@@ -22,10 +22,10 @@ from servekit.messages import (
     Retire,
     Stop,
 )
-from servekit.worker.loading import Loaded
 from servekit.worker.log import log_failure, say, traceback_text
 from servekit.worker.outcome import error_answer
 from servekit.worker.sharing import SharedBodies
+from servekit.worker.wrapping import Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed
 from servekit.messages import Answer, Item, Slab
 from servekit.worker.current import OpenItem
-from servekit.worker.predictor import Answered
+from servekit.worker.turn import Answered
 
 __all__ = ["SharedBodies"]
 

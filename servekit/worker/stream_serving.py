@@ -8,11 +8,11 @@ from typing import Any
 from servekit.channel import FrameTooLarge, encode_frame
 from servekit.messages import Freed, Open, Part, Parts, Slab
 from servekit.worker.current import OpenItem
-from servekit.worker.loading import Loaded
 from servekit.worker.runs import Run
 from servekit.worker.serving import Channel, Server
 from servekit.worker.stepping import Stepping
 from servekit.worker.streams import Stream, Streams
+from servekit.worker.wrapping import Loaded
 
 __all__ = ["StreamServer"]
 

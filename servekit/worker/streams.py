@@ -11,8 +11,8 @@ from servekit.messages import VALUE, Part
 from servekit.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.media import parse_accept
-from servekit.worker.predictor import EXPIRED, GONE, Failed
 from servekit.worker.reading import remember
+from servekit.worker.turn import EXPIRED, GONE, Failed
 from servekit.worker.writing import Plan, Writer
 
 if TYPE_CHECKING:
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from servekit.messages import Answer, Open
     from servekit.service import Request
     from servekit.worker.current import OpenItem
-    from servekit.worker.predictor import Answered, Predictor
+    from servekit.worker.predictor import Predictor
     from servekit.worker.runs import Batch, Run
     from servekit.worker.serving import Channel
     from servekit.worker.stepping import Advance, Stepping
+    from servekit.worker.turn import Answered
 
     #: ``Predictor.written``
     Write = Callable[[Plan, Any], tuple[str, bytes]]

@@ -12,8 +12,9 @@ from servekit.service import Service
 from servekit.worker.current import OpenItem
 from servekit.worker.inputs import refusal
 from servekit.worker.outcome import error_answer
-from servekit.worker.predictor import Predictor, Responses, Turn
+from servekit.worker.predictor import Predictor
 from servekit.worker.runs import Run
+from servekit.worker.turn import Responses, Turn
 
 __all__ = ["Mixed", "Targets"]
 

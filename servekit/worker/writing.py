@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from servekit.errors import ClientError, NotAcceptable, ResultNotEncodable, ServekitError
+from servekit.response import Response
 from servekit.worker.codecs.plain import MAGIC, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.media import MediaRange, parse_accept
 from servekit.worker.produces import OCTET_STREAM
 from servekit.worker.reading import remember
 
-__all__ = ["BYTES", "Plan", "Plans", "Writer", "write"]
+__all__ = ["BYTES", "Plan", "Plans", "Writer", "own_body", "write"]
 
 BYTES = (bytes, bytearray, memoryview)
 
@@ -53,6 +54,17 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
         except Exception as error:
             raise ResultNotEncodable(f"output: {error}") from error
     raise unfit or NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
+
+
+def own_body(response: Response) -> bytes:
+    """Return the output of a *response* with a content type of its own.
+
+    :raises ResultNotEncodable: it is neither bytes nor a text.
+    """
+    body = response.output.encode() if isinstance(response.output, str) else response.output
+    if not isinstance(body, BYTES):
+        raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
+    return bytes(body)
 
 
 def _kind(output: Any) -> str:

@@ -116,7 +116,7 @@ class WorkerPath:
         from servekit.plugins import create_plugin_manager
         from servekit.service import Service
         from servekit.worker.codecs.table import CodecTable
-        from servekit.worker.loading import wrap
+        from servekit.worker.wrapping import wrap
 
         class Sum(Service):
             def predict(self, batch: list) -> list:

@@ -6,7 +6,7 @@ import msgspec
 from servekit import Service
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.loading import wrap
+from servekit.worker.wrapping import wrap
 from tests.worker.process import item
 
 

@@ -16,9 +16,9 @@ from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.current import CurrentBatch
-from servekit.worker.loading import wrap
 from servekit.worker.predictor import Predictor
 from servekit.worker.reading import BodyReaders
+from servekit.worker.wrapping import wrap
 from tests.worker.process import item
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,8 +15,8 @@ from servekit.plugins import create_plugin_manager
 from servekit.service import Request
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.current import CurrentBatch
-from servekit.worker.loading import wrap
 from servekit.worker.reading import BodyReaders
+from servekit.worker.wrapping import wrap
 from tests.worker.batches import answer, answers, echo, item, loaded, service_of
 
 

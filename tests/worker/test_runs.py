@@ -16,10 +16,10 @@ from servekit.cancelling import Cancelled, CancelledReader
 from servekit.messages import VALUE
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.loading import wrap
 from servekit.worker.reading import BodyReaders
 from servekit.worker.runs import Run
 from servekit.worker.stepping import CurrentMembers
+from servekit.worker.wrapping import wrap
 from tests.worker.batches import loaded, service_of
 from tests.worker.process import item
 

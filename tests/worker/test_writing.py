@@ -14,7 +14,7 @@ from servekit import InputError, hookimpl
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.loading import wrap
+from servekit.worker.wrapping import wrap
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a service behind what answers batches with it: inputs as it wants them, its targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from servekit.errors import BootError
+from servekit.messages import Interface
+from servekit.service import Service
+from servekit.worker.annotations import BatchTypes, batch_types, stream_types
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.files import file_rules
+from servekit.worker.inputs import AnyInput, InputKind
+from servekit.worker.interface import describe
+from servekit.worker.predictor import Predictor
+from servekit.worker.reading import BodyReaders
+from servekit.worker.stepping import CurrentMembers, Stepping, first_step
+from servekit.worker.targets import Targets
+from servekit.worker.typed import TypedInput
+from servekit.worker.writing import Plans
+
+__all__ = ["Loaded", "body_readers", "wrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A service that is ready to predict, or several."""
+
+    service: Service
+    predictor: Predictor
+    interface: Interface
+    targets: Targets
+    stepping: Stepping | None = None  #: where its outputs come one by one
+    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
+    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+
+    @property
+    def services(self) -> list[Service]:
+        """All of the worker."""
+        return [self.service, *(each.service for each in self.beside.values())]
+
+
+def wrap(
+    service: Service,
+    table: CodecTable,
+    current: CurrentMembers | None = None,
+    *,
+    max_answer_bytes: int = 1 << 30,
+) -> Loaded:
+    """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
+
+    :param current: what it sees of the batch in hand, if it got a ``Context``.
+
+    :raises BootError: its signature or its annotations contradict themselves.
+    """
+    current = current or CurrentMembers(body_readers(service, table))
+    stepping = Stepping(service, current) if first_step(service) else None
+    wrap_one = partial(_wrap, table, current, max_answer_bytes)
+    predictor, interface = wrap_one(service, stepping)
+    targets = Targets(service, predictor, wrap_one)
+    interface.endpoints = targets.rows
+    return Loaded(service, predictor, interface, targets, stepping)
+
+
+def _wrap(
+    table: CodecTable,
+    current: CurrentMembers,
+    max_answer_bytes: int,
+    service: Service,
+    stepping: Stepping | None = None,
+) -> tuple[Predictor, Interface]:
+    types = _types(service)
+    kind = _input_kind(service.signature, types)
+    interface = describe(service, types, table, streams=stepping is not None)
+    predictor = Predictor(
+        service,
+        kind,
+        Plans(table, interface.produces),
+        current,
+        body_readers(service, table),
+        predict=stepping.predict if stepping else None,
+        has_own_json=not table.is_builtin("application/json"),
+        max_answer_bytes=max_answer_bytes,
+    )
+    return predictor, interface
+
+
+def _types(service: Service) -> BatchTypes:
+    first = first_step(service)
+    return stream_types(service, first) if first else batch_types(service)
+
+
+def body_readers(service: Service, table: CodecTable) -> BodyReaders:
+    """Return readers that leave to *service* what its annotations call a file."""
+    return BodyReaders(table, file_rules(_types(service).input))
+
+
+def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
+    if signature is None:
+        return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
+    if types.input is not Any:
+        raise BootError(
+            "predict: annotated as a list though there is a signature, with which the batch is "
+            "a mapping of names to arrays; keep one of the two"
+        )
+    from servekit.worker.signature import SignedInput  # imports numpy
+
+    return SignedInput(signature)
