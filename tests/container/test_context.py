@@ -101,6 +101,7 @@ def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(
     not os.environ.get("IMAGE_TESTS"), reason="installs from the index: make images"
 )
