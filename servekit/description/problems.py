@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from servekit import errors
-from servekit.errors import MethodNotAllowed, ServekitError, StartupError, Unauthorized
+from servekit.errors import (
+    MethodNotAllowed,
+    ServekitError,
+    StartupError,
+    Unauthorized,
+    UnknownCoding,
+)
 
 __all__ = ["SCHEMA", "responses"]
 
@@ -35,6 +41,10 @@ RETRY_AFTER: Final = {
     "schema": {"type": "integer"},
 }
 CHALLENGE: Final = {"description": "What has to come in ``Authorization``.", "schema": TEXT}
+CODINGS: Final = {
+    "description": "The codings that are taken, where ``Content-Encoding`` is refused.",
+    "schema": TEXT,
+}
 ALLOW: Final = {"description": "The methods of this route.", "schema": TEXT}
 
 
@@ -64,6 +74,8 @@ def _titles(kinds: Sequence[type[ServekitError]]) -> str:
 def _headers(kinds: Sequence[type[ServekitError]]) -> dict[str, Any]:
     if MethodNotAllowed in kinds:
         return {"headers": {"Allow": ALLOW}}
+    if UnknownCoding in kinds:
+        return {"headers": {"Accept-Encoding": CODINGS}}
     if Unauthorized in kinds:
         return {"headers": {"WWW-Authenticate": CHALLENGE}}
     may_retry = any(kind.retry_after_s is not None for kind in kinds)

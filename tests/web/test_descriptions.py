@@ -282,7 +282,11 @@ def test_a_status_is_described_by_the_titles_of_its_errors():
 
 
 @pytest.mark.parametrize(
-    ("status", "header"), [("401", "WWW-Authenticate"), ("405", "Allow"), ("429", "Retry-After")]
+    ("status", "header"),
+    [
+        *(("401", "WWW-Authenticate"), ("405", "Allow"), ("415", "Accept-Encoding")),
+        ("429", "Retry-After"),
+    ],
 )
 def test_a_status_that_tells_more_has_its_header_described(status, header):
     responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
