@@ -23,8 +23,8 @@ from servekit.settings.tokens import TOKEN
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.settings.tokens import Tokens
@@ -58,12 +58,12 @@ class Access:
         """Whether a prediction needs a bearer token of the server's own."""
         return bool(self._tokens.predict)
 
-    def guard(self, connection: Connection) -> Guard:
+    def guard(self, connection: Asker) -> Guard:
         """Return what judges the requests of *connection*."""
         return partial(self._judge, connection)
 
     def _judge(
-        self, connection: Connection, method: bytes, target: bytes, headers: dict[bytes, bytes]
+        self, connection: Asker, method: bytes, target: bytes, headers: dict[bytes, bytes]
     ) -> ServekitError | None:
         if method in READING and not _has_body(headers) and not name_in(target):
             return None
@@ -107,7 +107,7 @@ class TokenNeeded:
         """Let pass who has a token for management."""
         self._tokens = tokens
 
-    def guard(self, _connection: Connection) -> Guard:
+    def guard(self, _connection: Asker) -> Guard:
         """Return what judges the requests of a connection."""
         return self._judge
 
@@ -147,7 +147,7 @@ def _has_body(headers: dict[bytes, bytes]) -> bool:
 
 
 def _request(
-    connection: Connection, model: str, method: bytes, headers: dict[bytes, bytes]
+    connection: Asker, model: str, method: bytes, headers: dict[bytes, bytes]
 ) -> PredictionRequest:
     return PredictionRequest(
         method=method.decode("latin-1"),

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline
     from servekit.messages import ModelRow
 
@@ -68,7 +68,7 @@ class AnswerCache:
 
     def answers(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline,
         request_id: str,

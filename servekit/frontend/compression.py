@@ -17,8 +17,8 @@ from servekit.frontend.unpacking import Unpacker
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from servekit.frontend.asking import Asker
     from servekit.frontend.codings import Coding
-    from servekit.frontend.connection import Connection
     from servekit.settings import Settings
 
 __all__ = ["VARY", "Compression", "create_compression"]
@@ -76,7 +76,7 @@ class Compression:
 
     def answer(
         self,
-        connection: Connection,
+        connection: Asker,
         coding: bytes,
         head: bytes,
         body: bytes | memoryview,
@@ -95,7 +95,7 @@ class Compression:
 
     def _answer_later(
         self,
-        connection: Connection,
+        connection: Asker,
         coding: bytes,
         head: bytes,
         body: bytes | memoryview,
@@ -111,7 +111,7 @@ class Compression:
         _send(connection, coding, head, packed)
 
 
-def _send(connection: Connection, coding: bytes, head: bytes, packed: bytes) -> None:
+def _send(connection: Asker, coding: bytes, head: bytes, packed: bytes) -> None:
     lines = head[: head.rindex(LENGTH)].replace(b'\r\nETag: "', b'\r\nETag: W/"')
     lines += b"Content-Encoding: %b\r\n%b%d\r\n" % (coding, LENGTH, len(packed))
     connection.answer(lines, packed)

@@ -23,16 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
+    from servekit.frontend.asking import Awaited
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.flow import Flow
-    from servekit.frontend.gathering import Whole
-    from servekit.frontend.jobs.job import Job
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.streaming import StreamedAnswer
-    from servekit.frontend.task import Task
 
 __all__ = ["Connection"]
 
@@ -83,7 +80,7 @@ class Connection:
         self.is_busy = False  #: a request is being answered
         self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
-        self.task: Task | Flow | Whole | Job | None = None  #: the prediction being answered
+        self.task: Awaited | None = None  #: the prediction being answered
         self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
@@ -152,7 +149,7 @@ class Connection:
         self.is_closed = True  # for us: nothing is said, and the socket stays open
         self._receiver.close()
         front_end.connections.discard(self)
-        successor: Any = Http2Connection(self._socket, self.peer, front_end)
+        successor = Http2Connection(self._socket, self.peer, front_end)
         front_end.add(successor)
         successor.feed(data)
         return True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
-    from servekit.frontend.connection import Connection
+    from servekit.frontend.asking import Asker
     from servekit.frontend.flow import Content
     from servekit.frontend.instances import Instances
     from servekit.messages import Item
@@ -50,7 +50,7 @@ class Whole:
     def __init__(
         self,
         route: Instances,
-        connection: Connection,
+        connection: Asker,
         item: Item,
         headers: dict[bytes, bytes],
         arrived: float,

@@ -15,7 +15,7 @@ from servekit.messages import INSTANCES
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.connection import Connection
+    from servekit.frontend.asking import Asker
     from servekit.messages import Item
 
 __all__ = ["Each", "Instances"]
@@ -45,7 +45,7 @@ class Instances(Pipeline):
 
     def begin(
         self,
-        connection: Connection,
+        connection: Asker,
         item: Item,
         headers: dict[bytes, bytes],
         now: float,

@@ -13,9 +13,9 @@ from servekit.frontend.router import Router
 from servekit.frontend.wsgi import call_application
 
 if TYPE_CHECKING:
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.settings.tokens import Tokens
@@ -49,7 +49,7 @@ class Door:
 
     def route(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         _batcher: Batcher | Pipeline | None = None,
     ) -> None:

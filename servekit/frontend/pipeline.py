@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from servekit.frontend.answer import AnswerHeads
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.bodies import Bodies
     from servekit.frontend.caching import AnswerCache
-    from servekit.frontend.connection import Connection
     from servekit.frontend.metrics import ModelMetrics
     from servekit.messages import Item, ModelRow
 
@@ -96,7 +96,7 @@ class Pipeline:
 
     def begin(
         self,
-        connection: Connection,
+        connection: Asker,
         item: Item,
         headers: dict[bytes, bytes],
         now: float,

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
     from servekit.frontend.access_log import AccessLog
+    from servekit.frontend.asking import Asker, Watched
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.compression import Compression
-    from servekit.frontend.connection import Connection
     from servekit.frontend.jobs.keeper import Keeper
     from servekit.frontend.management import Door
     from servekit.messages import Table
@@ -66,7 +66,7 @@ class FrontEnd:
         self.settings = settings
         self.loop = gevent.get_hub().loop
         self.heads = AnswerHeads()
-        self.connections: set[Connection] = set()
+        self.connections: set[Watched] = set()
         self.is_draining = False
         self.address = (settings.host, settings.port)
         self.application: Any = None
@@ -140,7 +140,7 @@ class FrontEnd:
                 connection.close_if_idle(monotonic())
             gevent.sleep(0.02)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: Watched) -> None:
         """Keep *connection*, and its time."""
         self.connections.add(connection)
         self._expiry.watch(connection, monotonic())
@@ -167,7 +167,7 @@ class FrontEnd:
 
     def route(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline | None = None,
     ) -> None:
@@ -195,7 +195,7 @@ class FrontEnd:
 
     def _begin(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline,
         request_id: str,
@@ -224,7 +224,7 @@ class FrontEnd:
         else:
             refuse(task, refusal)
 
-    def _answer_other(self, connection: Connection, request: HttpRequest, request_id: str) -> None:
+    def _answer_other(self, connection: Asker, request: HttpRequest, request_id: str) -> None:
         """Answer what is no prediction."""
         permission = self.cors.preflight(request) if self.cors is not None else None
         if permission is not None:
@@ -236,7 +236,7 @@ class FrontEnd:
 
     def _turn_away(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline | None,
         request_id: str,

@@ -19,10 +19,10 @@ from servekit.messages import Slab
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.codings import Coding
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline
 
 __all__ = ["Unpacker", "unpacked"]
@@ -40,7 +40,7 @@ class Unpacker:
         self._limit = limit
 
     def route(
-        self, connection: Connection, request: HttpRequest, batcher: Batcher | Pipeline | None
+        self, connection: Asker, request: HttpRequest, batcher: Batcher | Pipeline | None
     ) -> None:
         """Send *request* on its way once its body is unpacked, or refuse it.
 
@@ -72,7 +72,7 @@ class Unpacker:
 
     def _route_later(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline | None,
         pieces: Iterator[bytes],
@@ -127,7 +127,7 @@ def _together(pieces: Iterator[bytes]) -> list[bytes] | ServekitError:
 
 
 def _go_on(
-    connection: Connection,
+    connection: Asker,
     request: HttpRequest,
     batcher: Batcher | Pipeline | None,
     pieces: list[bytes],
@@ -148,7 +148,7 @@ def _go_on(
 
 
 def _refuse(
-    connection: Connection,
+    connection: Asker,
     request: HttpRequest,
     batcher: Batcher | Pipeline | None,
     error: ServekitError,

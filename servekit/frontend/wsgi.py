@@ -17,8 +17,8 @@ from servekit.frontend.targets import path_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from servekit.frontend.asking import Asker
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.connection import Connection
 
     Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -26,7 +26,7 @@ __all__ = ["call_application"]
 
 
 def call_application(
-    application: Application, connection: Connection, request: HttpRequest, request_id: str
+    application: Application, connection: Asker, request: HttpRequest, request_id: str
 ) -> None:
     """Run *application* for *request* and answer on *connection*. Runs in a greenlet."""
     front_end = connection.front_end
@@ -78,7 +78,7 @@ def _length_line(status: str, headers: list[tuple[str, str]], body: bytes, metho
     return b"Content-Length: %d\r\n" % length
 
 
-def _environ(connection: Connection, request: HttpRequest, request_id: str) -> dict[str, Any]:
+def _environ(connection: Asker, request: HttpRequest, request_id: str) -> dict[str, Any]:
     target = request.target
     body = request.body
     assert isinstance(body, bytes)  # only the bodies of predictions lie in shared memory

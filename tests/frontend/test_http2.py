@@ -49,6 +49,7 @@ def tuned(tmp_path_factory):
         max_connections=3,
         access_log=str(directory / "access.log"),
         compression=("gzip",),
+        jobs=4,
         cors_origins=("*",),
     )
     yield front_end
@@ -407,6 +408,16 @@ def test_answers_and_requests_are_compressed(tuned):
 
     assert (status, headers["content-encoding"]) == (200, "gzip")
     assert gzip.decompress(body) == b"[0]" * 1000
+
+
+def test_a_job_may_be_left_and_come_back_for(tuned):
+    with tuned.connect() as sock:
+        peer = Peer(sock)
+        peer.post(1, b"[7]", ("prefer", "respond-async"))
+        status, _, told = peer.answer(1)
+        peer.get(3, json.loads(told)["result_url"], ("prefer", "wait=10"))
+
+        assert (status, peer.answer(3)[2]) == (202, b"[7]")
 
 
 def test_page_of_another_origin_may_read_it(tuned):

@@ -18,16 +18,14 @@ from servekit.frontend.http2.outgoing import Outgoing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from servekit.frontend.asking import Awaited
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.flow import Flow
-    from servekit.frontend.gathering import Whole
     from servekit.frontend.http2.streams import Streams
     from servekit.frontend.management import Door
     from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.streaming import StreamedAnswer
-    from servekit.frontend.task import Task
 
 __all__ = ["Exchange"]
 
@@ -71,7 +69,7 @@ class Exchange:
         self._is_open = True  #: the client has more to send
         self.is_closed = False
         self.is_due = False  #: it waits for its turn to write
-        self.task: Task | Flow | Whole | None = None  #: the prediction being answered
+        self.task: Awaited | None = None  #: the prediction being answered
         self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
@@ -141,12 +139,11 @@ class Exchange:
         """
         self.expires = NEVER
         self._prepare(request.method, request.headers)
-        connection: Any = self  # stands where one does
         compression = self.front_end.compression
         if compression is not None and b"content-encoding" in request.headers:
-            compression.unpacker.route(connection, request, batcher)
+            compression.unpacker.route(self, request, batcher)
             return
-        self.front_end.route(connection, request, batcher)
+        self.front_end.route(self, request, batcher)
 
     def _prepare(self, method: bytes, headers: dict[bytes, bytes]) -> None:
         self._is_head = method == b"HEAD"
@@ -183,7 +180,7 @@ class Exchange:
         if compression is not None:
             coding, self._coding = self._coding, b""
             if coding and compression.is_worth(head, body):
-                compression.answer(self, coding, head, body, release)  # type: ignore[arg-type]
+                compression.answer(self, coding, head, body, release)
                 return
             head += VARY
         self._send(head, body, release)

@@ -39,7 +39,7 @@ class Incoming:
         """Expect a request."""
         front_end = exchange.front_end
         access = front_end.access
-        guard = access.guard(exchange) if access else None  # type: ignore[arg-type]
+        guard = access.guard(exchange) if access else None
         self._exchange = exchange
         self._collector = StreamCollector(front_end.settings, guard)
         self._upload: Upload | None = None

@@ -119,8 +119,7 @@ class Streams:
             return
         kind = Exchange if front_end.access_log is None else LoggedExchange
         exchange = self.exchanges[stream_id] = kind(self, stream_id)
-        watched: Any = exchange  # stands where a connection does
-        front_end.add(watched)
+        front_end.add(exchange)
         exchange.open(event.headers, is_end=event.stream_ended is not None)
 
     def _drop(self, stream_id: int, code: ErrorCodes) -> None:

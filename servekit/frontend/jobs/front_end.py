@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servekit.errors import ServekitError
+    from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.connection import Connection
     from servekit.frontend.pipeline import Pipeline
     from servekit.settings import Settings
 
@@ -60,7 +60,7 @@ class FrontEndWithJobs(FrontEnd):
 
     def route(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         batcher: Batcher | Pipeline | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class FrontEndWithJobs(FrontEnd):
 
     def _submit(
         self,
-        connection: Connection,
+        connection: Asker,
         request: HttpRequest,
         way: Batcher | Pipeline,
         wait_s: float,
@@ -107,7 +107,7 @@ class FrontEndWithJobs(FrontEnd):
             return NotAcceptable("a stream cannot be fetched later: leave Prefer out")
         return TooManyJobs() if self._keeper.is_full else None
 
-    def _part(self, connection: Connection, job: Job, model: str, request_id: str) -> None:
+    def _part(self, connection: Asker, job: Job, model: str, request_id: str) -> None:
         """Tell the client where to find the answer that is not there yet."""
         if job.is_closed:
             return
@@ -126,7 +126,7 @@ class FrontEndWithJobs(FrontEnd):
 
     # ------------------------------------------------------------ its answer is fetched
 
-    def _answer_other(self, connection: Connection, request: HttpRequest, request_id: str) -> None:
+    def _answer_other(self, connection: Asker, request: HttpRequest, request_id: str) -> None:
         """Answer what is no prediction."""
         name = name_in(request.target)
         if not name or b"access-control-request-method" in request.headers:
@@ -160,7 +160,7 @@ class FrontEndWithJobs(FrontEnd):
 
     def _show(
         self,
-        connection: Connection,
+        connection: Asker,
         method: bytes,
         name: str,
         request_id: str,
@@ -178,7 +178,7 @@ class FrontEndWithJobs(FrontEnd):
         )
         connection.answer(head, b"" if method == b"HEAD" else body)
 
-    def _remove(self, connection: Connection, name: str, request_id: str) -> None:
+    def _remove(self, connection: Asker, name: str, request_id: str) -> None:
         if self._keeper.find(name) is None:
             connection.answer_problem(JobNotFound(), request_id)
             return

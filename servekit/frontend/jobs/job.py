@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
-    from servekit.frontend.connection import Connection
+    from servekit.frontend.asking import Asker
     from servekit.frontend.server import FrontEnd
 
     #: gets head and body of the answer, and what to call once nobody looks at the body
@@ -31,7 +31,7 @@ def problem_parts(error: ServekitError, request_id: str, date: bytes) -> tuple[b
 class Job:
     """Hands its answer to the client while that waits, and has it stored once it does not."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Asker) -> None:
         """Answer *connection*, until it ``part``s with us."""
         self.front_end: FrontEnd = connection.front_end  # type: ignore[assignment] # no door's
         self.task: Any = None  #: a ``Task``, or what stands in for one
@@ -39,7 +39,7 @@ class Job:
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self.is_closed = False  #: answered, or nobody wants the answer
         self.stored = Event()  #: the answer can be found, or there is no such job any more
-        self._client: Connection | None = connection
+        self._client: Asker | None = connection
         self._store: Store | None = None
 
     def part(self, store: Store) -> None:
