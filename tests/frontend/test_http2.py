@@ -25,7 +25,7 @@ from hyperframe.frame import (
 
 from servekit.messages import Interface
 
-from .clients import next_batch
+from .clients import forget_batches, next_batch
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 from .http2 import NO_ERROR, PREFACE, REFUSED_STREAM, Peer, flagged, post_fields
 
@@ -386,6 +386,7 @@ def logged(front_end, request_id):
 
 
 def test_streams_count_as_connections(tuned):
+    forget_batches(tuned.worker)
     tuned.worker.is_holding = True
     with tuned.connect() as sock:
         peer = Peer(sock)
