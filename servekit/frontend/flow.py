@@ -293,9 +293,9 @@ class Flow:
             return
         value.uses = len(place.followers)
         self._values[at] = value
-        for follower in place.followers:
-            if self._is_ready(follower):
-                self._start(follower)
+        # all looked at before any starts: what starts may give at once, and start others itself
+        for follower in [each for each in place.followers if self._is_ready(each)]:
+            self._start(follower)
 
     def _is_ready(self, at: int) -> bool:
         sources = self._pipeline.places[at].sources

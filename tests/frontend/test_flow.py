@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request between its steps, in whatever order their answers come; stages only keep tasks."""
+
+from time import monotonic
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servekit.channel import ChannelClosed
+from servekit.errors import InputError, PredictFailed, WorkerLost
+from servekit.frontend.flow import Flow
+from servekit.frontend.pipeline import REQUEST, Pipeline, Place
+from servekit.frontend.values import as_values
+from servekit.messages import VALUE, VALUES
+
+
+class Stage:
+    """Stands where a ``Batcher`` does: keeps what it is given."""
+
+    is_open, asked, has_targets, predict_timeout_s, flows = True, [], False, 1.0, 0
+    culprits = SimpleNamespace(sizes=())
+
+    def __init__(self, name):
+        self.row = SimpleNamespace(name=name)
+        self.queue = Waiting()
+        self.bodies = SimpleNamespace(lay=lambda pieces, _large: b"".join(map(bytes, pieces)))
+        self.tasks, self.cancelled = [], []
+
+    def put(self, task):
+        self.tasks.append(task)
+
+    def cancel(self, task):
+        self.cancelled.append(task)
+
+
+class Waiting(list):
+    capacity = 50
+
+
+class Client:
+    """Stands where a connection does."""
+
+    def __init__(self):
+        self.said = []
+
+    def answer(self, head, body, release):
+        self.said.append(bytes(body))
+        if release is not None:
+            release()
+
+    def answer_problem(self, error, _request_id):
+        self.said.append(error)
+
+
+class Way:
+    """A request on its way through *places*."""
+
+    def __init__(self, *places):
+        self.client, self.released, self.statuses, self.later = Client(), [], [], []
+        loop = SimpleNamespace(run_callback=lambda call, *given: self.later.append((call, given)))
+        heads = SimpleNamespace(ok=lambda _media_type: b"")
+        row = SimpleNamespace(name="m")
+        self.pipeline = Pipeline(row, places, None, heads, large_body=1 << 20, loop=loop)
+        self.pipeline.count = lambda status, _duration_s: self.statuses.append(status)
+        self.pipeline.count_failure = self.statuses.append
+        item = (b"sent", b"text/plain", b"*/*", "r1", monotonic() + 9)
+        self.flow = Flow(self.pipeline, self.client, item, {}, monotonic())
+        self.taken = 0
+        self.flow.begin()
+
+    def give(self, task, content, media_type=VALUE):
+        """Let a worker answer *task*; its bytes are to be released once."""
+        self.taken += 1
+        number = self.taken
+        task.is_done = True
+        task.step.take(task, media_type, content, lambda: self.released.append(number), None)
+
+    def check_end(self):
+        """Everything that was lent is released, once, and no stage is held any more."""
+        for call, given_ in self.later:
+            call(*given_)
+        assert sorted(self.released) == [*range(1, self.taken + 1)]
+        assert [place.batcher.flows for place in self.pipeline.places] == [0] * len(
+            self.pipeline.places
+        )
+
+
+def chain():
+    return [Place("a", Stage("a"), [REQUEST], []), Place("b", Stage("b"), [0], [])]
+
+
+def listed(count):
+    """Return a way whose second step has *count* tasks, and those."""
+    one, each, last = Stage("one"), Stage("each"), Stage("last")
+    way = Way(
+        Place("one", one, [REQUEST], []),
+        Place("each", each, [0], [], is_each=True),
+        Place("last", last, [0, 1], ["one", "each"]),
+    )
+    parts = [bytes([number]) for number in range(count)]
+    way.give(one.tasks[0], b"".join(as_values(parts)), VALUES)
+    return way, each, last
+
+
+def test_what_one_step_gives_the_next_one_gets_as_it_is():
+    first, second = chain()
+    way = Way(first, second)
+    (task,) = first.batcher.tasks
+    assert task.item[:3] == (b"sent", b"text/plain", VALUE.encode())
+    way.give(task, b"\x93...", VALUE)
+    (task,) = second.batcher.tasks
+    assert task.item[:3] == (b"\x93...", VALUE.encode(), b"*/*")
+    assert way.client.said == []
+
+    way.give(task, b"answer", "application/json")
+    assert (way.client.said, way.statuses) == ([b"answer"], [200])
+    way.check_end()
+
+
+@given(st.permutations(range(12)))
+def test_elements_stand_in_their_order_in_whichever_their_answers_come(order):
+    way, each, last = listed(12)
+    assert [task.item[0] for task in each.tasks] == [bytes([number]) for number in range(12)]
+    for number in order:
+        assert last.tasks == []
+        way.give(each.tasks[number], bytes([100 + number]))
+
+    (task,) = last.tasks
+    sent, gathered = bytes(range(12)), bytes(range(100, 112))
+    assert task.item[0] == b"\x82\xa3one\x9c" + sent + b"\xa4each\x9c" + gathered
+    way.give(task, b"answer")
+    assert way.client.said == [b"answer"]
+    way.check_end()
+
+
+@given(st.permutations(range(6)), st.integers(0, 5))
+def test_the_first_error_is_the_answer_and_the_rest_is_dropped(order, when):
+    way, each, last = listed(6)
+    for number in order[:when]:
+        way.give(each.tasks[number], b"x")
+    each.tasks[order[when]].fail(InputError("no"))
+    late = order[when + 1 :]
+    for number in late[: len(late) // 2]:
+        way.give(each.tasks[number], b"late")
+    for number in late[len(late) // 2 :]:
+        each.tasks[number].fail(PredictFailed())
+
+    assert [error.detail for error in way.client.said] == ["no"]
+    assert (way.statuses, last.tasks) == ([422], [])
+    way.check_end()
+    assert {id(task) for task in each.cancelled} >= {id(each.tasks[number]) for number in late}
+
+
+@given(st.permutations(range(6)), st.integers(0, 6))
+def test_nothing_is_said_to_a_client_that_has_gone(order, when):
+    way, each, _ = listed(6)
+    for number in order[:when]:
+        way.give(each.tasks[number], b"x")
+    way.flow.cancel()
+    for number in order[when:]:
+        way.give(each.tasks[number], b"late")
+
+    assert (way.client.said, way.statuses) == ([], [])
+    way.check_end()
+
+
+def test_a_list_of_nothing_needs_nobody():
+    way, each, last = listed(0)
+    (task,) = last.tasks
+
+    assert (each.tasks, task.item[0]) == ([], b"\x82\xa3one\x90\xa4each\x90")
+    way.give(task, b"answer")
+    way.check_end()
+
+
+def test_a_list_longer_than_the_queue_is_refused():
+    way, each, _ = listed(51)
+
+    assert [error.detail for error in way.client.said] == ["each: 51 elements, limit 50"]
+    assert each.tasks == []
+    way.check_end()
+
+
+def test_a_peer_that_writes_no_list_is_in_doubt():
+    one, each = Stage("one"), Stage("each")
+    way = Way(Place("one", one, [REQUEST], []), Place("each", each, [0], [], is_each=True))
+    with pytest.raises(ChannelClosed):
+        way.give(one.tasks[0], b"\xff\xff\xff\xff", VALUES)
+
+    assert [type(error) for error in way.client.said] == [WorkerLost]
+    way.check_end()
+
+
+def test_steps_that_need_the_request_alone_begin_together_and_their_end_is_awaited():
+    left, right, both = Stage("left"), Stage("right"), Stage("both")
+    way = Way(
+        Place("left", left, [REQUEST], []),
+        Place("right", right, [REQUEST], []),
+        Place("both", both, [0, 1], ["left", "right"]),
+    )
+    way.give(right.tasks[0], b"\x02")
+    assert both.tasks == []
+    way.give(left.tasks[0], b"\x01")
+
+    assert both.tasks[0].item[0] == b"\x82\xa4left\x01\xa5right\x02"
+    way.give(both.tasks[0], b"answer")
+    way.check_end()

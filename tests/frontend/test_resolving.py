@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the steps of a route to places: who answers, and what each gets from whom."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from servekit.frontend.pipeline import REQUEST
+from servekit.frontend.resolving import Unresolved, resolve
+from servekit.messages import IDENTITY, SPLIT, ModelRow, RouteRow, StageRow, Step
+
+
+def model(name, *stages, own=(), beside=None):
+    """Return the row of a model with *stages*, whose own path leads through *own*."""
+    rows = [
+        StageRow(each, 1, 0.0, 1.0, beside=dict.fromkeys((beside or {}).get(each, ())))
+        for each in stages
+    ]
+    routes = [RouteRow(f"/{name}/predict", list(own))] if own else []
+    return ModelRow(name, "1.0", "", [], 1, 0.0, 1.0, 8, stages=rows, routes=routes)
+
+
+AB = model("ab", "a", "b", own=[Step(stage="a"), Step(stage="b")])
+ALONE = model("alone")
+WITHOUT = model("without", "x")
+LOOP = model("loop", "l", own=[Step(stage="l"), Step(model="back")])
+BACK = model("back", "k", own=[Step(model="loop")])
+HOST = model("host", "h", "other", beside={"h": ["guest"]})
+
+
+def places_of(row, *steps):
+    """Resolve *steps*; show each place as label, batcher, sources, names, is_each, target."""
+    rows = {each.name: each for each in (AB, ALONE, WITHOUT, LOOP, BACK, HOST)}
+    batchers = {
+        label: SimpleNamespace(
+            label=label,
+            row=SimpleNamespace(name=each.name, beside=beside, interface=None, stage=stage),
+        )
+        for each in rows.values()
+        for label, stage, beside in [
+            *((f"{each.name}:{stage.name}", stage.name, stage.beside) for stage in each.stages),
+            *([(each.name, "", {})] if not each.stages else []),
+        ]
+    }
+    found = resolve(row, RouteRow("/r", list(steps)), rows, batchers)
+    return [
+        (each.label, each.batcher.label, each.sources, each.names, each.is_each, each.target)
+        for each in found
+    ]
+
+
+def place(label, batcher, sources, names=(), target="", *, is_each=False):
+    return label, batcher, list(sources), list(names), is_each, target
+
+
+A, B = Step(stage="a"), Step(stage="b")
+FIRST = place("a", "ab:a", [REQUEST])
+WAYS = {
+    "a chain": (AB, [A, B], [FIRST, place("b", "ab:b", [0])]),
+    "a stage twice": (
+        AB,
+        [A, Step(stage="a", name="again")],
+        [FIRST, place("again", "ab:a", [0])],
+    ),
+    "several inputs": (
+        AB,
+        [A, Step(stage="b", inputs=["a", "request"])],
+        [
+            FIRST,
+            place("", "ab:b", [REQUEST], target=IDENTITY),
+            place("b", "ab:b", [0, 1], ["a", "request"]),
+        ],
+    ),
+    "an earlier step alone": (
+        AB,
+        [A, Step(stage="b", name="aside"), Step(stage="b", inputs=["a"])],
+        [FIRST, place("aside", "ab:b", [0]), place("b", "ab:b", [0])],
+    ),
+    "each of what the client sent": (
+        AB,
+        [Step(stage="a", each=True), B],
+        [
+            place("", "ab:a", [REQUEST], target=SPLIT),
+            place("a", "ab:a", [0], is_each=True),
+            place("b", "ab:b", [1]),
+        ],
+    ),
+    "each at the end is written for the client": (
+        AB,
+        [A, Step(stage="b", each=True)],
+        [
+            FIRST,
+            place("b", "ab:b", [0], is_each=True),
+            place("", "ab:b", [1], target=IDENTITY),
+        ],
+    ),
+    "an endpoint": (AB, [Step(stage="a", target="m")], [place("a", "ab:a", [REQUEST], target="m")]),
+    "a model of one service": (
+        AB,
+        [A, Step(model="alone")],
+        [FIRST, place("alone", "alone", [0])],
+    ),
+    "a model of stages": (
+        HOST,
+        [Step(model="ab", name="inner"), Step(stage="other", inputs=["inner"])],
+        [FIRST, place("b", "ab:b", [0]), place("other", "host:other", [1])],
+    ),
+    "stages of one worker are one place": (
+        HOST,
+        [Step(stage="h"), Step(stage="guest"), Step(stage="other")],
+        [
+            place("h+guest", "host:h", [REQUEST], target="h:>guest:"),
+            place("other", "host:other", [0]),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("row", "steps", "expected"), WAYS.values(), ids=WAYS)
+def test_steps_become_places(row, steps, expected):
+    assert places_of(row, *steps) == expected
+
+
+PROBLEMS = {
+    "no such model": ([Step(model="nobody")], "no model is called nobody"),
+    "a model within itself": ([Step(model="loop")], "loop is a part of itself"),
+    "a model without a path of its own": (
+        [Step(model="without")],
+        "without has no /without/predict",
+    ),
+    "each into a model of stages": (
+        [A, Step(model="loop", each=True)],
+        "loop has several stages: it takes one input, as it is",
+    ),
+    "several inputs into a model of stages": (
+        [A, Step(model="loop", inputs=["a", "request"])],
+        "loop has several stages: it takes one input, as it is",
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "problem"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_is_not_there_is_named(steps, problem):
+    with pytest.raises(Unresolved, match=problem):
+        places_of(AB, *steps)
+
+
+def test_a_path_that_is_anothers_leads_nowhere():
+    with pytest.raises(Unresolved, match="is that of a route of x already"):
+        resolve(AB, RouteRow("/r", [A], problem="is that of a route of x already"), {}, {})
