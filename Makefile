@@ -21,15 +21,14 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 demo: install
 	@$(BIN)/python examples/demo.py
 
-# several files at once; what measures moments, or changes users, has the machine to itself
-ALONE := tests/faults tests/guard tests/supervisor/test_worker_rights.py
+# several files at once: most wait for processes. In the order of their names the last ones are
+# short. PYTEST_ARGS: just these paths, with these options.
 test: install lint
 ifdef PYTEST_ARGS
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 else
-	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --basetemp=$$base/t $(ALONE:%=--deselect %); \
-		status=$$?; rm -rf $$base; exit $$status
-	@$(BIN)/python -m pytest -q $(ALONE)
+	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+		--basetemp=$$base/t; status=$$?; rm -rf $$base; exit $$status
 endif
 
 lint: install

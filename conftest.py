@@ -4,9 +4,15 @@
 import os
 import signal
 
+from hypothesis import HealthCheck, settings
+
 # Several tests run at once: a library that spins in threads of its own takes the cores from them.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# How long an example takes says more about the machine than about us.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:

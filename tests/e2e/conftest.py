@@ -14,7 +14,7 @@ from time import monotonic
 
 import pytest
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 BIN = Path(sys.executable).parent
 URL = re.compile(r"https?://127\.0\.0\.1:(\d+)")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.faults.procfs import Process
 
 SERVEKIT = Path(sys.executable).with_name("servekit")
-WAIT_S = 30.0
+WAIT_S = 60.0
 URL = re.compile(r" at https?://127\.0\.0\.1:(\d+)")
 
 

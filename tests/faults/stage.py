@@ -47,6 +47,13 @@ class Stage:
         """Return how many, or how long: less in the short version."""
         return short if self.is_short else full
 
+    def bound(self, limit: float) -> float:
+        """Return *limit*, a time; ten times as much in the short version.
+
+        That one shares the machine with other tests, so it can tell a hang and no more.
+        """
+        return self.count(limit, 10 * limit)
+
     def path(self, name: str) -> Path:
         """Return a path of its own for files of the row."""
         path = self._directory / name

@@ -41,7 +41,7 @@ from servekit.messages import (
 )
 from servekit.settings import Settings
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 class ScriptedWorker:

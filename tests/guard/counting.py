@@ -9,11 +9,11 @@ from pathlib import Path
 from tests.guard.hot_path import FEW, MANY
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 110.0
+LIMIT_S = 280.0
 
 
 def count_instructions(directory: Path) -> dict[str, int]:
-    """Return the instructions per request of each case; takes about 12 s.
+    """Return the instructions per request of each case; takes about 12 s on an idle machine.
 
     :param directory: keeps callgrind's files, for ``callgrind_annotate``.
     """

@@ -10,7 +10,10 @@ from tests.guard.tools import why_not
 RECORDED = read_bounds()["instructions"].get(VERSION, {})
 UNKNOWN = f"nothing is recorded for Python {VERSION}: python -m tests.guard --record"
 REASON = why_not("valgrind") or ("" if RECORDED else UNKNOWN)
-pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON or "valgrind works")
+pytestmark = [
+    pytest.mark.skipif(bool(REASON), reason=REASON or "valgrind works"),
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.fixture(scope="module")

@@ -128,8 +128,8 @@ def test_one_that_does_not_want_to_end_is_killed(start, model, config, number):
     pid = pid_of(server)
     server.signal(number)
 
-    server.wait_exit(within_s=4)
-    wait_until(lambda: not exists(pid), "the daemon still runs", within_s=4)
+    server.wait_exit()
+    wait_until(lambda: not exists(pid), "the daemon still runs")
 
 
 def test_its_environment_is_in_no_file(start, model, config):

@@ -73,9 +73,9 @@ def is_alive(pid):
 def test_killed_supervisor_takes_along_what_services_started(served, run_dir):
     server, worker, programs = served
     os.kill(server.process.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(is_alive, [worker, *programs])), "one lives on", within_s=2)
+    wait_until(lambda: not any(map(is_alive, [worker, *programs])), "one lives on")
 
-    wait_until(lambda: not list(run_dir.iterdir()), "the run directory is left", within_s=2)
+    wait_until(lambda: not list(run_dir.iterdir()), "the run directory is left")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
 
@@ -86,7 +86,7 @@ def test_killed_worker_takes_along_what_it_started(served, number):
     os.kill(worker, number)
     server.wait_for("worker_ready", generation=2)
 
-    wait_until(lambda: not any(map(is_alive, programs)), "one lives on", within_s=2)
+    wait_until(lambda: not any(map(is_alive, programs)), "one lives on")
 
 
 def test_stopped_server_leaves_nothing_of_it(served):

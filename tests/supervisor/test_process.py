@@ -11,7 +11,7 @@ import pytest
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.process import Command, Process
 
-WAIT_S = 10
+WAIT_S = 60
 
 
 class Child:

@@ -97,7 +97,7 @@ def test_end_with_a_request_in_flight(serve, signals, status):
             server.wait_for("stopping")
 
     assert in_flight.result()[0] == status
-    assert server.wait_exit(within_s=4) == 0
+    assert server.wait_exit() == 0
 
 
 def test_daemon_of_a_service_does_not_outlive_the_server(serve, processes):
@@ -129,4 +129,4 @@ def test_front_end_killed_is_serving_again(serve):
         except OSError:
             return False
 
-    wait_until(answers, "not serving again", within_s=5)
+    wait_until(answers, "not serving again")

@@ -28,7 +28,7 @@ from servekit.messages import (
 )
 
 SERVICES = Path(__file__).parents[1] / "services"
-PATIENCE_S = 20
+PATIENCE_S = 60
 ARENA_BYTES = 1 << 20  #: room for a few answers only
 
 

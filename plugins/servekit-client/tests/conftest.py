@@ -9,7 +9,7 @@ from contextlib import aclosing, closing, suppress
 import pytest
 from servekit_client import AsyncClient, Client
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 def answer(status=200, body=b"", content_type="application/json", **headers):

@@ -174,7 +174,7 @@ def test_a_call_ends_at_its_deadline(call, scripted, hold):
         call(scripted(hold).url, "predict", "m", 1, timeout_s=0.3)
 
     assert raised.value.status is None
-    assert 0.25 < monotonic() - began < 2
+    assert 0.25 < monotonic() - began < 8
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), [print]])

@@ -47,7 +47,7 @@ def crash_loop(stage: Stage) -> Iterator[Figure]:
         bound = 1.2 * _alone(stage).latency_ms(99, 200)
         yield at_most("its neighbour's p99", good.latency_ms(99, 200), bound, "ms")
     yield none("other than 503 from it", refused.other_than({503}) + refused.lost())
-    yield at_most("its 503, p50", refused.latency_ms(50, 503), 10, "ms")
+    yield at_most("its 503, p50", refused.latency_ms(50, 503), stage.bound(10), "ms")
 
 
 def _alone(stage: Stage) -> Ledger:

@@ -51,17 +51,18 @@ def slow_clients(stage: Stage) -> Iterator[Figure]:
         good, held, highest, seen, gone_s = _with_crowd(server, crowd, seconds)
     yield at_least("slow connections held", held - before, sum(crowd) * 0.95)
     yield none("other than 200 for the others", good.other_than({200}) + good.lost() + good.wrong())
-    bound = 2 * idle.latency_ms(99, 200)
+    bound = stage.bound(2 * idle.latency_ms(99, 200))
     yield at_most("their p99, idle twice over", good.latency_ms(99, 200), bound, "ms")
     more = highest - memory
     yield at_most("memory for a slow connection", more / KIB / max(1, held - before), 100, "KiB")
     yield at_most("memory for all", more / MIB, 150, "MiB")
-    yield at_most("the last is gone after", gone_s, timeout_s + 1, "s")
+    yield at_most("the last is gone after", gone_s, timeout_s + stage.bound(1), "s")
     kinds = {kind: counts for kind, counts in seen["statuses"].items() if kind != "readers"}
     wrong = [(kind, counts) for kind, counts in kinds.items() if set(counts) != {"408"}]
     yield none("other than 408 for slow headers and bodies", wrong)
     for kind, longest_s in seen["longest_s"].items():
-        yield at_most(f"longest held, slow {kind}", longest_s, timeout_s + 1, "s")
+        bound = timeout_s + stage.bound(1)
+        yield at_most(f"longest held, slow {kind}", longest_s, bound, "s")
 
 
 def _with_crowd(

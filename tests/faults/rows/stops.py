@@ -49,7 +49,7 @@ def stops(stage: Stage) -> Iterator[Figure]:
     yield none("other than 200, wrong answers", wrong)
     yield at_least("refused once it had closed", refused, 1)
     yield equal("exit statuses", set(statuses), {0})
-    yield at_most("exit after drain delay and longest request", max(late_s), 1, "s")
+    yield at_most("exit after drain delay and longest request", max(late_s), stage.bound(1), "s")
 
 
 def stop_under_load(server: Served, actions: Sequence[Action] = ()) -> tuple[Ledger, int, float]:
@@ -111,19 +111,19 @@ def supervisor_kills(stage: Stage) -> Iterator[Figure]:
     The service has started a program, and a daemon in a session of its own.
     """
     programs = write_model(stage.path("programs"), PROGRAMS)
-    gone_s, left = [], []
+    gone_s, left, bound = [], [], stage.bound(GONE_S)
     for _ in range(stage.count(20, 2)):
         with stage.server("--models", programs, WORK) as server:
             wait_until(lambda s=server: _sleepers(s) >= 2, "the service's programs run")
             server.processes()
             killed = server.kill(server.pid)
             server.popen.wait()
-            left += server.left_over(GONE_S)
+            left += server.left_over(bound)
             with suppress(NotAsExpected):
-                wait_until(lambda p=server.port: _is_free(p), "the port is free", GONE_S)
+                wait_until(lambda p=server.port: _is_free(p), "the port is free", bound)
             gone_s.append(monotonic() - killed if _is_free(server.port) else float("inf"))
-    yield none(f"processes left after {GONE_S:g} s, {len(gone_s)} servers", left)
-    yield at_most("until all is gone and the port is free, worst", max(gone_s), GONE_S, "s")
+    yield none(f"processes left after {bound:g} s, {len(gone_s)} servers", left)
+    yield at_most("until all is gone and the port is free, worst", max(gone_s), bound, "s")
 
 
 PROGRAMS = """\
@@ -172,4 +172,4 @@ def front_end_kills(stage: Stage) -> Iterator[Figure]:
             ends = [x.ended for x in ledger.answered(200) if x.due > killed[0] + 0.02]
             back_s.append(min(ends) - killed[0] if ends else float("inf"))
         yield none("workers that were replaced", set(workers) - set(server.pids("worker")))
-    yield at_most("death to /ping 200, worst", max(back_s), 2, "s")
+    yield at_most("death to /ping 200, worst", max(back_s), stage.bound(2), "s")

@@ -55,7 +55,7 @@ def zoo(stage: Stage) -> Iterator[Figure]:
         for turn in range(stage.count(3, 1)):
             stage.say(f"zoo, round {turn + 1}: {len(faults)} faults")
             for fault in faults:
-                told += _try(server, fault)
+                told += _try(stage, server, fault)
     yield none(f"of {len(faults)} faults: another status, too late, or not served after it", told)
     yield at_most("minutes for the zoo", (monotonic() - began) / 60, 5)
     yield from _loads(stage)
@@ -69,35 +69,35 @@ def _zoo(stage: Stage) -> Path:
     return path
 
 
-def _try(server: Served, fault: Fault) -> Iterator[str]:
+def _try(stage: Stage, server: Served, fault: Fault) -> Iterator[str]:
     """Make the fault and yield what is wrong about the answer or about what follows."""
-    before = _worker(server, fault.model)
+    before, back_s = _worker(server, fault.model), stage.bound(BACK_S)
     line = ask(server, Shot(id=fault.name, wire=fault.wire))
-    wrong = _wrong(fault, line)
+    wrong = _wrong(fault, line, stage.bound(fault.within_s))
     if wrong:
         yield f"{fault.name}: {wrong}"
     after = predict(fault.model, "after")
     began = monotonic()
     line = ask(server, after)
-    while line.status == 504 and fault.is_fatal and monotonic() < began + BACK_S:
+    while line.status == 504 and fault.is_fatal and monotonic() < began + back_s:
         line = ask(server, after)  # its own deadline passed while the worker came back
-    if line.status != 200 or not line.is_right or line.ended - began > BACK_S:
+    if line.status != 200 or not line.is_right or line.ended - began > back_s:
         yield f"{fault.name}: then {line}"
     try:
         changed = lambda: _worker(server, fault.model) not in {before, 0}  # noqa: E731
         if fault.is_fatal:
-            wait_until(changed, f"{fault.name}: the worker is replaced", BACK_S)
+            wait_until(changed, f"{fault.name}: the worker is replaced", back_s)
         elif changed():
             yield f"{fault.name}: the worker was replaced"
     except NotAsExpected as error:
         yield str(error)
 
 
-def _wrong(fault: Fault, line: Line) -> str:
+def _wrong(fault: Fault, line: Line, within_s: float) -> str:
     if line.status not in fault.statuses:
         return f"{line}, wanted {sorted(fault.statuses)}"
-    if line.latency_s > fault.within_s:
-        return f"{line}, wanted within {fault.within_s:g} s"
+    if line.latency_s > within_s:
+        return f"{line}, wanted within {within_s:g} s"
     if line.status >= 400 and (told := INTERNALS.search(line.body)):
         return f"the answer tells {told[0]!r}"
     return ""
@@ -131,7 +131,7 @@ def _loads(stage: Stage) -> Iterator[Figure]:
         finally:
             server.end()
         yield equal(f"--strict, {path.name}: exit status", status, 3)
-        limit = LOAD_TIMEOUT_S + 5
+        limit = LOAD_TIMEOUT_S + stage.bound(5)
         yield at_most(f"--strict, {path.name}: exit after", monotonic() - began, limit, "s")
         yield equal(f"--strict, {path.name}: it is named", path.name in server.said, True)
 
@@ -151,4 +151,6 @@ def _stubborn(stage: Stage, path: Path) -> Iterator[Figure]:
     with stage.server("--models", path, f"--grace={grace_s}", warm_up=spoil) as server:
         began = monotonic()
         server.stop()
-        yield at_most("stop in spite of the service", monotonic() - began, grace_s + 1, "s")
+        yield at_most(
+            "stop in spite of the service", monotonic() - began, grace_s + stage.bound(1), "s"
+        )
