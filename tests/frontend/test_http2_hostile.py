@@ -356,7 +356,7 @@ def test_header_block_has_to_be_whole_in_time(peer):
     peer.send(HeadersFrame(1, peer.encoder.encode(get_fields("/ping"))))
 
     assert peer.goodbye_code() == PROTOCOL_ERROR
-    assert monotonic() - began < 3
+    assert monotonic() - began < 10
 
 
 def test_body_has_to_come_in_time(peer):

@@ -91,21 +91,21 @@ def test_there_is_a_core():
     assert 1 <= usable_cores() <= os.cpu_count()
 
 
-def test_run_directory_is_private_and_goes(tmp_path):
-    run = RunDirectory(str(tmp_path))
+def test_run_directory_is_private_and_goes(run_dir):
+    run = RunDirectory(str(run_dir))
     mode = stat.S_IMODE(run.path.stat().st_mode)
     run.remove()
 
-    assert (mode, list(tmp_path.iterdir())) == (0o700, [])
+    assert (mode, list(run_dir.iterdir())) == (0o700, [])
 
 
-def test_leftovers_are_swept_and_the_living_are_not(tmp_path):
-    living = RunDirectory(str(tmp_path))
-    dead = RunDirectory(str(tmp_path))
+def test_leftovers_are_swept_and_the_living_are_not(run_dir):
+    living = RunDirectory(str(run_dir))
+    dead = RunDirectory(str(run_dir))
     os.close(dead._lock)  # as the kernel does when a process is killed
-    (tmp_path / "servekit-run-in-the-making").mkdir()
-    new = RunDirectory(str(tmp_path))
-    left = {path.name for path in tmp_path.iterdir()}
+    (run_dir / "servekit-run-in-the-making").mkdir()
+    new = RunDirectory(str(run_dir))
+    left = {path.name for path in run_dir.iterdir()}
     living.remove()
     new.remove()
 
