@@ -22,6 +22,7 @@ from .http2 import (
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
+    NO_ERROR,
     PREFACE,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
@@ -399,3 +400,11 @@ def wait_until_dropped(sock):
             return
         sock.settimeout(0.1)
     raise AssertionError("the connection is still there")
+
+
+def test_refused_body_is_not_read_for_ever(front_end, peer):
+    length = str(front_end.settings.max_body + 1)
+    peer.send(peer.headers(1, post_fields(("content-length", length))))
+    assert peer.answer(1)[0] == 413
+
+    assert peer.reset_code(1) == NO_ERROR

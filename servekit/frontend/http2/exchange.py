@@ -10,6 +10,7 @@ from h2.errors import ErrorCodes
 
 from servekit.errors import ServekitError
 from servekit.frontend.answer import CONTINUE, problem_answer
+from servekit.frontend.bodies import body_expires
 from servekit.frontend.compression import VARY
 from servekit.frontend.http2.answers import fields_of
 from servekit.frontend.http2.incoming import Incoming
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Exchange"]
 
 SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is looked at
-LINGER_S = 2.0  #: how long what is left of a refused body is read, so that its client sees why
+LINGER_S = 2.0  #: longest pause in what is left of a refused body
 NEVER = float("inf")
 
 
@@ -38,10 +39,10 @@ class Exchange:
     """Stands where a ``Connection`` would for whoever answers the request."""
 
     __slots__ = (
+        "_answered_at",
         "_coding",
         "_extra_lines",
         "_incoming",
-        "_is_answered",
         "_is_head",
         "_is_open",
         "expires",
@@ -65,7 +66,8 @@ class Exchange:
         self.stream_id = stream_id
         self.outgoing = Outgoing(self._on_more)
         self._extra_lines = self._coding = b""
-        self._is_head = self._is_answered = False
+        self._answered_at = 0.0  #: ``monotonic``: all of it is out
+        self._is_head = False
         self._is_open = True  #: the client has more to send
         self.is_closed = False
         self.is_due = False  #: it waits for its turn to write
@@ -116,13 +118,15 @@ class Exchange:
             self._incoming.take(data, counted)
         except ServekitError as error:
             self.refuse(error)
+        if self._answered_at:
+            self._linger()
 
     def take_end(self) -> None:
         """The client has sent all: have the request answered.
 
         :raises MalformedRequest: it is none.
         """
-        if self._is_answered:
+        if self._answered_at:
             self.close()
         elif self._is_open:
             self._is_open = False
@@ -227,7 +231,7 @@ class Exchange:
     def expire(self) -> None:
         """The client let a timeout pass, or there was no room for its body in time."""
         settings, now = self.front_end.settings, monotonic()
-        if self._is_answered:
+        if self._answered_at:
             self.reset(ErrorCodes.NO_ERROR)  # no need to send the rest (RFC 9113 8.1)
         elif self._incoming.is_under_way:
             self.refuse(self._incoming.lateness())
@@ -243,11 +247,23 @@ class Exchange:
 
     def finish(self) -> None:
         """The answer is out; a client that still sends its request gets the chance to read it."""
-        self._is_answered = True
-        if self._is_open:  # not all clients look for an answer before they have sent all
-            self.expires = monotonic() + LINGER_S
+        self._answered_at = monotonic()
+        if self._is_open:
+            self._linger()
         else:
             self.close()
+
+    def _linger(self) -> None:
+        """Read on: not all clients look for an answer before they have sent all.
+
+        One that goes on at the pace of a body may send as much again as would have been taken.
+        """
+        settings, now, received = self.front_end.settings, monotonic(), self._incoming.received
+        if received > 2 * settings.max_body:
+            self.reset(ErrorCodes.NO_ERROR)
+        else:
+            at_pace = body_expires(settings, self._answered_at, now, received)
+            self.expires = min(now + LINGER_S, at_pace)
 
     def reset(self, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
         """Say that no more will come, and forget the stream."""

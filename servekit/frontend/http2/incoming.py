@@ -28,11 +28,11 @@ class Incoming:
         "_collector",
         "_exchange",
         "_is_whole",
-        "_received",
         "_since",
         "_upload",
         "_withheld",
         "is_under_way",
+        "received",
     )
 
     def __init__(self, exchange: Exchange) -> None:
@@ -43,7 +43,7 @@ class Incoming:
         self._exchange = exchange
         self._collector = StreamCollector(front_end.settings, guard)
         self._upload: Upload | None = None
-        self._received = 0
+        self.received = 0  #: bytes of the body, those that nobody waits for too
         self._withheld = 0  #: bytes that the client may not send again before there is room
         self._since = 0.0
         self._is_whole = False  #: but may wait for room
@@ -109,7 +109,7 @@ class Incoming:
 
     def _set_clock(self, now: float, more: int = 0) -> None:
         settings = self._exchange.front_end.settings
-        self._exchange.expires = body_expires(settings, self._since, now, self._received + more)
+        self._exchange.expires = body_expires(settings, self._since, now, self.received + more)
 
     def _on_room(self) -> None:
         self._since = monotonic()  # the wait was not the client's fault
@@ -137,9 +137,9 @@ class Incoming:
             self._withheld += counted
         else:
             self._exchange.streams.acknowledge(self._exchange.stream_id, counted)
+        self.received += len(data)
         if not self.is_under_way:
             return
-        self._received += len(data)
         if self._upload is not None:
             self._upload.take(data)
         else:
