@@ -166,7 +166,6 @@ def follow(text, format_name, directory):
         pytest.param("large", [], r"37632\b", id="a signature of large arrays"),
         pytest.param("photo", [], r"image/png.*1234", id="a file"),
         pytest.param("points", ["--import"], r"\b1(\.0)?\b", id="types"),
-        pytest.param("sizes", ["--import"], r"\b4\b", id="a service with stages"),
         pytest.param(
             "words", ["--import", "--stream"], r"text 0\W*\n(.*\n)*.*text 2", id="a stream"
         ),
