@@ -371,6 +371,20 @@ def test_jobs_of_a_front_end_that_is_gone_are_told_of(folders):
     assert theirs.scan(1.0) == [name]
 
 
+def test_an_answer_that_comes_while_its_front_end_leaves_is_not_lost(tmp_path):
+    ours, keeper = JobFolder(tmp_path, 10.0), Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
+    name = ours.add("echo", "r1")
+
+    def leave(_owner):
+        ours.put(name, b"HTTP/1.1 200 OK\r\n", b"late")
+        return False
+
+    keeper._folder._is_alive = leave
+    keeper.scan(0.0)
+
+    assert keeper.find(name).answer[1] == b"late"
+
+
 class FullFolder(JobFolder):
     """A disk without room."""
 

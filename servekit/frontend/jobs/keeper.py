@@ -95,7 +95,7 @@ class Keeper:
             found = self._folder.find(name)
             if found is None:
                 self._folder.remove(name)
-            else:
+            elif found.answer is None:  # else it was there before its front-end went
                 parts = problem_parts(JobLost(), found.request_id, self._heads.date)
                 self._put(name, *parts)
         for name in self._under_way.keys() - self._folder.pending:
