@@ -71,8 +71,8 @@ def serve(
     try:
         loaded = boot(launch)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
-        if not isinstance(error, StartupError) or error.__cause__:
-            say(traceback_text(error))
+        if cause := error.__cause__ if isinstance(error, StartupError) else error:
+            say(traceback_text(cause))
         control.sendall(encode_frame(BootFailed(reason_of(error, launch.directory))))
         return BOOT_FAILED
     gc.collect()

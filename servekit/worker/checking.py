@@ -58,8 +58,8 @@ def main() -> int:
     try:
         check(request, tell)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
-        if not isinstance(error, StartupError) or error.__cause__:
-            say(traceback_text(error))
+        if cause := error.__cause__ if isinstance(error, StartupError) else error:
+            say(traceback_text(cause))
         tell(BootFailed(reason_of(error, request.launch.directory)))
         return BOOT_FAILED
     return LEFT
