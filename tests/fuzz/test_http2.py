@@ -149,6 +149,16 @@ def test_frames_are_the_same_however_they_are_cut(sent, cuts):
     assert parted([*pieces, data]) == parted([b"".join(sent)])
 
 
+def test_mistake_of_ours_while_writing_is_logged_and_closes_the_connection():
+    served = Served()
+    served.front_end.route = lambda exchange, *_: exchange.outgoing.begin([(b":status", None)])
+    served.feed(SETTINGS + framed(1, 5, 1, GET))
+
+    assert served.mistakes == ["while writing HTTP/2"]
+    assert served.connection.is_closed
+    served.client.close()
+
+
 names = st.sampled_from([b":status", b"content-type", b"set-cookie", b"x-own", b"server-timing"])
 
 

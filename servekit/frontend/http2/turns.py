@@ -30,10 +30,10 @@ class Turns:
     """Asks each exchange in turn for a frame; what the kernel does not take holds up all."""
 
     __slots__ = (
+        "_front_end",
         "_held",
         "_is_due",
         "_is_over",
-        "_loop",
         "_on_lost",
         "_on_sent",
         "_protocol",
@@ -54,13 +54,13 @@ class Turns:
         :param on_sent: called after a turn, with how many bytes of answers were written.
         :param on_lost: called when the client takes nothing any more.
         """
-        self._loop = front_end.loop
+        self._front_end = front_end
         self._protocol = protocol
         self._queue: deque[Exchange] = deque()
         self._is_due = self._is_over = False
         self._held = b""  #: behind what the kernel has not taken
         self._on_sent, self._on_lost = on_sent, on_lost
-        self.sender = Sender(sock, self._loop, self._on_flushed, on_lost)
+        self.sender = Sender(sock, front_end.loop, self._on_flushed, on_lost)
 
     def wake(self, *exchanges: Exchange) -> None:
         """Have *exchanges* written, and what the protocol says, once the loop gets to it."""
@@ -70,13 +70,21 @@ class Turns:
                 self._queue.append(exchange)
         if not self._is_due:
             self._is_due = True
-            self._loop.run_callback(self.take)
+            self._front_end.loop.run_callback(self.take)
 
     def take(self) -> None:
         """Write until nobody has anything to send, or there is no room."""
         self._is_due = False
         if self._is_over:
             return
+        try:
+            self._on_sent(self._write())
+        except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
+            self._front_end.log_exception("while writing HTTP/2")
+            self._on_lost()
+
+    def _write(self) -> int:
+        """Write what there is room for; return how many bytes of answers are in it."""
         sent = burst = 0
         while self._queue and not self.sender.rest:
             exchange = self._queue.popleft()
@@ -88,7 +96,7 @@ class Turns:
                 self.flush()
                 burst = 0
         self.flush()
-        self._on_sent(sent)
+        return sent
 
     def _write_frame(self, exchange: Exchange) -> int:
         """Write one frame of *exchange*; return how many bytes of its answer are in it."""
