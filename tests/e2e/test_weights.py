@@ -103,7 +103,7 @@ def ones(features):
         ),
         pytest.param(onnx_model, 60 * MB, OWN_BYTES, ones(1000), id="ONNX external data"),
         pytest.param(
-            array_model, 400 * MB, OWN_BYTES, b"[]", id="a large array", marks=pytest.mark.slow
+            array_model, 200 * MB, OWN_BYTES, b"[]", id="a large array", marks=pytest.mark.slow
         ),
     ],
 )  # fmt: skip

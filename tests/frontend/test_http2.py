@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP/2 as its clients use it: the same answers, many at a time on one connection."""
 
+import asyncio
 import fcntl
 import gzip
 import json
@@ -8,7 +9,6 @@ import shutil
 import struct
 import subprocess
 import termios
-import threading
 from pathlib import Path
 from time import monotonic
 
@@ -431,16 +431,11 @@ def test_page_of_another_origin_may_read_it(tuned):
             assert headers["access-control-allow-origin"] == "*"
 
 
-def test_clients_in_threads_share_a_connection(client):
-    answers = []
+def test_many_requests_at_once_share_a_connection(shared):
+    async def ask():
+        url = f"http://127.0.0.1:{shared.port}"
+        async with httpx.AsyncClient(http1=False, http2=True, base_url=url, timeout=WAIT_S) as many:
+            posts = [many.post("/echo/predict", content=b"%d" % number) for number in range(16)]
+            return [answer.content for answer in await asyncio.gather(*posts)]
 
-    def ask(number):
-        answers.append(client.post("/echo/predict", content=b"%d" % number).content)
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-
-    assert sorted(answers) == sorted(b"%d" % number for number in range(16))
+    assert asyncio.run(ask()) == [b"%d" % number for number in range(16)]

@@ -136,6 +136,7 @@ def test_front_end_that_cannot_start_ends_the_server(start, model):
 def test_killed_worker_is_replaced_at_once(start, model):
     server = start(model())
     pid = server.wait_for("worker_ready")["pid"]
+    server.wait_for("serving")
     os.kill(pid, signal.SIGKILL)
     gone = server.wait_for("worker_exited")
     again = server.wait_for("worker_ready", generation=2)
