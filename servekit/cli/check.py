@@ -5,6 +5,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
+from servekit_archiver import Manifest
+
 from servekit.cli.check_report import as_json, as_text, whole_as_json, whole_as_text
 from servekit.cli.checking import examine, prepare
 from servekit.cli.display import Display, create_display
@@ -92,14 +95,15 @@ def run(parsed: argparse.Namespace) -> int:
 def _whole(
     prepared: Prepared, text: str, settings: Settings, display: Display
 ) -> "PipelineReport | None":
-    """Try the way through the stages, if there are several."""
-    if not prepared.stages[0].name:
+    """Try the way through the stages, if there are several or a pipeline."""
+    manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
+    if not (manifest.stages or manifest.pipeline):
         return None
     from servekit.cli.check_pipeline import examine_pipeline  # which brings all of a server
 
     display.progress(prepared.name, "serving all stages")
     try:
-        return examine_pipeline(prepared, text, settings)
+        return examine_pipeline(prepared, manifest, text, settings)
     finally:
         display.progress(prepared.name, "")
 

@@ -39,12 +39,13 @@ class PipelineReport:
         return [*found, *filter(None, [self.failure])]
 
 
-def examine_pipeline(prepared: Prepared, text: str, settings: Settings) -> PipelineReport:
+def examine_pipeline(
+    prepared: Prepared, manifest: Manifest, text: str, settings: Settings
+) -> PipelineReport:
     """Serve the model at *text* with one worker for each stage, and ask its examples.
 
     Each stage has been loaded before, so what fails here is the way through them.
     """
-    manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
     named = {f"/{manifest.name}/predict": manifest.pipeline} if manifest.pipeline else {}
     ways = {**named, **{path: route.steps for path, route in manifest.routes.items()}}
     report = PipelineReport({path: [step.label for step in ways[path]] for path in ways})

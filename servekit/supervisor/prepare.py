@@ -21,6 +21,7 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.errors import StartupError
+from servekit.messages import PREDICT
 from servekit.supervisor.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.stamping import stamp
 from servekit.supervisor.storing import StoreAssets
@@ -165,7 +166,8 @@ def _prepared(
 
 def _stages(manifest: Manifest) -> list[PreparedStage]:
     if not manifest.stages:
-        return [_stage("", manifest)]
+        own = manifest.every_stage[PREDICT]
+        return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
     found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
     for name, stage in manifest.stages.items():
         if stage.beside is not None:

@@ -344,3 +344,13 @@ def test_examples_that_need_another_model_are_not_run(staged):
 
     assert done.returncode == 0, done.stderr
     assert "examples not run: a step is another model, other" in done.stdout
+
+
+def test_a_pipeline_without_stages_has_the_examples_too(model):
+    toml = "pipeline = [{ stage = 'predict', each = true }]\n"
+    example = "[[examples]]\ninput = [[1, 2], [3]]\noutput = [3, 3]\n"
+    done = check(model(toml + example, service=TYPED), "--json")
+    found = json.loads(done.stdout)
+
+    assert (done.returncode, found["stages"][0]["examples"]) == (0, []), done.stderr
+    assert [run["problem"] for run in found["pipeline"]["examples"]] == [""]
