@@ -117,7 +117,7 @@ def test_a_server_makes_them_when_it_is_told_to(model, assets, tmp_path):
 def test_another_content_is_a_problem_of_one_line(model, assets):
     assets(model, "--write")
     right = tomllib.loads((model / "model.toml").read_text())["assets"]["words"]["sha256"]
-    changed = (model / "service.py").read_text().replace('"hi"', '"ho"')
+    changed = (model / "service.py").read_text().replace('"hi"', '"hello"')
     (model / "service.py").write_text(changed)
     done = assets(model, cache="other")
     taken = assets(model, "--write", cache="other")
