@@ -12,6 +12,7 @@ from servekit_archiver import ArchiveError
 
 from servekit.cli.exit_status import OK
 from servekit.container.context import Order, Source, write_context
+from servekit.container.dockerfile import CACHE
 from servekit.container.image import Image
 from servekit.container.packages import parse_requirement
 from servekit.errors import StartupError
@@ -153,6 +154,8 @@ def as_text(image: Image, directory: Path) -> str:
     """Return what was written and what comes next, for people."""
     models = " ".join(f"{model.name}/{model.manifest.version}" for model in image.models)
     run_it = "docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080"
+    if image.fetches_at_start:  # the one place where it has to write
+        run_it += f" -v {image.label}-cache:{CACHE}"
     together = shlex.join(["docker", "compose", "--project-directory", str(directory)])
     return (
         f"{directory}: build context of {models}\n"

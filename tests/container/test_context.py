@@ -224,6 +224,8 @@ def outside(servekit, place):
     done = servekit("toy", "-o", "outside")
 
     assert (done.returncode, done.stderr) == (0, WHEELS)
+    assert " --read-only --tmpfs /tmp " in done.stdout
+    assert " -v toy-2-cache:/var/cache/servekit toy-2:2.1\n" in done.stdout
     return place / "outside"
 
 
