@@ -11,6 +11,7 @@ __all__ = ["NAME", "Response", "check_headers", "check_status"]
 NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff\t]{0,4096}")
 MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *; *[\x20-\x7e]+)?", re.ASCII)
+OWN_TYPES: Final = "application/vnd.servekit."  #: what stages alone write for one another
 MAX_HEADERS: Final = 32
 #: their answers have no body, or a part of one
 WITHOUT_BODY: Final = (204, 205, 206, 304)
@@ -43,6 +44,8 @@ class Response:
         check_headers(self.headers.items())
         if self.content_type is not None and not MEDIA_TYPE.fullmatch(self.content_type):
             raise ValueError(f"{self.content_type!r} is no content type")
+        if (self.content_type or "").startswith(OWN_TYPES):
+            raise ValueError(f"{self.content_type}: is the server's to say")
 
 
 def check_status(status: int) -> None:

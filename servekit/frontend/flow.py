@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from servekit.channel import ChannelClosed
-from servekit.errors import InputError, QueueFull, WorkerLost
+from servekit.errors import InputError, QueueFull, ResultNotEncodable, WorkerLost
 from servekit.frontend import values
 from servekit.frontend.admission import pass_on
 from servekit.frontend.answer import own_head
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     #: status and headers
     Response = tuple[int, list[tuple[str, str]]]
 
-__all__ = ["Flow", "Part"]
+__all__ = ["Flow", "Part", "Value"]
 
 Content = bytes | memoryview
 TIMEOUT = b"x-request-timeout-ms"  #: in the headers of a request; it has been found well-formed
@@ -188,6 +188,9 @@ class Flow:
             return
         place = self._pipeline.places[at]
         sources = [self._source(source) for source in place.sources]
+        if not all(map(place.takes, sources)):
+            self.fail(ResultNotEncodable())
+            return
         if place.is_each:
             self._start_each(at, place, sources[0])
         elif self._may_give_away(place):
@@ -277,7 +280,9 @@ class Flow:
             self._give(at, value)
             return
         gathered[part.element] = value
-        if None not in gathered:
+        if value.content_type != VALUE.encode():
+            self.fail(ResultNotEncodable())
+        elif None not in gathered:
             self._note(place, part.begun)
             pieces = values.as_values([each.content for each in gathered])
             whole = Value(b"".join(pieces), VALUES.encode(), 0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batcher import Batcher
     from servekit.frontend.bodies import Bodies
     from servekit.frontend.caching import AnswerCache
+    from servekit.frontend.flow import Value
     from servekit.frontend.metrics import ModelMetrics
     from servekit.messages import Item, ModelRow
 
@@ -41,6 +42,15 @@ class Place(Struct, eq=False):
     target: str = ""  #: method of the service; "" is ``predict``
     accept: bytes = b""  #: what its output is written as; "" is up to the client
     followers: list[int] = []  #: later places that get its output
+
+    def takes(self, value: Value) -> bool:
+        """Whether *value* can be cut up, or be put together with others, where that is to be.
+
+        What a service wrote as a content type of its own is for others to read, as a whole.
+        """
+        if self.is_each:
+            return value.content_type == VALUES.encode()
+        return not self.names or value.content_type in (VALUE.encode(), VALUES.encode())
 
 
 class Pipeline:
@@ -82,7 +92,7 @@ class Pipeline:
             place.batcher.has_targets |= bool(place.target)
         for place in places[:-1]:
             is_cut = any(places[at].is_each for at in place.followers)
-            place.accept = (VALUES if is_cut else VALUE).encode()
+            place.accept = (VALUES if is_cut and not place.is_each else VALUE).encode()
 
     @property
     def asked(self) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.channel import ChannelClosed
-from servekit.errors import InputError, PredictFailed, WorkerLost
+from servekit.errors import InputError, PredictFailed, ResultNotEncodable, WorkerLost
 from servekit.frontend.flow import Flow
 from servekit.frontend.pipeline import REQUEST, Pipeline, Place
 from servekit.frontend.values import as_values
@@ -191,6 +191,34 @@ def test_a_peer_that_writes_no_list_is_in_doubt():
 
     assert [type(error) for error in way.client.said] == [WorkerLost]
     way.check_end()
+
+
+def test_what_is_no_value_is_neither_cut_up_nor_put_together():
+    def ways():
+        one = Place("one", Stage("one"), [REQUEST], [])
+        yield Way(one, Place("each", Stage("each"), [0], [], is_each=True)), one.batcher.tasks[0]
+        one = Place("one", Stage("one"), [REQUEST], [])
+        yield Way(one, Place("two", Stage("two"), [0, 0], ["a", "b"])), one.batcher.tasks[0]
+        way, each, _ = listed(2)
+        yield way, each.tasks[0]
+
+    for way, task in ways():
+        way.give(task, b"5", "text/plain")
+
+        assert [type(error) for error in way.client.said] == [ResultNotEncodable]
+        way.check_end()
+
+
+def test_elements_may_be_cut_up_in_turn():
+    one, outer, inner = Stage("one"), Stage("outer"), Stage("inner")
+    Way(
+        Place("one", one, [REQUEST], []),
+        outer_place := Place("outer", outer, [0], [], is_each=True),
+        Place("inner", inner, [1], [], is_each=True),
+        Place("", inner, [2], []),
+    )
+
+    assert outer_place.accept == VALUE.encode()
 
 
 def test_steps_that_need_the_request_alone_begin_together_and_their_end_is_awaited():

@@ -68,10 +68,11 @@ def test_a_content_type_of_its_own(output, expected):
         pytest.param({"headers": {f"A{n}": "" for n in range(33)}}, id="too many"),
         pytest.param({"content_type": "text"}, id="what is no content type"),
         pytest.param({"content_type": "text/a\r\nB: c"}, id="a line break in a content type"),
+        pytest.param({"content_type": "application/vnd.servekit.values"}, id="what stages say"),
     ],
 )
 def test_what_no_answer_can_say(parts):
-    with pytest.raises(ValueError, match=r"^(status|header|.* is no content type)"):
+    with pytest.raises(ValueError, match=r"^(status|header|.* is no content type|.*the server's)"):
         Response(1, **parts)
 
 
