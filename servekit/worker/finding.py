@@ -3,7 +3,8 @@
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,8 @@ def find_service(name: str, directory: Path, manager: pluggy.PluginManager) -> t
     else:
         target = _offered(name, directory, manager)
     module, _, attribute = target.partition(":")
-    imported = import_module(module)
+    with _no_bytecode() if ":" in name else nullcontext():
+        imported = import_module(module)
     found = getattr(imported, attribute, None)
     if found is None:
         known = [key for key, value in vars(imported).items() if _is_service(value)]
@@ -38,6 +40,19 @@ def find_service(name: str, directory: Path, manager: pluggy.PluginManager) -> t
     if not _is_service(found):
         raise BootError(f"service: {target}: {attribute} is no subclass of servekit.Service")
     return found
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Write no ``__pycache__``: a file saved twice in a second would run as it was at first.
+
+    What tells them apart are whole seconds and the size.
+    """
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _is_service(value: object) -> TypeGuard[type[Service]]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services of the archive and of plugins, by name."""
 
+import os
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -71,3 +73,25 @@ def test_a_broken_plugin_is_named_where_a_service_is_missing(monkeypatch):
     monkeypatch.setattr(finding, "installed_plugins", lambda: [broken])
     with pytest.raises(BootError, match=r"'torch' does not import \(ImportError: no torch\)"):
         find_service("torch", Path(), manager())
+
+
+def test_a_service_saved_twice_in_a_second_runs_as_it_was_saved_last(tmp_path):
+    found = []
+    for answer in (1, 2):
+        (tmp_path / "quick.py").write_text(
+            f"import servekit\nclass A(servekit.Service): x = {answer}\n"
+        )
+        os.utime(tmp_path / "quick.py", (1e9, 1e9))
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
+            "from servekit.plugins import create_plugin_manager as plugins\n"
+            "from servekit.worker.finding import find_service as find\n"
+            "print(find('quick:A', Path(sys.argv[1]), plugins(discover=False)).x)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, tmp_path],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        found.append(done.stdout)
+
+    assert found == ["1\n", "2\n"]
