@@ -11,13 +11,14 @@ from servekit.supervisor import announce
 from servekit.supervisor.backoff import Backoff, Wait
 from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.journal import Journal
-from servekit.supervisor.launching import boot_of, label_of
+from servekit.supervisor.launching import boot_of, label_of, prepared_row
 from servekit.supervisor.lifecycle import State
 from servekit.supervisor.listeners import bind_unix
 from servekit.supervisor.loads import BASE_BYTES, Load, Loads
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica import Boot, Replica
+from servekit.supervisor.routes import longest_way_s
 from servekit.supervisor.worker import Exit
 
 __all__ = ["ReplicaSet", "Surroundings"]
@@ -123,13 +124,16 @@ class ReplicaSet:
             replica.start()
 
     def retire(self) -> None:
-        """Let the workers leave once no front-end sends them anything any more."""
+        """Let the workers leave once no front-end sends them anything any more.
+
+        What was taken by its longest route may take as long as all steps of that, and a stream
+        the grace that the end of the server gives.
+        """
         settings = self._server.settings
-        longest_s = max(stage.predict_timeout_s for stage in self.prepared.stages)
-        predict_s = settings.predict_timeout or longest_s
         for replica in self.replicas:
             replica.retire()
-        limit_s = predict_s * settings.front_ends + LEAVE_S
+        longest_s = longest_way_s(prepared_row(self.prepared, settings, self.interfaces))
+        limit_s = max(longest_s * settings.front_ends, settings.grace) + LEAVE_S
         self._loop.call_later(limit_s, lambda: self.kill("did not leave"))
 
     def stop(self) -> None:

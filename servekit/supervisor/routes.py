@@ -8,7 +8,7 @@ import msgspec
 
 from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step
 
-__all__ = ["clashes", "named_routes", "note_clashes", "routes_of_endpoints"]
+__all__ = ["clashes", "longest_way_s", "named_routes", "note_clashes", "routes_of_endpoints"]
 
 FIXED: Final = ("predict", "ping")  #: what each model has below its name
 
@@ -39,6 +39,23 @@ def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Itera
         for row in interface.endpoints:
             step = Step(stage=stage or PREDICT, name=row.name, target=row.name)
             yield RouteRow(row.path or f"/{name}/{row.name}", [step])
+
+
+def longest_way_s(row: ModelRow) -> float:
+    """Return how long a request on the longest route of *row* may take, by its steps' timeouts.
+
+    One after another, as a front-end adds them up; reading what is to be cut up, and putting
+    it together, are steps too. A step of another model is taken for one of the slowest stage.
+    """
+    stages = {stage.name: stage.predict_timeout_s for stage in row.stages}
+    stages |= {beside: stages[stage.name] for stage in row.stages for beside in stage.beside}
+    slowest_s = max(stages.values(), default=row.predict_timeout_s)
+
+    def of_step(step: Step) -> float:
+        own = 2 if step.each else len(step.inputs) > 1
+        return stages.get(step.stage, slowest_s) * (1 + own)
+
+    return max(slowest_s, *(sum(map(of_step, route.steps)) for route in row.routes), 0.0)
 
 
 class Clash(NamedTuple):
