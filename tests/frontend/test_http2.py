@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 import shutil
+import socket
 import struct
 import subprocess
 import termios
@@ -329,6 +330,38 @@ def test_drain_answers_what_was_asked_and_says_what_was_the_last(start):
         front_end.worker.release()
 
         assert [answer[2] for answer in peer.answers(1, 3)] == [b"1", b"3"]
+        with pytest.raises(EOFError):
+            peer.next_frame()
+    assert front_end.process.wait(WAIT_S) == 0
+
+
+def test_drain_waits_until_the_last_answer_has_left_the_kernel(start):
+    front_end = start()
+    front_end.worker.is_holding = True
+    front_end.worker.answer = lambda _: ("", "text/plain", LARGE[:300_000])
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        sock.settimeout(WAIT_S)
+        sock.connect(("127.0.0.1", front_end.port))
+        peer = Peer(sock, {SettingsFrame.INITIAL_WINDOW_SIZE: 2**31 - 1})
+        peer.make_room(2**30, 0)
+        peer.post(1, b"1")
+        next_batch(front_end.worker)
+        front_end.publish(is_draining=True)
+        front_end.process.terminate()
+        ping = peer.wait_for(PingFrame)
+        peer.send(flagged(PingFrame(0, ping.opaque_data), "ACK"))
+        peer.wait_for(GoAwayFrame)
+        front_end.worker.release()
+        peer.wait_for(HeadersFrame, 1)
+        with pytest.raises(subprocess.TimeoutExpired):
+            front_end.process.wait(0.2)
+
+        got = 0
+        while not (frame := peer.wait_for(DataFrame, 1)).flags:
+            got += len(frame.data)
+            peer.make_room(len(frame.data), 0)
+        assert got + len(frame.data) == 300_000
         with pytest.raises(EOFError):
             peer.next_frame()
     assert front_end.process.wait(WAIT_S) == 0

@@ -158,10 +158,10 @@ class Http2Connection:
         """Take leave of the client, and close once it has every answer.
 
         It is told first that it is to go, then which stream is the last: what it sent before
-        it heard that is answered too (RFC 9113 6.8).
+        it heard that is answered too (RFC 9113 6.8). What the kernel has not sent would be lost
+        by closing: a connection that is over ends when its client closes it, or by ``expire``.
         """
         if self._is_over:
-            self.close()
             return
         if not self._goodbye_at:
             self._goodbye_at = now
