@@ -292,6 +292,25 @@ def test_window_of_a_large_body_opens_wide(peer):
     peer.reset(1)
 
 
+def test_window_of_a_refused_body_may_be_opened(peer):
+    peer.send(peer.headers(1, post_fields(("content-length", "99999999"))))
+    assert peer.answer(1)[0] == 413
+    peer.make_room(100, 1)
+    peer.get(3, "/ping")
+
+    assert peer.answer(3)[0] == 200
+
+
+def test_window_may_be_opened_with_every_request(peer):
+    for start in range(1, 3001, 100):
+        stream_ids = range(start, start + 100, 2)
+        for stream_id in stream_ids:
+            peer.get(stream_id, "/ping")
+            peer.make_room(1, stream_id, 0)
+
+        assert {answer[0] for answer in peer.answers(*stream_ids)} == {200}
+
+
 # ---------------------------------------------------------------- leaving
 
 
@@ -427,6 +446,21 @@ def test_streams_count_as_connections(tuned):
             peer.post(stream_id, b"1")
 
         assert peer.reset_code(5) == REFUSED_STREAM
+        tuned.worker.is_holding = False
+        next_batch(tuned.worker)
+        tuned.worker.release()
+        assert [answer[0] for answer in peer.answers(1, 3)] == [200, 200]
+
+
+def test_client_that_finds_us_full_keeps_its_connection(tuned):
+    tuned.worker.is_holding = True
+    forget_batches(tuned.worker)
+    with tuned.connect() as sock:
+        peer = Peer(sock)
+        for number in range(400):
+            peer.get(2 * number + 1, "/ping") if number > 1 else peer.post(2 * number + 1, b"1")
+
+        assert peer.reset_code(799) == REFUSED_STREAM
         tuned.worker.is_holding = False
         next_batch(tuned.worker)
         tuned.worker.release()

@@ -19,6 +19,7 @@ RESETS, RESETS_PER_S = 200, 33
 #: frames that carry no request: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty ones, unknown ones
 CHATTER, CHATTER_PER_S = 1000, 500
 EARNING_BYTES = 1024  #: of answers: for so much, one frame more is borne
+FRAMES_A_REQUEST = 2  #: borne with each that is taken: some clients widen its window at once
 
 
 class Allowance:
@@ -59,7 +60,15 @@ class Patience:
         :raises FrameError: it is one too many.
         """
         carries = frame.kind == HEADERS or (frame.kind == DATA and not frame.is_void)
-        if not carries and not self._chatter.spend(now):
+        if not carries:
+            self.bear_chatter(now)
+
+    def bear_chatter(self, now: float) -> None:
+        """Count a frame without a request, or with one that we, and not its client, refuse.
+
+        :raises FrameError: it is one too many.
+        """
+        if not self._chatter.spend(now):
             raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too many frames without a request")
 
     def bear_reset(self, now: float) -> None:
@@ -69,6 +78,10 @@ class Patience:
         """
         if not self._resets.spend(now):
             raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too many streams without an answer")
+
+    def earn_request(self) -> None:
+        """A request has been taken, and the client may say a little more about it."""
+        self._chatter.earn(FRAMES_A_REQUEST)
 
     def earn(self, sent: int) -> None:
         """*sent* bytes of answers went out: the client has to make room for them."""

@@ -99,7 +99,7 @@ class Streams:
                 exchange.take_end()
             case events.StreamReset():
                 exchange.close()
-            case events.WindowUpdated():
+            case events.WindowUpdated() if exchange.outgoing.is_waiting:
                 self.turns.wake(exchange)
 
     def _on_connection(self, event: events.Event) -> None:
@@ -114,9 +114,14 @@ class Streams:
     def _on_request(self, event: events.RequestReceived) -> None:
         front_end, stream_id = self.front_end, event.stream_id
         is_full = len(front_end.connections) >= front_end.settings.max_connections
-        if self.is_leaving or is_full or len(self.exchanges) >= MAX_STREAMS:
+        if len(self.exchanges) >= MAX_STREAMS:
             self._drop(stream_id, ErrorCodes.REFUSED_STREAM)
             return
+        if self.is_leaving or is_full:
+            self.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
+            self._patience.bear_chatter(monotonic())
+            return
+        self._patience.earn_request()
         kind = Exchange if front_end.access_log is None else LoggedExchange
         exchange = self.exchanges[stream_id] = kind(self, stream_id)
         front_end.add(exchange)
