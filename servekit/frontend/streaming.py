@@ -121,7 +121,9 @@ class StreamedAnswer:
 
     def keep_alive(self, now: float) -> None:
         """Say something if nothing has been said for long, and the client would hear it."""
-        if self._format is None or now - self._said_at < KEEP_ALIVE_S or self.task.is_done:
+        if self._format is None or now - self._said_at < KEEP_ALIVE_S:
+            return
+        if self.task.is_done or self.task.connection.is_closed:
             return
         if self._format.keep_alive and not self._writer.is_waiting:
             self._put(self._format.keep_alive, now)

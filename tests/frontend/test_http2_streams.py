@@ -2,10 +2,14 @@
 """Streamed answers and large bodies on HTTP/2, where the client's windows decide what is sent."""
 
 from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
+from servekit.frontend.answer import AnswerHeads
+from servekit.frontend.http2.outgoing import Outgoing
+from servekit.frontend.streaming import StreamedAnswer
 from servekit.messages import Part
 
 from .clients import forget_batches, next_batch, wait_for_queue
@@ -96,6 +100,30 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
         client.leave()
         client.peer.get(3, "/nope", method="HEAD")
         assert client.peer.wait_for(HeadersFrame, 3).fields[":status"] == "404"
+
+
+def test_nothing_is_said_to_keep_a_dropped_stream_alive():
+    metrics = SimpleNamespace(count_stream=lambda _: None, observe_first_output=lambda _: None)
+    writer = Outgoing(lambda: None)
+    connection = SimpleNamespace(is_closed=False, begin_stream=lambda *_: writer)
+    task = SimpleNamespace(
+        batcher=SimpleNamespace(metrics=metrics),
+        connection=connection,
+        is_done=False,
+        step=None,
+        arrived=0.0,
+        request_id="1",
+    )
+    streamed = StreamedAnswer(task, AnswerHeads(), 0.0)
+    streamed._begin(EVENTS, 0.0)
+    streamed.keep_alive(9.0)
+    assert writer.size == streamed.written > 0
+
+    connection.is_closed = True
+    writer.close()
+    streamed.keep_alive(99.0)
+
+    assert writer.size == 0
 
 
 # ---------------------------------------------------------------- large bodies
