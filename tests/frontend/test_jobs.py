@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import re
+import socket
+import struct
 from time import monotonic
 from types import SimpleNamespace
 
@@ -25,6 +27,7 @@ from .clients import bodies, forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 
 ASYNC = "Prefer: respond-async"
+RESET = struct.pack("ii", 1, 0)  #: SO_LINGER: the client closes with a RST
 LARGE = os.urandom(300_000)
 
 
@@ -76,6 +79,11 @@ def state(front_end, job, *headers):
 
 def result(front_end, job, *headers):
     return ask(front_end, to(job["result_url"], "Prefer: wait=10", *headers))
+
+
+def pending(front_end):
+    metrics = ask(front_end, to("/metrics"))[2]
+    return float(re.search(rb'\nservekit_jobs\{state="pending"\} (.+)\n', metrics)[1])
 
 
 def let_go(worker):
@@ -191,6 +199,33 @@ def test_a_client_that_leaves_within_the_wait_wants_no_job(front, held):
     assert bodies(next_batch(held)) == [b"last"]
     held.release()
     assert result(front, job)[2] == b"last"
+
+
+def test_a_client_that_ends_its_half_within_the_wait_gets_the_answer_itself(front, held):
+    with front.connect() as sock:
+        sock.sendall(post(b"[6]", "Prefer: respond-async, wait=1"))
+        next_batch(held)
+        sock.shutdown(socket.SHUT_WR)
+        wait_for(lambda: held.cancelled.has(held.held[0], 0), "a worker that is told")
+        sock.settimeout(1.2)  # longer than it wants to wait
+        with pytest.raises(TimeoutError):
+            sock.recv(1)
+        sock.settimeout(WAIT_S)
+        held.release()
+
+        assert receive(sock)[::2] == (200, b"[6]")
+        assert sock.recv(1) == b""
+
+
+def test_a_job_whose_client_is_gone_before_it_is_told_of_is_answered_all_the_same(front, held):
+    sock = front.connect()
+    sock.sendall(post(b"[7]", ASYNC))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    sock.close()
+    assert bodies(next_batch(held)) == [b"[7]"]
+    held.release()
+
+    wait_for(lambda: pending(front) == 0, "its answer")
 
 
 def test_waiting_ends_with_the_answer_and_not_before(front, held):
@@ -312,8 +347,7 @@ def test_nothing_changes_where_it_is_off(shared):
 
 def test_jobs_are_counted(front, held):
     submit(front, b"1")
-    found = re.compile(rb'\nservekit_jobs\{state="pending"\} 1\.0\n')
-    wait_for(lambda: found.search(ask(front, to("/metrics"))[2]), "a pending job in /metrics")
+    wait_for(lambda: pending(front) == 1, "a pending job in /metrics")
 
 
 # ---------------------------------------------------------------- several front-ends

@@ -109,7 +109,7 @@ class FrontEndWithJobs(FrontEnd):
 
     def _part(self, connection: Asker, job: Job, model: str, request_id: str) -> None:
         """Tell the client where to find the answer that is not there yet."""
-        if job.is_closed:
+        if job.is_closed or job.is_cancelled:  # who only ended its sending side waits for it
             return
         name, error = "", self._refusal(b"")
         if error is None:
@@ -119,9 +119,10 @@ class FrontEndWithJobs(FrontEnd):
                 log.error("a job cannot be kept: %s", failure)  # noqa: TRY400 - says it all
                 error = Unavailable()
         if error is not None:
-            job.cancel()
+            job.drop()
             connection.answer_problem(error, request_id)
         else:
+            connection.task = None  # from here on it is the keeper's, whether or not this arrives
             connection.answer(*replies.accepted(self.heads.date, name, model, request_id))
 
     # ------------------------------------------------------------ its answer is fetched

@@ -38,6 +38,7 @@ class Job:
         #: of a cache: gets head and body of the answer, and returns the head
         self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self.is_closed = False  #: answered, or nobody wants the answer
+        self.is_cancelled = False  #: its client sends no more, and perhaps still reads
         self.stored = Event()  #: the answer can be found, or there is no such job any more
         self._client: Asker | None = connection
         self._store: Store | None = None
@@ -54,11 +55,17 @@ class Job:
         return bool(self.task is not None and self.task.is_sent)
 
     def cancel(self) -> None:
-        """Nobody wants the answer any more."""
+        """Tell the worker; what it answers still goes to a client that is there."""
         if not self.is_closed:
-            self.is_closed = True
+            self.is_closed = self._client is None or self._client.is_closed
+            self.is_cancelled = True
             if self.task is not None:
                 self.task.cancel()
+
+    def drop(self) -> None:
+        """Nobody wants the answer any more."""
+        self._client = None
+        self.cancel()
 
     # ------------------------------------------------------------ what a task asks
 

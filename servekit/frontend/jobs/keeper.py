@@ -116,7 +116,7 @@ class Keeper:
         """Nobody will fetch the answer of *name*: no worker needs to go on with it."""
         job = self._under_way.pop(name, None)
         if job is not None:
-            job.cancel()
+            job.drop()
             job.stored.set()
 
     # ------------------------------------------------------------ from an answer to its file
