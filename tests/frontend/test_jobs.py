@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import struct
+from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
 
@@ -417,6 +418,24 @@ def test_an_answer_that_comes_while_its_front_end_leaves_is_not_lost(tmp_path):
     keeper.scan(0.0)
 
     assert keeper.find(name).answer[1] == b"late"
+
+
+def test_a_job_whose_front_end_died_while_writing_its_answer_is_told_to_be_lost(
+    tmp_path, monkeypatch
+):
+    dead, keeper = JobFolder(tmp_path, 10.0), Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
+    name = dead.add("echo", "r1")
+    with monkeypatch.context() as patches:
+        patches.setattr(Path, "rename", None)
+        with pytest.raises(TypeError):  # dies here
+            dead.put(name, b"HTTP/1.1 200 OK\r\n", b"body")
+    os.close(dead._lock)
+    keeper.scan(0.0)
+
+    assert keeper.find(name).status == 503
+    keeper.remove(name)
+    keeper.scan(1.0)
+    assert [len(path.name) for path in tmp_path.iterdir()] == [8], "more than our own lock"
 
 
 class FullFolder(JobFolder):

@@ -89,9 +89,9 @@ class JobFolder:
         :raises OSError: there is no room.
         """
         if (self._directory / name).exists():
-            part = self._directory / (name + PART)
+            part = self._directory / f"{name}.{self._owner}{PART}"  # others may write one too
             self._write(part.name, [head, b"\r\n", body])
-            part.rename(part.with_suffix(ANSWER))
+            part.rename(self._directory / (name + ANSWER))
 
     def find(self, name: str) -> Found | None:
         """Return the job called *name*, if there is one."""
