@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.frontend.answer import AnswerHeads
-from servekit.frontend.jobs.folder import JobFolder
+from servekit.frontend.jobs.folder import Found, JobFolder
+from servekit.frontend.jobs.front_end import FrontEndWithJobs
 from servekit.frontend.jobs.job import Job
 from servekit.frontend.jobs.keeper import Keeper
 from servekit.frontend.jobs.prefer import Preferences, preferences
@@ -236,6 +237,22 @@ def test_waiting_ends_with_the_answer_and_not_before(front, held):
         assert state(front, job)["status"] == "pending"
         let_go(held)
         assert json.loads(receive(sock)[2])["status"] == "completed"
+
+
+def test_waiting_ends_when_the_client_is_gone():
+    waited, shown = [], []
+
+    def wait(_name, left_s):
+        waited.append(left_s)
+        client.is_closed = True
+
+    client = SimpleNamespace(is_closed=False)
+    keeper = SimpleNamespace(find=lambda _name: Found("echo", "", None), wait=wait)
+    front_end = SimpleNamespace(is_draining=False, _keeper=keeper)
+    until = monotonic() + 0.5
+    FrontEndWithJobs._wait(front_end, client, "name", until, lambda: shown.append(1))
+
+    assert (len(waited), shown) == (1, [])
 
 
 def test_over_http2_it_is_the_same(front):

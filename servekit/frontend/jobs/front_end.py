@@ -138,7 +138,7 @@ class FrontEndWithJobs(FrontEnd):
             wait_s = preferences(request.headers.get(b"prefer", b"")).wait_s
             show = partial(self._show, connection, method, name, request_id, is_result=is_result)
             if wait_s:
-                gevent.spawn(self._wait, name, monotonic() + wait_s, show)
+                gevent.spawn(self._wait, connection, name, monotonic() + wait_s, show)
             else:
                 show()
         elif method == b"DELETE" and not is_result:
@@ -150,9 +150,14 @@ class FrontEndWithJobs(FrontEnd):
             else:
                 connection.answer_problem(MethodNotAllowed(allow=allowed), request_id)
 
-    def _wait(self, name: str, until: float, show: Callable[[], None]) -> None:
-        """Call *show* once there is an answer, or the time is over. Runs in a greenlet."""
+    def _wait(self, connection: Asker, name: str, until: float, show: Callable[[], None]) -> None:
+        """Call *show* once there is an answer, or the time is over. Runs in a greenlet.
+
+        Of a client that is gone it sees within a second, and ends.
+        """
         while (left_s := until - monotonic()) > 0 and not self.is_draining:
+            if connection.is_closed:
+                return
             found = self._keeper.find(name)
             if found is None or found.answer is not None:
                 break
