@@ -189,6 +189,22 @@ def test_after_the_wait_there_is_a_job(front, held):
     assert json.loads(told)["status"] == "pending"
 
 
+def test_who_can_have_no_job_after_the_wait_is_told_so_once(start):
+    front_end = start(jobs=1)
+    worker = front_end.worker
+    worker.is_holding = True
+    with front_end.connect() as sock:
+        sock.sendall(post(b"[0]", "Prefer: respond-async, wait=1"))
+        next_batch(worker)
+        submit(front_end, b"other")
+        assert receive(sock)[0] == 429
+        worker.is_holding = False
+        worker.release()  # to nobody
+
+        sock.sendall(post(b"next"))
+        assert receive(sock)[::2] == (200, b"next")
+
+
 def test_a_client_that_leaves_within_the_wait_wants_no_job(front, held):
     submit(front, b"first")
     next_batch(held)
