@@ -97,10 +97,11 @@ class ScriptedWorker:
             self.opened.put(message)
         else:
             self.freed += message.freed
+            is_holding = self.is_holding  # as it was before the test hears of the batch
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
             self.headers.put(message.headers)
-            if not self.is_holding:
+            if not is_holding:
                 self.release()
 
     def body(self, item) -> bytes:

@@ -446,23 +446,23 @@ def test_streams_count_as_connections(tuned):
             peer.post(stream_id, b"1")
 
         assert peer.reset_code(5) == REFUSED_STREAM
-        tuned.worker.is_holding = False
         next_batch(tuned.worker)
+        tuned.worker.is_holding = False
         tuned.worker.release()
         assert [answer[0] for answer in peer.answers(1, 3)] == [200, 200]
 
 
 def test_client_that_finds_us_full_keeps_its_connection(tuned):
-    tuned.worker.is_holding = True
     forget_batches(tuned.worker)
+    tuned.worker.is_holding = True
     with tuned.connect() as sock:
         peer = Peer(sock)
         for number in range(400):
             peer.get(2 * number + 1, "/ping") if number > 1 else peer.post(2 * number + 1, b"1")
 
         assert peer.reset_code(799) == REFUSED_STREAM
-        tuned.worker.is_holding = False
         next_batch(tuned.worker)
+        tuned.worker.is_holding = False
         tuned.worker.release()
         assert [answer[0] for answer in peer.answers(1, 3)] == [200, 200]
 
