@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from servekit.frontend.server import FrontEnd
     from servekit.settings.tokens import Tokens
 
-    #: from method, target and headers to why the request is refused, if it is
-    Guard = Callable[[bytes, bytes, dict[bytes, bytes]], ServekitError | None]
+    #: from method, target, headers and whether there is a body to why the request is refused, if so
+    Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | None]
     #: all plugins' ``authorize``, as pluggy calls them
     Authorize = Callable[..., list[Any]]
 
@@ -63,9 +63,14 @@ class Access:
         return partial(self._judge, connection)
 
     def _judge(
-        self, connection: Asker, method: bytes, target: bytes, headers: dict[bytes, bytes]
+        self,
+        connection: Asker,
+        method: bytes,
+        target: bytes,
+        headers: dict[bytes, bytes],
+        has_body: bool,
     ) -> ServekitError | None:
-        if method in READING and not _has_body(headers) and not name_in(target):
+        if method in READING and not has_body and not name_in(target):
             return None
         batcher = self._front_end.router.find(method, target)
         refusal = None
@@ -112,7 +117,7 @@ class TokenNeeded:
         return self._judge
 
     def _judge(
-        self, _method: bytes, _target: bytes, headers: dict[bytes, bytes]
+        self, _method: bytes, _target: bytes, headers: dict[bytes, bytes], _has_body: object
     ) -> ServekitError | None:
         given = headers.get(b"authorization")
         return check_token(given, self._tokens.manage, self._tokens.predict)
@@ -140,10 +145,6 @@ def check_token(
 def _is_among(digest: bytes, digests: Sequence[bytes]) -> bool:
     """Compare with all of them, so that time tells nothing."""
     return sum(compare_digest(digest, each) for each in digests) > 0
-
-
-def _has_body(headers: dict[bytes, bytes]) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
 def _request(

@@ -138,9 +138,14 @@ class Collector:
             self.wants_continue = fields.wants_continue(headers[b"expect"])
         if self._guard is not None:
             method = self._llhttp.get_method()
-            self.refusal = self._guard(method, self._target, headers)
+            self.refusal = self._guard(method, self._target, headers, self._has_body())
             if self.refusal is not None and method == b"HEAD":
                 raise self.refusal  # and close: what answers a HEAD with a body must be the last
+
+    def _has_body(self) -> bool:
+        """Whether a body follows the header section."""
+        headers = self.headers
+        return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body, chunked framing taken off."""

@@ -13,6 +13,7 @@ from servekit.frontend.jobs.folder import name_in
 from servekit.settings.tokens import Tokens
 
 from .conftest import post, receive
+from .http2 import Peer, get_fields
 
 PLAIN, INVALID = 'Bearer realm="servekit"', 'Bearer realm="servekit", error="invalid_token"'
 
@@ -114,6 +115,15 @@ def test_head_that_is_refused_is_the_last_of_its_connection(guarded):
         assert answer.endswith(b"\r\n\r\n")
 
 
+def test_body_of_undeclared_length_needs_a_token_on_http2_too(guarded):
+    with guarded.connect() as sock:
+        peer = Peer(sock)
+        peer.send(peer.headers(1, get_fields("/ping")))
+        assert peer.answer(1)[0] == 401
+        peer.get(3, "/ping")
+        assert peer.answer(3)[0] == 200
+
+
 def test_wish_for_another_protocol_does_not_get_past(guarded):
     wish = ["Connection: Upgrade", "Upgrade: h2c"]
 
@@ -186,7 +196,7 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
     connection = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
     access = Access(front_end, tokens or Tokens(), authorize)
     given = {name.encode(): value.encode() for name, value in headers.items()}
-    return access.guard(connection)(method, target, given), asked, counted
+    return access.guard(connection)(method, target, given, False), asked, counted
 
 
 @pytest.mark.parametrize(

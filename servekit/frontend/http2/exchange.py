@@ -98,7 +98,7 @@ class Exchange:
     def open(self, fields: Any, *, is_end: bool) -> None:
         """Take the header section; refuse what can be refused before the body."""
         try:
-            refusal = self._incoming.take_fields(fields)
+            refusal = self._incoming.take_fields(fields, is_end=is_end)
         except ServekitError as error:
             refusal = error
         self._is_open = not is_end

@@ -74,13 +74,13 @@ class Incoming:
             return QueueFull()
         return ClientTooSlow("the request did not arrive whole in time")
 
-    def take_fields(self, fields: Any) -> ServekitError | None:
+    def take_fields(self, fields: Any, *, is_end: bool) -> ServekitError | None:
         """Take the header section; return why it is refused already, if so.
 
         :raises MalformedRequest: it is none.
         :raises RequestError: a limit or a rule of HTTP refuses it.
         """
-        self._collector.take_fields(fields)
+        self._collector.take_fields(fields, is_end=is_end)
         return self._collector.refusal
 
     def await_body(self) -> None:

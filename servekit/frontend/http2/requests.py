@@ -54,12 +54,13 @@ class Line:
 class StreamCollector(Collector):
     """The request of one stream."""
 
-    __slots__ = ()
+    __slots__ = ("_is_end",)
 
     def __init__(self, settings: Settings, guard: Guard | None) -> None:
         """Take the limits of *settings*; *guard* judges the header section."""
         super().__init__(settings, guard)
         self._llhttp = Line(b"")
+        self._is_end = False
 
     @property
     def method(self) -> bytes:
@@ -67,12 +68,13 @@ class StreamCollector(Collector):
         method: bytes = self._llhttp.get_method()
         return method
 
-    def take_fields(self, fields: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take the header section.
+    def take_fields(self, fields: Iterable[tuple[bytes, bytes]], *, is_end: bool) -> None:
+        """Take the header section; unless it *is_end*, a body follows, whatever the fields say.
 
         :raises MalformedRequest: RFC 9113 says that this is none.
         :raises RequestError: it is one that we refuse.
         """
+        self._is_end = is_end
         pseudo: dict[bytes, bytes] = {}
         regular: list[tuple[bytes, bytes]] = []
         for name, value in fields:
@@ -101,6 +103,9 @@ class StreamCollector(Collector):
         if host is not None and pseudo.get(b":authority", host) != host:
             raise MalformedRequest(":authority and Host differ")
         self.on_url(pseudo[b":path"])
+
+    def _has_body(self) -> bool:
+        return not self._is_end
 
     def end(self) -> HttpRequest:
         """Return the whole request.
