@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of a model with stages, asked of a server: the whole way, as a client would."""
 
+import os
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -13,14 +15,21 @@ from servekit_archiver.manifest import Example
 from servekit.checkup import ExampleRun
 from servekit.comparing import TOLERANCE, difference
 from servekit.media_types import media_type_of
-from servekit.settings import Settings
+from servekit.settings import Settings, options
+from servekit.settings.fields import PREFIX
 from servekit.supervisor.prepared import Prepared
 from servekit.testing import ServedModel
-from servekit.testing.response import OK, Response
+from servekit.testing.response import Response
 
 __all__ = ["PipelineReport", "examine_pipeline"]
 
 JSON: Final = "application/json"
+PROBLEM: Final = "application/problem+json"
+#: settings that the server for the examples takes from the environment, as the workers did
+OF_WORKERS: Final = (
+    *("load_timeout", "predict_timeout", "max_body", "max_answer", "large_body", "arena"),
+    *("worker_user", "worker_memory", "worker_files"),
+)
 
 
 @dataclass
@@ -49,7 +58,8 @@ def examine_pipeline(
     named = {f"/{manifest.name}/predict": manifest.pipeline} if manifest.pipeline else {}
     ways = {**named, **{path: route.steps for path, route in manifest.routes.items()}}
     report = PipelineReport({path: [step.label for step in ways[path]] for path in ways})
-    others = ", ".join(step.model for step in manifest.pipeline if step.model)
+    steps = (step for way in ways.values() for step in way)
+    others = ", ".join(dict.fromkeys(step.model for step in steps if step.model))
     if not (manifest.pipeline and manifest.examples):
         report.note = "no examples of the whole"
     elif others:
@@ -57,7 +67,7 @@ def examine_pipeline(
     else:
         directory = Path(prepared.directory)
         try:
-            with ServedModel(text, **_flags(settings)) as served:
+            with ServedModel(text, environment=_environment(), **_flags(settings)) as served:
                 served.wait_ready()
                 for number, example in enumerate(manifest.examples, 1):
                     report.examples.append(_run(served, example, directory, number))
@@ -69,6 +79,16 @@ def examine_pipeline(
 def _flags(settings: Settings) -> dict[str, Any]:
     flags: dict[str, Any] = {"replicas": 1, "install_requirements": settings.install_requirements}
     return flags | ({"cache_dir": settings.cache_dir} if settings.cache_dir else {})
+
+
+def _environment() -> dict[str, str]:
+    """Return our own, without the settings that are about clients: their tokens, TLS, ports."""
+    kept = {option.variable for option in options() if option.name in OF_WORKERS}
+    return {
+        name: text
+        for name, text in os.environ.items()
+        if name in kept or not name.startswith(PREFIX)
+    }
 
 
 def _run(served: ServedModel, example: Example, directory: Path, number: int) -> ExampleRun:
@@ -85,12 +105,19 @@ def _run(served: ServedModel, example: Example, directory: Path, number: int) ->
 
 def _problem(answer: Response, example: Example) -> str:
     """Return why *answer* is not what *example* asks for; "" if it is."""
-    if answer.status != OK:
+    if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        if answer.content_type != PROBLEM:
+            return f"{answer.status}, in {answer.content_type}"
         told = answer.json()
         detail = told.get("detail") or "see its log: servekit start"
         return f"{answer.status} {told['title']}: {detail}"
     if example.output is None:
         return ""
+    if answer.content_type != JSON:
+        return f"output in {answer.content_type}: only JSON is compared"
+    told = answer.json()
+    # a Response with a content type of its own is sent as it is
+    found = told["prediction"] if isinstance(told, dict) and "prediction" in told else told
     tolerance = TOLERANCE if example.tolerance is None else example.tolerance
-    wrong = difference(answer.prediction, example.output, tolerance)
+    wrong = difference(found, example.output, tolerance)
     return f"output{wrong}" if wrong else ""

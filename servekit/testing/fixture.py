@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin: the fixture ``serve_model``. Light, since every run of pytest imports it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ def serve_model() -> "Iterator[Callable[..., ServedModel]]":
 
     started: list[ServedModel] = []
 
-    def serve(directory: object, **settings: object) -> ServedModel:
+    def serve(directory: object, **settings: Any) -> ServedModel:
         served = ServedModel(str(directory), **settings)
         started.append(served)
         return served.wait_ready()

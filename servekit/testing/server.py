@@ -28,16 +28,24 @@ POLL_S = 0.02
 class ServedModel:
     """Serves one model until ``stop``, which also the end of a ``with`` does."""
 
-    def __init__(self, directory: str | Path, **settings: Any) -> None:
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         """Start the server; ``wait_ready`` waits for it. It ends with the thread that starts it.
 
         :param directory: a model directory or an archive.
+        :param environment: all variables of the server; ``None`` leaves it ours.
         :param settings: options of ``servekit start``: ``replicas=2, max_body="1MiB"``.
         """
         flags = _flags({"port": 0, **settings, "log_format": "json"})
         command = [sys.executable, "-P", "-m", "servekit.testing.tethered", str(os.getpid())]
         self.process = subprocess.Popen(
             [*command, "start", str(directory), *flags],
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -333,13 +333,17 @@ def test_the_page_of_a_pipeline_says_what_leads_where(staged):
     )
 
 
-def test_examples_that_need_another_model_are_not_run(staged):
-    text = "[[examples]]\ninput = 1\n"
-    directory = staged(text)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('["double", {', '[{ model = "other" }, "double", {', id="pipeline"),
+        pytest.param("each = true }]", 'each = true }, { model = "other" }]', id="route"),
+    ],
+)
+def test_examples_that_need_another_model_are_not_run(staged, before, after):
+    directory = staged("[[examples]]\ninput = 1\n")
     toml = (directory / "model.toml").read_text()
-    (directory / "model.toml").write_text(
-        toml.replace('["double", {', '[{ model = "other" }, "double", {')
-    )
+    (directory / "model.toml").write_text(toml.replace(before, after))
     done = check(directory)
 
     assert done.returncode == 0, done.stderr
@@ -354,3 +358,37 @@ def test_a_pipeline_without_stages_has_the_examples_too(model):
 
     assert (done.returncode, found["stages"][0]["examples"]) == (0, []), done.stderr
     assert [run["problem"] for run in found["pipeline"]["examples"]] == [""]
+
+
+ANSWERS = """
+from servekit import Response, Service
+
+class Toy(Service):
+    def predict(self, batch):
+        return [Response(**item) for item in batch]
+"""
+ANSWERED = """
+pipeline = ["predict"]
+
+[[examples]]
+input = { output = "later", status = 202 }
+output = "later"
+
+[[examples]]
+input = { output = "no", status = 503, content_type = "text/plain" }
+
+[[examples]]
+input = { output = "a,b", content_type = "text/csv" }
+output = "a,b"
+"""
+
+
+def test_answers_that_the_service_shapes_are_understood_whatever_is_set_for_clients(model):
+    set_for_clients = {"SERVEKIT_PREDICT_TOKEN": "s" * 32, "SERVEKIT_PORT": "1"}
+    done = check(model(ANSWERED, service=ANSWERS), "--json", **set_for_clients)
+
+    assert [run["problem"] for run in json.loads(done.stdout)["pipeline"]["examples"]] == [
+        "",
+        "503, in text/plain",
+        "output in text/csv: only JSON is compared",
+    ], done.stderr
