@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from servekit_archiver import Manifest
 
-from servekit.cli.check_report import as_json, as_text, whole_as_json, whole_as_text
+from servekit.cli.check_report import as_json, as_text, whole_as_json
 from servekit.cli.checking import examine, prepare
 from servekit.cli.display import Display, create_display
 from servekit.cli.exit_status import OK, PROBLEM_FOUND
@@ -87,8 +87,7 @@ def run(parsed: argparse.Namespace) -> int:
         both = {"stages": found, "pipeline": whole_as_json(whole)} if whole else found[0]
         print(json.dumps(both, indent=2))
     else:
-        pages = [*map(as_text, reports), *([whole_as_text(prepared.name, whole)] if whole else [])]
-        print("\n\n".join(pages))
+        print(as_text(prepared.name, reports, whole))
     return PROBLEM_FOUND if any(each.problems for each in (*reports, whole) if each) else OK
 
 

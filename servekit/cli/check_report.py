@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``servekit check`` prints."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import starmap, zip_longest
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +18,7 @@ from servekit.settings.values import MIB
 if TYPE_CHECKING:
     from servekit.cli.check_pipeline import PipelineReport
 
-__all__ = ["as_json", "as_text", "whole_as_json", "whole_as_text"]
+__all__ = ["as_json", "as_text", "whole_as_json"]
 
 LABEL = 10  #: columns
 UNKNOWN = "anything: no signature and no types say more"
@@ -38,14 +40,30 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_text(report: Report) -> str:
-    """Return a page for people."""
-    prepared = report.prepared
-    rows = "".join(f"  {label:<{LABEL}}{text}\n" for label, text in _facts(report))
+def as_text(name: str, reports: Sequence[Report], whole: "PipelineReport | None") -> str:
+    """Return a page for people about the model *name*, with what is wrong at its end."""
+    pages = [_stage_as_text(report) for report in reports]
+    problems = [f"{report.name}: {each}" for report in reports for each in report.problems]
+    if whole:
+        pages.append(_whole_as_text(name, whole))
+        problems += [f"{name}: {each}" for each in whole.problems]
+    return "\n".join([*pages, *(problems or [f"{name} is fine"])])
+
+
+def _stage_as_text(report: Report) -> str:
+    rows = "".join(starmap(_row, _facts(report)))
     return (
-        f"{report.name} {prepared.version}\n{rows}"
+        f"{report.name} {report.prepared.version}\n{rows}"
         f"{_examples(report.examples)}{_batches(report.batches)}"
-        f"{_verdict(report.name, report.problems)}"
+    )
+
+
+def _row(label: str, text: str) -> str:
+    """Return a row of the table: lines of 80 columns, broken between words."""
+    lines = wrap(text, 80 - 2 - LABEL, break_long_words=False, break_on_hyphens=False)
+    return "".join(
+        f"  {start:<{LABEL}}{line}\n"
+        for start, line in zip_longest([label], lines or [""], fillvalue="")
     )
 
 
@@ -59,14 +77,14 @@ def whole_as_json(report: "PipelineReport") -> dict[str, Any]:
     }
 
 
-def whole_as_text(name: str, report: "PipelineReport") -> str:
+def _whole_as_text(name: str, report: "PipelineReport") -> str:
     """Return a page about the ways through the stages of the model *name*."""
     width = max(map(len, report.paths), default=0)
     rows = "".join(
         f"  {path:<{width}}  {' > '.join(labels)}\n" for path, labels in report.paths.items()
     )
     shown = f"\n{report.note}\n" if report.note else _examples(report.examples)
-    return f"{name}, all stages\n{rows}{shown}{_verdict(name, report.problems)}"
+    return f"{name}, all stages\n{rows}{shown}"
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
@@ -121,9 +139,3 @@ def _batch(run: BatchRun) -> str:
     return (
         f"  {run.size:>5} {milliseconds:>10.3f} {milliseconds / run.size:>10.3f} {rate:>10,.0f}\n"
     )
-
-
-def _verdict(name: str, problems: list[str]) -> str:
-    if not problems:
-        return f"\n{name} is fine"
-    return "\n" + "\n".join(f"{name}: {problem}" for problem in problems)

@@ -326,7 +326,8 @@ def test_the_page_of_a_pipeline_says_what_leads_where(staged):
     done = check(staged(""))
 
     assert done.returncode == 0, done.stderr
-    assert "toy/double is fine" in done.stdout
+    assert done.stdout.count("is fine") == 1
+    assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.stdout.endswith(
         "toy, all stages\n  /toy/predict  double > join\n  /v1/doubles   double\n\n"
         "no examples of the whole\n\ntoy is fine\n"
