@@ -128,8 +128,9 @@ def test_stream_may_not_be_asked_on_twice(peer):
     assert peer.goodbye_code() == STREAM_CLOSED
 
 
-def test_length_that_is_no_number_ends_the_connection(peer):
-    peer.get(1, "/ping", ("content-length", "+1"))
+@pytest.mark.parametrize("lengths", [["+1"], ["1", "2"]])
+def test_length_in_doubt_ends_the_connection(peer, lengths):
+    peer.get(1, "/ping", *(("content-length", each) for each in lengths))
 
     assert peer.goodbye_code() == PROTOCOL_ERROR
 
