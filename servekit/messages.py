@@ -154,6 +154,8 @@ class Part(Struct, array_like=True):
     body: bytes  #: the outputs, as that writes them
     outputs: int
     end: Answer | None = None  #: an error, the one answer, or all "" at the end of the outputs
+    response: tuple[int, list[tuple[str, str]]] | None = None  #: of ``end``: as in ``Reply``
+    steps: dict[str, float] = {}  #: as in ``Reply``, of stages that are over since the last part
 
 
 class Parts(Struct, array_like=True, tag=9):

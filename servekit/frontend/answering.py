@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import MsgspecError, Struct, json
@@ -12,10 +13,10 @@ from servekit.channel import ChannelClosed
 from servekit.errors import RequestError, error_class
 from servekit.frontend import metrics
 from servekit.frontend.answer import own_head
-from servekit.messages import Slab
+from servekit.messages import RUN, STAGE, Slab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from servekit.errors import ServekitError
     from servekit.frontend.answer import AnswerHeads
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     #: from a large answer to its bytes and what to call when they are out
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
 
-__all__ = ["Lend", "answer_batch", "error_from", "fail_task"]
+__all__ = ["Lend", "answer_batch", "error_from", "fail_task", "observe_stages", "timing_of"]
 
 
 def answer_batch(
@@ -36,9 +37,12 @@ def answer_batch(
     :raises ChannelClosed: an answer is none; the members after it are not answered.
     """
     timing = _server_timing(len(batch), reply, now - sent_at)
-    counters = batch[0].batcher.metrics
-    predict_s = _stage_s(batch, reply) if reply.steps else reply.predict_s
-    counters.observe_batch(len(batch), sent_at - batch[0].arrived, predict_s)
+    batcher = batch[0].batcher
+    counters, queue_s = batcher.metrics, sent_at - batch[0].arrived
+    if batcher.beside:
+        observe_stages(batch, queue_s, reply.steps)
+    else:
+        counters.observe_batch(len(batch), queue_s, reply.predict_s)
     values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
     responses = reply.responses
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
@@ -77,21 +81,35 @@ def answer_batch(
         )
 
 
-def _stage_s(batch: list[Task], reply: Reply) -> float:
-    """Count what stages beside that of *batch* took, and return what it took itself."""
+def observe_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:
+    """Count *batch* with each of the stages of one worker that had a part in it.
+
+    :param steps: seconds that each of them took.
+    """
     batcher = batch[0].batcher
-    for stage, counters in batcher.beside.items():
-        if stage in reply.steps:
-            counters.observe_step(len(batch), reply.steps[stage])
-    return reply.steps.get(batcher.row.stage, 0.0)
+    batcher.metrics.observe_queue(queue_s)
+    targets = Counter(task.step.target if task.step else batcher.target for task in batch)
+    for stage, step_s in steps.items():
+        counters = batcher.metrics if stage == batcher.row.stage else batcher.beside.get(stage)
+        size = sum(targets[target] for target in targets if _leads_through(target, stage))
+        if counters is not None and size:
+            counters.observe_step(size, step_s)
+
+
+def _leads_through(target: str, stage: str) -> bool:
+    return any(step.partition(STAGE)[0] == stage for step in target.split(RUN))
+
+
+def timing_of(steps: Mapping[str, float]) -> bytes:
+    """Return what ``Server-Timing`` says of *steps*, seconds by stage."""
+    return ", ".join(f"{stage};dur={step_s * 1e3:.3f}" for stage, step_s in steps.items()).encode()
 
 
 def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
     worker_s = reply.decode_s + reply.predict_s + reply.encode_s
     predict = b"predict;dur=%.3f" % (reply.predict_s * 1e3)
     if reply.steps:
-        stages = (f"{stage};dur={step_s * 1e3:.3f}" for stage, step_s in reply.steps.items())
-        predict = ", ".join(stages).encode()
+        predict = timing_of(reply.steps)
     return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % (
         reply.decode_s * 1e3,
         size,

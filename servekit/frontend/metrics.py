@@ -161,8 +161,12 @@ class ModelMetrics:
             values[start + bisect_left(bounds, value)] += 1
             values[start + len(bounds) + 1] += value
 
+    def observe_queue(self, queue_s: float) -> None:
+        """Count how long a batch has waited for a worker of several stages."""
+        self._observe(QUEUES, DURATIONS, queue_s)
+
     def observe_step(self, size: int, predict_s: float) -> None:
-        """Count what one stage had of a batch that another one queued."""
+        """Count what one of several stages of a worker had of a batch."""
         self._observe(BATCHES, SIZES, size)
         self._observe(PREDICTS, DURATIONS, predict_s)
 

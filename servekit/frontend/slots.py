@@ -70,7 +70,7 @@ class Slots:
             if part.end is not None:
                 del self._streams[part.stream], self.tasks[streamed.task]
                 self._free.append(place)
-                streamed.end(part.end, now, lambda slab: self._loans.borrow(self._link, slab))
+                streamed.end(part, now, lambda slab: self._loans.borrow(self._link, slab))
 
     def cancel(self, task: Task) -> None:
         """Let the worker know that nobody waits for *task* any more."""

@@ -10,7 +10,13 @@ import msgspec
 
 from servekit.channel import ChannelClosed
 from servekit.errors import problem
-from servekit.frontend.answering import answer_batch, error_from, fail_task
+from servekit.frontend.answering import (
+    answer_batch,
+    error_from,
+    fail_task,
+    observe_stages,
+    timing_of,
+)
 from servekit.messages import Reply
 from servekit.stream_formats import STREAM_FORMATS, StreamFormat
 
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from servekit.frontend.answering import Lend
     from servekit.frontend.sending import Sender
     from servekit.frontend.task import Task
-    from servekit.messages import Answer, Part
+    from servekit.messages import Part
 
 __all__ = ["MAX_HELD_BYTES", "StreamWriter", "StreamedAnswer"]
 
@@ -70,7 +76,9 @@ class StreamWriter:
 class StreamedAnswer:
     """Of one task, from its way to a worker to the end; becomes a plain answer if it can."""
 
-    __slots__ = ("_format", "_heads", "_said_at", "_sent_at", "_writer", "task", "written")
+    __slots__ = (
+        *("_format", "_heads", "_said_at", "_sent_at", "_steps", "_writer", "task", "written"),
+    )
 
     def __init__(self, task: Task, heads: AnswerHeads, now: float) -> None:
         """*task* went to a worker at *now*; its status is open until the first output."""
@@ -78,6 +86,7 @@ class StreamedAnswer:
         self._format: StreamFormat | None = None
         self._writer: StreamWriter
         self._said_at = now
+        self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
         self.written = 0  #: bytes
         task.batcher.metrics.count_stream(+1)
 
@@ -85,6 +94,7 @@ class StreamedAnswer:
         """Send the outputs of *part*; the time for the next one begins."""
         task = self.task
         task.batcher.metrics.count_outputs(part.outputs)
+        self._steps |= part.steps
         if not part.media_type or task.is_done or task.connection.is_closed:
             return
         if self._format is None:
@@ -100,15 +110,18 @@ class StreamedAnswer:
         self._format = STREAM_FORMATS[media_type]
         arrived, before = (task.arrived, b"") if task.step is None else task.step.begin_stream()
         task.batcher.metrics.observe_first_output(now - arrived)
+        host, steps = task.batcher.row.stage, self._steps
+        led = {stage: step_s for stage, step_s in steps.items() if stage != host}
         head = (
             b"%b%b\r\nX-Accel-Buffering: no\r\n"
-            b"Server-Timing: %bqueue;dur=%.3f, first;dur=%.3f\r\n"
+            b"Server-Timing: %bqueue;dur=%.3f, %bfirst;dur=%.3f\r\n"
             % (
                 self._heads.ok(media_type),
                 task.request_id.encode(),
                 before,
                 (self._sent_at - task.arrived) * 1e3,
-                (now - self._sent_at) * 1e3,
+                timing_of(led) + b", " if led else b"",
+                max(0.0, now - self._sent_at - sum(led.values())) * 1e3,
             )
         )
         self._writer = task.connection.begin_stream(self, head)
@@ -128,16 +141,20 @@ class StreamedAnswer:
         if self._format.keep_alive and not self._writer.is_waiting:
             self._put(self._format.keep_alive, now)
 
-    def end(self, answer: Answer, now: float, lend: Lend) -> None:
-        """The worker is done with the task.
+    def end(self, part: Part, now: float, lend: Lend) -> None:
+        """The worker is done with the task, and *part* is its last one.
 
-        :raises ChannelClosed: *answer* is none.
+        :raises ChannelClosed: its end is none.
         """
-        task = self.task
+        answer = part.end
+        assert answer is not None
+        task, batch = self.task, [self.task]
         self.forget()
         if self._format is None:
-            reply = Reply(0, [answer], 0.0, now - self._sent_at, 0.0)
-            answer_batch([task], reply, self._sent_at, now, self._heads, lend)
+            responses = {0: part.response} if part.response else {}
+            predict_s, steps = now - self._sent_at, self._steps
+            reply = Reply(0, [answer], 0.0, predict_s, 0.0, responses=responses, steps=steps)
+            answer_batch(batch, reply, self._sent_at, now, self._heads, lend)
             return
         if task.connection.is_closed:
             task.is_done = True
@@ -152,7 +169,10 @@ class StreamedAnswer:
             else:
                 task.step.end_stream(task, now)
         queued_s = self._sent_at - task.arrived
-        task.batcher.metrics.observe_batch(1, queued_s, now - self._sent_at)
+        if task.batcher.beside:
+            observe_stages(batch, queued_s, self._steps)
+        else:
+            task.batcher.metrics.observe_batch(1, queued_s, now - self._sent_at)
 
     def fail(self, error: ServekitError) -> None:
         """End what has begun by telling *error*."""

@@ -44,7 +44,7 @@ class Run:
     def __init__(self, steps: Sequence[tuple[str, Predictor]]) -> None:
         """Go through *steps*, each with the name of its stage."""
         self._predictors = [predictor for _, predictor in steps]
-        self._first, (self._last_name, self.last) = self._predictors[0], steps[-1]
+        self._first, (self.last_name, self.last) = self._predictors[0], steps[-1]
         #: with whether what the one gives is an input of the other as it is
         self._seams = [
             (name, giver, taker, taker.takes_any and not giver.has_postprocess)
@@ -72,7 +72,7 @@ class Run:
         outputs = last.predict_all(led.tasks, led.inputs) if led.tasks else []
         predicted = monotonic()
         if led.tasks:
-            led.steps[self._last_name] = predicted - led.handed_on
+            led.steps[self.last_name] = predicted - led.handed_on
         last.write_outputs(led.tasks, outputs, answers)
         last.end()
         encoded = monotonic()

@@ -64,7 +64,8 @@ class StreamServer(Server):
         turn = speaker.answer([item], message.stream, None, {0: message.headers})
         self._is_leaving |= speaker.is_leaving
         (end,) = channel.shared.lay_out(turn.answers)
-        self._say(channel, [Part(message.stream, "", b"", 1, end)])
+        response = turn.responses.get(0)
+        self._say(channel, [Part(message.stream, "", b"", 1, end, response, turn.steps)])
 
     def _close(self, channel: Channel) -> None:
         super()._close(channel)

@@ -51,7 +51,10 @@ class Formats(dict[bytes, StreamFormat | None]):
 class Stream:
     """One request, from the message that brought it to its end."""
 
-    __slots__ = ("_kept", "channel", "format", "item", "message", "plan", "request", "run", "slot")
+    __slots__ = (
+        *("_begun", "_kept", "_steps", "channel", "format", "item", "message", "plan"),
+        *("request", "run", "slot"),
+    )
 
     slot: Any
     request: Request
@@ -67,6 +70,15 @@ class Stream:
         self.message, self.item, self.channel, self.run = message, item, channel, run
         self.format: StreamFormat | None = None
         self._kept: list[Any] = []
+        self._begun = 0.0
+        self._steps: dict[str, float] = {}  #: that the front-end has not heard of
+
+    def begin(self, steps: dict[str, float], *, is_led: bool) -> None:
+        """The services before the last one are over, and took *steps*.
+
+        :param is_led: they have something for the last one.
+        """
+        self._begun, self._steps = monotonic() if is_led else 0.0, steps
 
     @property
     def has_gone(self) -> bool:
@@ -84,16 +96,22 @@ class Stream:
         texts = [write(OUTPUT, output)[1] for output in advance.outputs]
         body = b"".join([self.format.output % text for text in texts])
         end = ("", "", b"") if advance.is_over else None
-        return Part(self.message.stream, self.format.media_type, body, len(texts), end)
+        return self._part(self.format.media_type, body, len(texts), end)
 
     def _last(self, write: Write) -> Part:
         answered: Answered = ("", *write(self.plan, self._kept))
         (end,) = self.channel.shared.lay_out([answered])
-        return Part(self.message.stream, "", b"", len(self._kept), end)
+        return self._part("", b"", len(self._kept), end)
 
     def failed(self, end: Answer) -> Part:
         """Return the end that an error is."""
-        return Part(self.message.stream, "", b"", 0, end)
+        return self._part("", b"", 0, end)
+
+    def _part(self, media_type: str, body: bytes, outputs: int, end: Answer | None) -> Part:
+        steps, self._steps = self._steps, {}
+        if end is not None and self._begun and self.run is not None:
+            steps[self.run.last_name] = monotonic() - self._begun
+        return Part(self.message.stream, media_type, body, outputs, end, steps=steps)
 
 
 class Streams:
@@ -175,6 +193,7 @@ class Streams:
         answers = list[Any]([None]) * (place + 1)
         led = run.lead({place: item}, [(place, item)], batch, answers, predictor.plans)
         self.is_leaving |= run.is_leaving
+        stream.begin(led.steps, is_led=answers[place] is None)
         if answers[place] is not None:
             return Failed(answers[place])
         stream.request = self._stepping.current.request(place)

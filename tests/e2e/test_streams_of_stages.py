@@ -48,6 +48,12 @@ def ask(server, path, value, **headers):
     return status, fields, body
 
 
+def stage_metric(server, name, stage):
+    text = server.get("/metrics")[1].decode()
+    found = re.search(rf'servekit_stage_{name}{{model="telling",stage="{stage}"}} ([\d.]+)', text)
+    return float(found[1]) if found else 0.0
+
+
 def metric(server, name):
     lines = server.get("/metrics")[1].decode().splitlines()
     prefix = f'servekit_{name}{{model="telling"'
@@ -69,8 +75,31 @@ def test_a_stream_tells_what_the_steps_before_it_took(server):
     assert (status, fields["Content-Type"]) == (200, EVENTS)
     assert body == b'data: "once"\n\ndata: "upon"\n\nevent: end\ndata: {}\n\n'
     assert re.fullmatch(
-        r"(split;dur=[\d.]+, )?queue;dur=[\d.]+, first;dur=[\d.]+", fields["Server-Timing"]
+        r"(split;dur=[\d.]+, queue|queue;dur=[\d.]+, split);dur=[\d.]+, first;dur=[\d.]+",
+        fields["Server-Timing"],
     )
+
+
+def test_stages_are_counted_where_they_ran_and_nowhere_else(server):
+    def counted(path):
+        before = [metric_of(stage) for stage in ("split", "tell")]
+        assert ask(server, path, "once", Accept=f"{EVENTS}, */*;q=0.1")[0] == 200
+        return [
+            metric_of(stage) - was for stage, was in zip(("split", "tell"), before, strict=True)
+        ]
+
+    def metric_of(stage):
+        return stage_metric(server, "predict_duration_seconds_count", stage)
+
+    assert counted("/telling/predict") == [1, 1]
+    assert counted("/v1/tell") == [0, 1]
+    assert counted("/v1/split") == [1, 0]
+
+
+def test_what_does_not_stream_beside_a_stream_has_a_status_of_its_own(server):
+    status, fields, _ = ask(server, "/telling/count", "abc")
+
+    assert (status, fields["X-Counted"]) == (201, "letters")
 
 
 @pytest.mark.parametrize(

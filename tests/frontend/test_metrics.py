@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted is what /metrics adds up."""
 
+from types import SimpleNamespace
+
 from prometheus_client import CollectorRegistry, generate_latest
 
 from servekit.frontend import metrics
+from servekit.frontend.answering import observe_stages
 from servekit.frontend.metrics import ModelMetrics, collect
+from servekit.messages import RUN, STAGE
 
 
 class Collector:
@@ -68,3 +72,30 @@ def test_unknown_status_counts_as_500(tmp_path):
 
 def test_no_front_end_no_series(tmp_path):
     assert 'model="' not in scrape(tmp_path / "absent")
+
+
+def test_stages_of_one_worker_are_counted_with_their_own_tasks():
+    seen = []
+
+    def counters(name):
+        return SimpleNamespace(
+            observe_step=lambda size, step_s: seen.append((name, size, step_s)),
+            observe_queue=lambda queue_s: seen.append((name, queue_s)),
+        )
+
+    beside = {name: counters(name) for name in ("before", "idle")}
+    host = SimpleNamespace(
+        metrics=counters("host"),
+        beside=beside,
+        row=SimpleNamespace(stage="host"),
+        target=f"before{STAGE}{RUN}host{STAGE}",
+    )
+    led = SimpleNamespace(batcher=host, step=None)
+    alone = SimpleNamespace(batcher=host, step=SimpleNamespace(target=f"before{STAGE}"))
+    observe_stages([led, alone, alone], 0.5, {"before": 0.1, "host": 0.2})
+    observe_stages([alone], 0.5, {"before": 0.3})
+
+    assert seen == [
+        *(("host", 0.5), ("before", 3, 0.1), ("host", 1, 0.2)),
+        *(("host", 0.5), ("before", 1, 0.3)),
+    ]

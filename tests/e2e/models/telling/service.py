@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from servekit import InputError, Service, endpoint
+from servekit import InputError, Response, Service, endpoint
 
 
 class Split(Service):
@@ -35,7 +35,7 @@ class Tell(Service):
 
     @endpoint("count")
     def count(self, batch: list[str]) -> list[int]:
-        return [len(each) for each in batch]
+        return [Response(len(each), 201, {"X-Counted": "letters"}) for each in batch]
 
 
 class Join(Service):
