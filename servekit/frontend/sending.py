@@ -109,8 +109,12 @@ class Sender:
 
     def _count_taken(self) -> int:
         """Return how much has been acknowledged; what the kernel still holds is not taken."""
+        return self._written - self.count_held()
+
+    def count_held(self) -> int:
+        """Return how many bytes the kernel holds that the client's has not acknowledged."""
         held = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
-        return self._written - int(struct.unpack("=i", held)[0])
+        return int(struct.unpack("=i", held)[0])
 
     def close(self) -> None:
         """Forget what waits."""

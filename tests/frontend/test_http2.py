@@ -24,6 +24,8 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from servekit.frontend.http2.connection import GOODBYE_S
+from servekit.frontend.http2.exchange import LINGER_S
 from servekit.messages import Interface
 
 from .clients import forget_batches, next_batch
@@ -384,6 +386,18 @@ def test_drain_waits_until_the_last_answer_has_left_the_kernel(start):
         with pytest.raises(EOFError):
             peer.next_frame()
     assert front_end.process.wait(WAIT_S) == 0
+
+
+def test_drain_does_not_wait_for_a_client_that_had_all_its_answers(start):
+    front_end = start()
+    with front_end.connect() as sock:
+        peer = Peer(sock)
+        peer.get(1, "/ping")
+        assert peer.answer(1)[0] == 200
+        front_end.publish(is_draining=True)
+        front_end.process.terminate()
+
+        assert front_end.process.wait(GOODBYE_S + LINGER_S) == 0
 
 
 def test_idle_connection_is_told_and_closed(tuned):

@@ -159,9 +159,12 @@ class Http2Connection:
 
         It is told first that it is to go, then which stream is the last: what it sent before
         it heard that is answered too (RFC 9113 6.8). What the kernel has not sent would be lost
-        by closing: a connection that is over ends when its client closes it, or by ``expire``.
+        by closing: a connection that is over ends when its client closes it, or by ``expire``;
+        at once only if nothing was asked since we took leave, and its kernel has all.
         """
         if self._is_over:
+            if self._state == IDLE and not self._streams.turns.sender.count_held():
+                self.close()
             return
         if not self._goodbye_at:
             self._goodbye_at = now
