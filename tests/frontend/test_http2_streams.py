@@ -2,7 +2,7 @@
 """Streamed answers and large bodies on HTTP/2, where the client's windows decide what is sent."""
 
 from time import monotonic
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
@@ -103,17 +103,9 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
 
 
 def test_nothing_is_said_to_keep_a_dropped_stream_alive():
-    metrics = SimpleNamespace(count_stream=lambda _: None, observe_first_output=lambda _: None)
     writer = Outgoing(lambda: None)
-    connection = SimpleNamespace(is_closed=False, begin_stream=lambda *_: writer)
-    task = SimpleNamespace(
-        batcher=SimpleNamespace(metrics=metrics),
-        connection=connection,
-        is_done=False,
-        step=None,
-        arrived=0.0,
-        request_id="1",
-    )
+    connection = Mock(is_closed=False, begin_stream=lambda *_: writer)
+    task = Mock(connection=connection, is_done=False, step=None, arrived=0.0, request_id="1")
     streamed = StreamedAnswer(task, AnswerHeads(), 0.0)
     streamed._begin(EVENTS, 0.0)
     streamed.keep_alive(9.0)
