@@ -186,7 +186,7 @@ class Supervisor:
 
     def _front_ends_ready(self, count: int) -> None:
         self._front_end.set_ready(count >= self.settings.front_ends)
-        self._loop.defer(self._advance)
+        self.changed()  # so that the table of this turn is out before anybody reads "serving"
 
     def _front_end_unable(self, last_line: str) -> None:
         self._fail(StartupError(f"front-end: {last_line}"))

@@ -5,6 +5,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,30 @@ def exists(pid):
 
 
 # ---------------------------------------------------------------- start
+
+ONE_TURN = """
+import sys
+from unittest.mock import Mock
+from servekit.settings import Settings
+from servekit.supervisor.supervisor import Supervisor
+said = []
+supervisor = Supervisor(Settings(models=(sys.argv[1],), port=0), Mock())
+supervisor._control._send_table = lambda: said.append("table")
+supervisor._advance = lambda: (said.append("serving"), supervisor._loop.stop())
+supervisor._loop.call_later(0, lambda: supervisor._front_ends_ready(1))
+supervisor._loop.call_later(0, supervisor.changed)
+supervisor._loop.run()
+supervisor._clean_up()
+print(*said)
+"""
+
+
+def test_nobody_reads_serving_before_the_front_ends_can_know_of_it(model):
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_TURN, model()],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.split()[:2] == ["table", "serving"]
 
 
 def test_model_is_launched_and_published(start, model):
