@@ -55,15 +55,21 @@ def add_jobs(document: dict[str, Any], secured: dict[str, Any]) -> None:
         if "post" in operations:
             operations["post"]["parameters"].append({"$ref": "#/components/parameters/Prefer"})
             operations["post"]["responses"]["202"] = accepted
+    paths.update(_job_paths(secured))
+    document["tags"].append({"name": "jobs"})
+
+
+def _job_paths(secured: dict[str, Any]) -> dict[str, Any]:
+    """Return what can be asked of a job."""
     answers = problems.responses(f"{PLACE}Problem")
     missing = {status: answers[status] for status in ("401", "403", "404")}
     read = {"tags": ["jobs"], "parameters": [ID, WAIT], **secured}
-    paths["/jobs/{id}"] = {
+    one = {
         "get": read
         | {
             "operationId": "job",
             "summary": "How a job stands",
-            "responses": {"200": {"description": "So", "content": JOB}, **missing},
+            "responses": {"200": {"description": "How it stands", "content": JOB}, **missing},
         },
         "delete": {
             "operationId": "job_delete",
@@ -74,7 +80,7 @@ def add_jobs(document: dict[str, Any], secured: dict[str, Any]) -> None:
             **secured,
         },
     }
-    paths["/jobs/{id}/result"] = {
+    result = {
         "get": read
         | {
             "operationId": "job_result",
@@ -86,4 +92,4 @@ def add_jobs(document: dict[str, Any], secured: dict[str, Any]) -> None:
             },
         },
     }
-    document["tags"].append({"name": "jobs"})
+    return {"/jobs/{id}": one, "/jobs/{id}/result": result}
