@@ -4,7 +4,9 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
-from unicodedata import category, normalize
+from unicodedata import normalize
+
+from servekit_archiver.invisible import invisible_character
 
 __all__ = ["MANIFEST", "RESERVED", "find_clashes", "is_reserved", "name_problem", "parents"]
 
@@ -44,8 +46,8 @@ def _character_problem(name: str) -> str | None:
         return "contains a control character"
     if "\\" in name:
         return "contains a backslash"
-    if not name.isascii() and any(category(character) == "Cf" for character in name):
-        return "contains an invisible character"
+    if found := invisible_character(name):
+        return f"contains an invisible character, U+{ord(found):04X}"
     try:
         size = len(name.encode())
     except UnicodeEncodeError:

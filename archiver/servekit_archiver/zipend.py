@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from servekit_archiver.limits import Limits
-from servekit_archiver.zipformat import END, END64, LOCAL, LOCATOR64, MAX16, MAX32
+from servekit_archiver.zipformat import (
+    END,
+    END64,
+    LOCAL,
+    LOCATOR64,
+    MAX16,
+    MAX32,
+    NEWEST_VERSION,
+)
 from servekit_archiver.zipsource import Source
 
 __all__ = ["Directory", "find_directory"]
@@ -41,6 +49,8 @@ def find_directory(source: Source, limits: Limits) -> Directory:
         at, (here64, count64, size64, offset64) = wide
         _require_same(source, (here, count, size, offset), (here64, count64, size64, offset64))
         here, count, size, offset = here64, count64, size64, offset64
+    elif MAX32 in (size, offset):
+        raise source.refuse("its end record refers to a ZIP64 end record, which is not there")
     if any(disks) or here != count:
         raise source.refuse("is a part of a split archive")
     if count > limits.entries:
@@ -57,23 +67,29 @@ def _find_wide(source: Source, end_at: int) -> tuple[int, tuple[int, ...]] | Non
     if locator is None:
         return None
     disk, at, disks = locator
-    if disk or disks > 1:
+    if disk or disks != 1:
         raise source.refuse("is a part of a split archive")
     if at != locator_at - END64.size or at < 0:
         raise source.refuse("its ZIP64 end record is not where it says")
     values = END64.unpack(source.read(at, END64.size))
     if values is None or values[0] != END64.size - 12:
         raise source.refuse("its ZIP64 end record is malformed")
+    if (version := values[2]) > NEWEST_VERSION:
+        raise source.refuse(
+            f"needs version {version / 10} of the zip format, limit {NEWEST_VERSION / 10}"
+        )
     if values[3] or values[4]:
         raise source.refuse("is a part of a split archive")
     return at, values[5:]
 
 
 def _require_same(source: Source, narrow: tuple[int, ...], wide: tuple[int, ...]) -> None:
-    """Refuse an end record that says other than the ZIP64 one, where it says anything."""
-    for value, limit, real in zip(narrow, (MAX16, MAX16, MAX32, MAX32), wide, strict=True):
-        if value not in (limit, real):
-            raise source.refuse("its two end records contradict each other")
+    """Refuse a ZIP64 end record that contradicts the other one, or that nothing needs."""
+    numbers = tuple(zip(narrow, (MAX16, MAX16, MAX32, MAX32), wide, strict=True))
+    if any(value not in (limit, real) for value, limit, real in numbers):
+        raise source.refuse("its two end records contradict each other")
+    if all(real < limit for _, limit, real in numbers):
+        raise source.refuse("has a ZIP64 end record that it does not need")
 
 
 def _why_no_end(source: Source) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "LOCATOR64",
     "MAX16",
     "MAX32",
+    "NEWEST_VERSION",
     "STORED",
     "UTF8",
     "Record",
@@ -33,6 +34,7 @@ DEFLATED: Final = 8
 UTF8: Final = 1 << 11  #: flag: the name is UTF-8
 MAX16: Final = 0xFFFF  #: this and MAX32 mean "see the ZIP64 form"
 MAX32: Final = 0xFFFF_FFFF
+NEWEST_VERSION: Final = 45  #: ZIP64; later versions bring other packing and encryption
 ALIGNMENT: Final = 64  #: where a stored file begins, so that arrays in it can be mapped
 
 EXTRA_ZIP64: Final = 0x0001

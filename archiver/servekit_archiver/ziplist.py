@@ -120,12 +120,31 @@ def _widen(source: Source, name: str, extra: bytes, values: tuple[int, ...]) -> 
         raise source.refuse(str(error), name) from None
     if problem := extras_problem([identifier for identifier, _ in fields]):
         raise source.refuse(problem, name)
-    wide = b"".join(content for identifier, content in fields if identifier == EXTRA_ZIP64)
-    numbers = iter([int.from_bytes(wide[i : i + 8], "little") for i in range(0, len(wide), 8)])
-    count = sum(value == MAX32 for value in values)
+    found = dict(fields)
+    wide, count = found.get(EXTRA_ZIP64, b""), sum(value == MAX32 for value in values)
     if len(wide) != 8 * count:
         raise source.refuse(f"its ZIP64 field is {len(wide)} bytes long, not {8 * count}", name)
-    return tuple(next(numbers) if value == MAX32 else value for value in values)
+    numbers = iter(_wide_numbers(wide))
+    real = tuple(next(numbers) if value == MAX32 else value for value in values)
+    if EXTRA_ZIP64 in found and not _needs_wide(values, real):
+        raise source.refuse("has a ZIP64 field that it does not need", name)
+    return real
+
+
+def _wide_numbers(content: bytes) -> list[int]:
+    return [int.from_bytes(content[i : i + 8], "little") for i in range(0, len(content), 8)]
+
+
+def _needs_wide(values: tuple[int, ...], real: tuple[int, ...]) -> bool:
+    """Say whether each of *values* that refers to *real* has to.
+
+    The two sizes do so together: a local header must hold both (APPNOTE 4.5.3).
+    """
+    sizes, offset = max(real[:2]), real[2:]
+    needed = (sizes, sizes, *offset)
+    return MAX32 in values and all(
+        need >= MAX32 for value, need in zip(values, needed, strict=True) if value == MAX32
+    )
 
 
 def _follow(source: Source, listed: list[Entry], directory: Directory) -> dict[int, Entry]:

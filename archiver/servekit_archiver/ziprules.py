@@ -7,7 +7,14 @@ from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import TYPE_CHECKING, Final
 
 from servekit_archiver.names import MANIFEST, find_clashes, is_reserved, name_problem, parents
-from servekit_archiver.zipformat import DEFLATED, EXTRA_ALIGNMENT, EXTRA_ZIP64, STORED, UTF8
+from servekit_archiver.zipformat import (
+    DEFLATED,
+    EXTRA_ALIGNMENT,
+    EXTRA_ZIP64,
+    NEWEST_VERSION,
+    STORED,
+    UTF8,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["entry_problem", "extras_problem", "set_problems"]
 
-NEWEST_VERSION: Final = 45  #: ZIP64; later versions bring other packing and encryption
 ENCRYPTED: Final = 1 << 0
 DESCRIPTOR: Final = 1 << 3
 DEFLATE_LEVEL: Final = 0b110  #: how hard the writer tried; means nothing to a reader

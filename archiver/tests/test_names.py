@@ -44,14 +44,38 @@ from servekit_archiver.names import find_clashes, is_reserved, name_problem, par
         ("a|b", "contains |, which means something else on Windows"),
         ('a"b', 'contains ", which means something else on Windows'),
         ("*.py", "contains *, which means something else on Windows"),
-        ("a\u202egpj.py", "contains an invisible character"),
-        ("a\u200bb", "contains an invisible character"),
-        ("\ufeffa", "contains an invisible character"),
-        ("a\u2066b", "contains an invisible character"),
+        ("a\u202egpj.py", "contains an invisible character, U+202E"),
+        ("a\u200bb", "contains an invisible character, U+200B"),
+        ("\ufeffa", "contains an invisible character, U+FEFF"),
+        ("a\u2066b", "contains an invisible character, U+2066"),
     ],
 )
 def test_a_name_that_could_mean_two_files_is_refused(name, why):
     assert name_problem(name) == why
+
+
+#: the source is named in ``servekit_archiver.invisible``; the rest are spaces and format characters
+INVISIBLE = [
+    *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
+    *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x2800, 0x3164),
+    *(*range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFFC), 0xFFFE, 0xFFFF, 0xFDD0),
+    *(*range(0x1BCA0, 0x1BCA4), 0x1D159, *range(0x1D173, 0x1D17B), 0x16FE4, 0x13441, 0x13442),
+    *(*range(0xE0000, 0xE1000), 0x1FFFE, 0x10FFFF),
+    *(0x00A0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000),
+]
+
+
+@pytest.mark.parametrize("place", ["{}", "a{}b", "{}.py", "d/{}/x"])
+def test_a_name_with_a_character_that_shows_nothing_is_refused(place):
+    accepted = [f"U+{code:04X}" for code in INVISIBLE if not name_problem(place.format(chr(code)))]
+
+    assert not accepted
+
+
+def test_letters_marks_and_signs_of_any_script_are_accepted():
+    text = "été ñandú Ελληνικά кириллица עברית العربية हिन्दी ไทย 한국어 日本語 ꦗꦮ 𓀀 😀 a\u0301 √2"
+
+    assert [word for word in text.split() if name_problem(word)] == []
 
 
 @pytest.mark.parametrize(

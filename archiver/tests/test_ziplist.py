@@ -15,6 +15,7 @@ from archiver.tests.forging import Item, deflate, forge_zip, manifest_item
 
 GIB = 1 << 30
 DIFFER = "entry 'x': its local header and the central directory differ in "
+MAX32 = (1 << 32) - 1
 WIDE = struct.pack("<2H2Q", 1, 16, 1, 1)
 
 
@@ -76,7 +77,7 @@ def refusal(path):
         (Item("d/", b"x", mode=0, listed=False), "entry 'd': is a folder with content"),
         (Item("d/", mode=0, crc=7, listed=False), "entry 'd': is a folder with content"),
         (Item("nul.py"), "entry 'nul.py': its name has the part 'nul.py', a device on Windows"),
-        (Item("x\u202ey"), "entry 'x\\u202ey': its name contains an invisible character"),
+        (Item("x\u202ey"), "entry 'x\\u202ey': its name contains an invisible character, U+202E"),
         (Item("d/", mode=0), "entry 'd': is an empty folder, or there twice"),
         (Item("MAR-INF/x"), f"entry 'MAR-INF/x': lies beside {MANIFEST}, where nothing else may"),
         (Item("mar-inf/x"), f"entry '{MANIFEST}': cannot lie beside 'mar-inf'"),
@@ -171,7 +172,8 @@ def test_names_that_clash_are_refused(forge, names, why):
         ({"here": 20_000, "count": 20_000}, "has 20000 entries, limit 10000"),
         ({"offset": 0}, "its end record does not say where its central directory is"),
         ({"size": 0}, "its end record does not say where its central directory is"),
-        ({"offset": 0xFFFFFFFF}, "its end record does not say where its central directory is"),
+        ({"offset": MAX32}, "its end record refers to a ZIP64 end record, which is not there"),
+        ({"size": MAX32}, "its end record refers to a ZIP64 end record, which is not there"),
         ({"comment": 1}, "has 0 bytes after its end record, limit 0"),
     ],
 )
@@ -204,9 +206,10 @@ def test_bytes_after_the_end_record_are_refused(forge, junk):
 @pytest.mark.parametrize(
     ("end64", "locator", "why"),
     [
-        ({}, {}, None),
-        ({1: 99}, {}, None),  # made by: means nothing
+        ({}, {}, "has a ZIP64 end record that it does not need"),
+        ({1: 99}, {}, "has a ZIP64 end record that it does not need"),
         ({0: 45}, {}, "its ZIP64 end record is malformed"),
+        ({2: 62}, {}, "needs version 6.2 of the zip format, limit 4.5"),
         ({3: 1}, {}, "is a part of a split archive"),
         ({5: 3}, {}, "its two end records contradict each other"),
         ({6: 3}, {}, "its two end records contradict each other"),
@@ -214,26 +217,34 @@ def test_bytes_after_the_end_record_are_refused(forge, junk):
         ({8: 1}, {}, "its two end records contradict each other"),
         ({}, {0: 1}, "is a part of a split archive"),
         ({}, {2: 2}, "is a part of a split archive"),
+        ({}, {2: 0}, "is a part of a split archive"),
         ({}, {1: 0}, "its ZIP64 end record is not where it says"),
     ],
 )
-def test_the_two_end_records_must_agree(forge, end64, locator, why):
-    path = forge(Item("x", b"y"))
+def test_the_two_end_records_must_agree_and_be_needed(forge, end64, locator, why):
+    assert refusal(with_end64(forge(Item("x", b"y")), end64, locator)) == why
+
+
+@pytest.mark.parametrize("refers", [{2: 0xFFFF}, {3: 0xFFFF}, {4: MAX32}, {5: MAX32}, None])
+def test_a_zip64_end_record_of_small_numbers_is_refused(forge, refers):
+    refers = dict.fromkeys((2, 3), 0xFFFF) | {4: MAX32, 5: MAX32} if refers is None else refers
+
+    path = with_end64(forge(Item("x", b"y")), {}, {}, refers)
+
+    assert refusal(path) == "has a ZIP64 end record that it does not need"
+
+
+def with_end64(path, end64, locator, end=None):
+    """Put ZIP64 end records into the archive *path*, and *end* over values of the plain one."""
     raw = path.read_bytes()
-    end = END.unpack(raw[-END.size :])
-    body, at = raw[: -END.size], len(raw) - END.size
-    values = dict(enumerate((44, 45, 45, 0, 0, end[2], end[3], end[4], end[5]))) | end64
+    said = END.unpack(raw[-END.size :])
+    at = len(raw) - END.size
+    values = dict(enumerate((44, 45, 45, 0, 0, *said[2:6]))) | end64
     where = dict(enumerate((0, at, 1))) | locator
-    body += END64.pack(*values.values()) + LOCATOR64.pack(*where.values()) + raw[-END.size :]
-    forge.raw(body)
-
-    if why:
-        assert refusal(path) == why
-    else:
-        open_archive(path).__exit__()
-
-
-MAX32 = (1 << 32) - 1
+    last = dict(enumerate(said)) | (end or {})
+    records = END64.pack(*values.values()) + LOCATOR64.pack(*where.values())
+    path.write_bytes(raw[:at] + records + END.pack(*last.values()))
+    return path
 
 
 def wide(*numbers):
@@ -241,38 +252,39 @@ def wide(*numbers):
     return struct.pack(f"<2H{len(numbers)}Q", 1, 8 * len(numbers), *numbers)
 
 
+NEEDLESS = "has a ZIP64 field that it does not need"
+
+
 @pytest.mark.parametrize(
     ("item", "why"),
     [
-        (Item("x", b"abc", size=MAX32, extra=wide(3), local={"size": 3}), None),
-        (Item("x", b"abc", packed_size=MAX32, extra=wide(3), local={"packed_size": 3}), None),
-        (Item("x", b"abc", at=MAX32, extra=wide(0)), None),
-        (Item("x", b"abc", local={"size": MAX32, "packed_size": MAX32}, local_extra=wide(3, 3)), None),
+        (Item("x", b"abc", size=MAX32, extra=wide(3), local={"size": 3}), NEEDLESS),
+        (Item("x", b"abc", packed_size=MAX32, extra=wide(3), local={"packed_size": 3}), NEEDLESS),
+        (Item("x", b"abc", at=MAX32, extra=wide(0)), NEEDLESS),
+        (Item("x", b"abc", extra=wide()), NEEDLESS),
+        (Item("x", b"abc", local_extra=wide()), NEEDLESS),
+        (Item("x", b"abc", local={"size": MAX32, "packed_size": MAX32}, local_extra=wide(3, 3)), NEEDLESS),
         (
             Item(
                 "x", b"abc", size=MAX32, packed_size=MAX32, at=MAX32,
                 extra=wide(3, 3, 0), local_extra=wide(3, 3),
             ),
-            None,
+            NEEDLESS,
         ),
-        (Item("x", b"abc", size=MAX32, extra=wide(4), local={"size": 3}), "is stored, but 3 bytes"),
+        (Item("x", b"abc", size=MAX32, at=MAX32, extra=wide(1 << 33, 0), local={"size": 3}), NEEDLESS),
+        (Item("x", b"abc", size=MAX32, at=MAX32, extra=wide(3, 1 << 33), local={"size": 3}), NEEDLESS),
+        (Item("x", b"abc", size=MAX32, extra=wide(1 << 33), local={"size": 3}), "is stored, but 3 bytes"),
         (Item("x", b"abc", size=MAX32, extra=wide(3, 3), local={"size": 3}), "16 bytes long, not 8"),
-        (Item("x", b"abc", size=MAX32, packed_size=MAX32, extra=wide(3, 3)), "0 bytes long, not 16"),
-        (Item("x", b"abc", local={"size": MAX32}, local_extra=wide(4)), "differ in size: 4, 3"),
+        (Item("x", b"abc", size=MAX32, packed_size=MAX32, extra=wide(3, 3)), NEEDLESS),
+        (Item("x", b"abc", local={"size": MAX32}, local_extra=wide(1 << 33)), "differ in size: 8589934592, 3"),
         (Item("x", b"abc", local_extra=wide(3, 3)), "16 bytes long, not 0"),
         (Item("x", b"abc", at=MAX32, extra=wide(1 << 62)), "begins "),
         (Item("x", b"abc", size=MAX32, extra=wide((1 << 64) - 1), local={"size": 3}), "is stored, but"),
         (Item("x", b"abc", disk=0xFFFF, extra=b"\1\0\4\0" + bytes(4)), "4 bytes long, not 0"),
     ],
 )  # fmt: skip
-def test_numbers_that_need_no_zip64_may_stand_there_all_the_same(forge, item, why):
-    path = forge(item)
-    if why:
-        assert why in refusal(path)
-        return
-    with open_archive(path) as archive:
-        archive.verify()
-        assert archive.entries["x"].size == 3
+def test_a_zip64_field_that_no_number_needs_or_that_lies_is_refused(forge, item, why):
+    assert why in refusal(forge(item))
 
 
 def test_fifty_headers_on_one_entry_are_refused_unread(forge):
