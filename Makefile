@@ -6,7 +6,7 @@ PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
-.PHONY: install demo test lint bench scale guard faults fuzz images clean
+.PHONY: install demo test lint bench scale guard faults fuzz images wheels clean
 
 install: $(STAMP)
 
@@ -58,6 +58,10 @@ fuzz: install
 # a container image's recipe step by step, with every package from the index
 images: install
 	@IMAGE_TESTS=1 $(BIN)/python -m pytest -q tests/container $(PYTEST_ARGS)
+
+# the wheels outside the checkout, with each Python from 3.11 to 3.14 that is on the path
+wheels: install
+	@WHEEL_TESTS=1 $(BIN)/python -m pytest -q -rs tests/contract/test_wheels.py $(PYTEST_ARGS)
 
 clean:
 	rm -rf $(VENV) .bench build dist

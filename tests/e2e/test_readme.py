@@ -66,8 +66,3 @@ def test_the_service_shown_is_valid_python():
     service.greeting = "Hello"
 
     assert service.predict([{"name": "Ada"}]) == [{"greeting": "Hello, Ada!"}]
-
-
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#h][^)#]*)", README))))
-def test_every_link_leads_somewhere(target):
-    assert (ROOT / target).exists()
