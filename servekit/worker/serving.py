@@ -22,6 +22,7 @@ from servekit.messages import (
     Retire,
     Stop,
 )
+from servekit.worker.heap import Heap
 from servekit.worker.log import log_failure, say, traceback_text
 from servekit.worker.outcome import error_answer
 from servekit.worker.sharing import SharedBodies
@@ -74,6 +75,7 @@ class Server:
             listener.fileno(): self._on_connection,
         }
         self._users = {os.getuid(), peer_user(control)}
+        self._heap = Heap(launch.memory_bytes)
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -144,6 +146,7 @@ class Server:
             if channel.sock.fileno() < 0:
                 return
             if isinstance(message, Predict):
+                self._heap.work()
                 self._predict(channel, message)
             elif isinstance(message, Ping):
                 self._pong(channel)
@@ -186,6 +189,7 @@ class Server:
         if held := channel.shared.held:
             freed = set(held).difference(channel.shared.let_go())
             self._send(channel, encode_frame(Freed(sorted(freed))))
+        self._heap.rest()
 
     def _ping(self) -> str:
         try:

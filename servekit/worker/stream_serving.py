@@ -42,6 +42,7 @@ class StreamServer(Server):
             self._turn()
 
     def _open(self, channel: Channel, message: Open) -> None:
+        self._heap.work()
         shared = channel.shared
         shared.free(message.freed)
         try:

@@ -25,7 +25,7 @@ Values = np.ndarray[Any, np.dtype[np.float32]]
 class Case:
     """One kind of request; ``size`` counts the bytes of its float32 elements."""
 
-    model: str  #: sum, pipeline, apart, tensors or mlp
+    model: str  #: sum, pipeline, apart, tensors, copies or mlp
     form: str  #: json, msgpack, npy or raw
     size: int
 
@@ -44,7 +44,8 @@ class Case:
             return f"{THREE_STAGES}, each in a process of its own"
         if self.model == "mlp":
             return f"784 float32 as {self.form} → their class, by an MLP 784-256-10"
-        return f"{self.size:,} bytes of float32 as {self.form} → their sum"
+        title = f"{self.size:,} bytes of float32 as {self.form} → their sum"
+        return f"{title}, by a service that takes bytes" if self.model == "copies" else title
 
     def values(self, seed: int = 0) -> Values:
         """Return an input; 0 is the one that is measured."""
@@ -65,6 +66,7 @@ PIPELINE: Final = Case("pipeline", "json", 16)  #: where its author would put th
 APART: Final = Case("apart", "json", 16)  #: the same, the stages in processes of their own
 MLP: Final = Case("mlp", "raw", 4 * MLP_INPUTS)
 PHOTO: Final = Case("tensors", "raw", 602_112)  #: a picture of 224 x 224 x 3
+COPIES: Final = Case("copies", "raw", 602_112)  #: the same, copied into bytes for the service
 TENSORS: Final = tuple(
     Case("tensors", form, size)
     for size in SIZES.values()
@@ -115,5 +117,6 @@ _MAKERS: Final[dict[str, Callable[[int, int], Values]]] = {
     "pipeline": _small,
     "apart": _small,
     "tensors": _halves,
+    "copies": _halves,
     "mlp": _clear_row,
 }

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Final
 
 from tests.benchmarks import wrk
-from tests.benchmarks.cases import APART, MLP, PHOTO, PIPELINE, SUM, Case
+from tests.benchmarks.cases import APART, COPIES, MLP, PHOTO, PIPELINE, SUM, Case
 from tests.benchmarks.errors import BenchmarkError
 from tests.benchmarks.figures import Sample
 from tests.benchmarks.running import Plan, Progress, Running, rotated, started
@@ -18,6 +18,7 @@ LEVELS: Final = {
     PIPELINE: (1, 32, 128),
     APART: (1, 32, 128),
     PHOTO: (1, 8, 32),
+    COPIES: (8, 32),
     MLP: (1, 8, 32, 128),
 }
 OTHER_LEVELS: Final = (8,)

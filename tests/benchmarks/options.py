@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.cases import APART, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
+from tests.benchmarks.cases import APART, COPIES, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
 from tests.benchmarks.optional import Flask, LitServe, MLServer
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Mosec, Nginx, Servekit, Server
@@ -21,7 +21,10 @@ SERVERS: Final[tuple[Server, ...]] = (
     Flask(),
     Nginx(),
 )
-WORKLOADS: Final = ("small", "pipeline", "tensors", "mlp", "open-loop", "start-up", "memory")
+WORKLOADS: Final = (
+    *("small", "pipeline", "tensors", "copies", "mlp"),
+    *("open-loop", "start-up", "memory"),
+)
 DEFAULT_SERVERS: Final = ("servekit", "mosec", "nginx")
 DEFAULT_WORKLOADS: Final = ("small", "tensors")
 ALL: Final = "all"
@@ -80,6 +83,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         "small": (SUM,),
         "pipeline": (SUM, PIPELINE, APART),  # one service beside them, for the ratio
         "tensors": options.tensors,
+        "copies": (COPIES,),
         "mlp": (MLP,),
     }
     asked = [by_workload[name] for name in by_workload if name in options.workloads]

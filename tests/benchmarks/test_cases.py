@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.answers import Request, read_v2
-from tests.benchmarks.cases import MLP, PHOTO, SUM, TENSORS, Case
+from tests.benchmarks.cases import COPIES, MLP, PHOTO, SUM, TENSORS, Case
 from tests.benchmarks.encoding import to_v2
 from tests.benchmarks.optional import Flask, MLServer
 from tests.benchmarks.peers import models
@@ -32,7 +32,7 @@ def test_json_is_only_asked_up_to_100_kb():
     assert {case.size for case in TENSORS if case.form == "raw"} >= {602_112, 10_000_000}
 
 
-@pytest.mark.parametrize("case", [SUM, MLP, *SMALL_TENSORS], ids=lambda case: case.key)
+@pytest.mark.parametrize("case", [SUM, COPIES, MLP, *SMALL_TENSORS], ids=lambda case: case.key)
 def test_a_seed_names_an_input_and_another_seed_another(case):
     assert np.array_equal(case.values(3), case.values(3))
     assert not np.array_equal(case.values(3), case.values(4))
@@ -45,7 +45,7 @@ def test_float32_adds_up_an_input_exactly(case):
     assert float(values.sum()) == case.expected(values) == float(values[::-1].cumsum()[-1])
 
 
-@pytest.mark.parametrize("case", [MLP, *SMALL_TENSORS], ids=lambda case: case.key)
+@pytest.mark.parametrize("case", [COPIES, MLP, *SMALL_TENSORS], ids=lambda case: case.key)
 def test_the_peers_read_every_form_and_predict_the_same(case):
     model, values = models.MODELS[case.model](), case.values(5)
     body = case.body(values)

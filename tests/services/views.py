@@ -48,3 +48,19 @@ class Large(Service):
 
     def predict(self, batch):
         return [bytes(item) for item in batch]
+
+
+class Copies(Service):
+    """Takes bytes of its own, and says how many."""
+
+    def predict(self, batch: list[bytes]) -> list[int]:
+        return [len(body) for body in batch]
+
+
+class Temporaries(Service):
+    """Makes arrays on its way that it does not keep."""
+
+    def predict(self, batch: list[bytes]) -> list[float]:
+        rows = np.stack([np.frombuffer(body, np.float32) for body in batch])
+        scaled = rows.astype(np.float64) / 2 - 0.5
+        return (np.abs(scaled) * 2 + scaled).sum(axis=1).tolist()

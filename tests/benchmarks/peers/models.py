@@ -65,4 +65,4 @@ class Mlp(Tensors):
         return (hidden @ self.last).argmax(axis=1).tolist()
 
 
-MODELS = {"sum": Sum, "tensors": Tensors, "mlp": Mlp}
+MODELS = {"sum": Sum, "tensors": Tensors, "copies": Tensors, "mlp": Mlp}
