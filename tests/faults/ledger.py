@@ -80,8 +80,12 @@ class Ledger:
         return [line for line in self.lines if line.status and line.status not in allowed]
 
     def latency_ms(self, percent: float, *statuses: int) -> float:
-        """Return a percentile of the latencies of what was answered with *statuses*."""
-        ordered = sorted(line.latency_s for line in self.answered(*statuses))
+        """Return a percentile of the latencies of what was answered with *statuses*.
+
+        Without *statuses*, of all, however they ended: who gave up has waited too.
+        """
+        lines = self.answered(*statuses) if statuses else self.lines
+        ordered = sorted(line.latency_s for line in lines)
         return 1000 * percentile(ordered, percent)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that take for ever: slow headers, slow bodies, slow readers. A process of its own.
+"""Clients that take for ever, of the kinds of ``slow_kinds.py``. A process of its own.
 
 ``python -m tests.faults.slow_clients PORT SECONDS headers=900 bodies=900 readers=200`` keeps that
 many open for SECONDS, a new one for each that the server ends; then it prints ``stopped`` and only
@@ -12,32 +12,19 @@ import json
 import os
 import random
 import select
-import socket
 import sys
 from collections import Counter
 from heapq import heappop, heappush
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-EVERY_S = 1.0  #: a slow client sends so seldom
+from tests.faults.slow_kinds import KINDS, begin
+
+if TYPE_CHECKING:
+    from tests.faults.slow_kinds import Client
+
 OPENING_PART = 0.25  #: of the time, within which the first ones come
-ANSWER_BYTES = 256 * 1024  #: more than the kernel keeps for a client of small segments
-
-
-class Kind(NamedTuple):
-    """How one kind of slow client begins, and what it says now and then."""
-
-    head: bytes
-    drop: bytes
-
-
-ITEM = b'{"id": "slow", "seconds": 0, "answer_bytes": %d}' % ANSWER_BYTES
-POST = b"POST /work/predict HTTP/1.1\r\nHost: slow\r\nContent-Type: application/json\r\n"
-KINDS = {
-    "headers": Kind(POST, b"X-Slow: 1\r\n"),
-    "bodies": Kind(POST + b"Content-Length: 100000\r\n\r\n[", b" "),
-    "readers": Kind(POST + b"Content-Length: %d\r\n\r\n" % len(ITEM) + ITEM, b""),
-}
+SUDDEN_S = 0.2  #: the same for those that come all at once
 
 
 class Crowd:
@@ -47,76 +34,70 @@ class Crowd:
         """Open nothing yet; all come within *opening_s*."""
         self._port = port
         self._epoll = select.epoll()
-        self._open: dict[int, tuple[str, socket.socket, float]] = {}
-        self._due: list[tuple[float, int, str, socket.socket | None]] = []
+        self._open: dict[int, tuple[str, Client, float]] = {}
+        self._due: list[tuple[float, int, str, Client | None]] = []
         self._turn = 0
+        self._filled = dict.fromkeys(counts, 0)
         self.statuses: dict[str, Counter[str]] = {name: Counter() for name in counts}
         self.longest_s = dict.fromkeys(counts, 0.0)
         chance = random.Random(6)
         for name, count in counts.items():
+            within_s = SUDDEN_S if KINDS[name].is_sudden else opening_s
             for _ in range(count):
-                self._later(chance.random() * opening_s, name, None)
+                self._later(chance.random() * within_s, name, None)
+
+    @property
+    def filled(self) -> dict[str, int]:
+        """How many requests of each kind have said all but their drops."""
+        filled = dict(self._filled)
+        for name, client, _ in self._open.values():
+            filled[name] += client.filled
+        return filled
 
     def run(self, until: float, *, is_sending: bool) -> None:
         """Be slow until that moment; without sending, only hold what is open."""
         while (now := monotonic()) < until:
             while is_sending and self._due and self._due[0][0] <= now:
-                _, _, name, sock = heappop(self._due)
-                if sock is None:
+                _, _, name, client = heappop(self._due)
+                if client is None:
                     self._begin(name)
-                else:
-                    self._drop(name, sock)
-            for fd, _ in self._epoll.poll(0.02):
-                self._listen(fd, is_sending=is_sending)
+                elif not client.is_over:
+                    client.drop()
+                    self._watch(client)
+                    self._later(KINDS[name].every_s, name, client)
+            for fd, events in self._epoll.poll(0.02):
+                self._on_event(fd, events, is_sending=is_sending)
 
-    def _later(self, seconds: float, name: str, sock: socket.socket | None) -> None:
+    def _later(self, seconds: float, name: str, client: Client | None) -> None:
         self._turn += 1
-        heappush(self._due, (monotonic() + seconds, self._turn, name, sock))
+        heappush(self._due, (monotonic() + seconds, self._turn, name, client))
 
     def _begin(self, name: str) -> None:
-        sock = socket.socket()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        sock.connect(("127.0.0.1", self._port))
-        sock.setblocking(False)
-        self._open[sock.fileno()] = (name, sock, monotonic())
-        self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
-        self._say(sock, KINDS[name].head)
-        self._later(EVERY_S, name, sock)
+        client = begin(name, self._port)
+        self._open[client.sock.fileno()] = (name, client, monotonic())
+        self._epoll.register(client.sock.fileno(), client.events)
+        self._later(KINDS[name].every_s, name, client)
 
-    def _drop(self, name: str, sock: socket.socket) -> None:
-        if sock.fileno() >= 0:
-            self._say(sock, KINDS[name].drop)
-            self._later(EVERY_S, name, sock)
+    def _watch(self, client: Client) -> None:
+        self._epoll.modify(client.sock.fileno(), client.events)
 
-    def _say(self, sock: socket.socket, text: bytes) -> None:
-        try:
-            sock.send(text) if text else None
-        except OSError:
-            self._listen(sock.fileno(), is_sending=True)
-
-    def _listen(self, fd: int, *, is_sending: bool) -> None:
-        if fd not in self._open:
+    def _on_event(self, fd: int, events: int, *, is_sending: bool) -> None:
+        name, client, began = self._open[fd]
+        if events & ~select.EPOLLOUT:
+            ends = client.hear()
+            self.statuses[name].update(ends)
+            if ends:
+                self.longest_s[name] = max(self.longest_s[name], monotonic() - began)
+        else:
+            client.write()
+        if not client.is_over:
+            self._watch(client)
             return
-        name, sock, began = self._open[fd]
-        said = receive(sock)
-        if said.startswith(b"HTTP/1.1 200") and name == "readers":
-            self._epoll.modify(fd, select.EPOLLHUP)  # it has begun to answer: read no more
-            return
-        self.statuses[name][said[9:12].decode("latin-1") or "closed"] += 1
-        self.longest_s[name] = max(self.longest_s[name], monotonic() - began)
+        self._filled[name] += client.filled
         del self._open[fd]
-        sock.close()
+        client.sock.close()
         if is_sending:
-            self._later(0, name, None)
-
-
-def receive(sock: socket.socket) -> bytes:
-    """Return what is there, a kilobyte at most; b"" if the connection is gone."""
-    try:
-        return sock.recv(1024)
-    except OSError:
-        return b""
+            self._later(KINDS[name].every_s if KINDS[name].is_sudden else 0, name, None)
 
 
 def main() -> None:
@@ -128,7 +109,8 @@ def main() -> None:
     print("stopped", flush=True)
     while not select.select([sys.stdin], [], [], 0)[0]:
         crowd.run(monotonic() + 0.1, is_sending=False)
-    print(json.dumps({"statuses": crowd.statuses, "longest_s": crowd.longest_s}), flush=True)
+    seen = {"statuses": crowd.statuses, "longest_s": crowd.longest_s, "filled": crowd.filled}
+    print(json.dumps(seen), flush=True)
     os._exit(0)  # closing thousands of sockets one by one takes a while
 
 

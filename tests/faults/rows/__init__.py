@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults.rows.crash_loop import crash_loop
 from tests.faults.rows.growth import growth
+from tests.faults.rows.hoarders import memory, slow_uploads
 from tests.faults.rows.large_bodies import large_bodies
 from tests.faults.rows.overload import overload
 from tests.faults.rows.poison import poison
@@ -41,6 +42,8 @@ ROWS: Final[dict[str, Callable[[Stage], Iterator[Figure]]]] = {
     "F20": zoo,
     "poison": poison,
     "streams": streams,
+    "uploads": slow_uploads,
+    "memory": memory,
 }
 
 

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.environments import ROOT
 from tests.faults import procfs
 from tests.faults.client import Action, Client
 from tests.faults.figures import Figure, at_least, at_most, none
 from tests.faults.requests import steady
 from tests.faults.served import wait_until
+from tests.faults.slow_crowd import slow_crowd
 from tests.faults.stage import MODELS
 
 if TYPE_CHECKING:
@@ -76,24 +73,16 @@ def _with_crowd(
         memory.append(procfs.rss_bytes(front_end))
         held.append(_descriptors(front_end))
 
-    counts = [f"{k}={n}" for k, n in zip(("headers", "bodies", "readers"), crowd, strict=True)]
-    command = [sys.executable, "-m", "tests.faults.slow_clients", str(server.port), str(seconds)]
-    slow = subprocess.Popen(
-        [*command, *counts], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert slow.stdout is not None
+    counts = dict(zip(("headers", "bodies", "readers"), crowd, strict=True))
+    with slow_crowd(server.port, seconds, counts) as slow:
         shots = steady("work", RATE, seconds, "F6", item=ITEM)
         looks = [Action(n + 0.9, look) for n in range(round(seconds))]
         good = Client(server.port, 32).run(shots, looks)
-        assert slow.stdout.readline() == "stopped\n", "the slow clients have failed"
+        slow.wait_stopped()
         stopped = monotonic()
         wait_until(lambda: _descriptors(front_end) <= before, "slow clients are gone", 30)
         gone_s = monotonic() - stopped
-        return good, max(held), max(memory), json.loads(slow.communicate("\n", 10)[0]), gone_s
-    finally:
-        slow.kill()
-        slow.wait()
+        return good, max(held), max(memory), slow.seen(), gone_s
 
 
 def _descriptors(pid: int) -> int:
