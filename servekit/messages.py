@@ -207,6 +207,7 @@ class Launch(Struct, array_like=True, tag=10):
     log_level: str = "info"
     stage: str = ""  #: of the model; "" if it has no others
     beside: dict[str, bytes] = {}  #: stages that this worker loads too, and their manifests
+    handed_on: list[str] = []  #: stages whose outputs never leave this worker
 
 
 class Interface(Struct):

@@ -13,7 +13,7 @@ from servekit.settings import Settings
 from servekit.supervisor.environment import usable_cores, worker_environment
 from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica import Boot, Replica
-from servekit.supervisor.routes import named_routes, routes_of_endpoints
+from servekit.supervisor.routes import handed_on, named_routes, routes_of_endpoints
 from servekit.supervisor.user import find_user
 from servekit.supervisor.worker import worker_command
 
@@ -78,6 +78,10 @@ def launch_of(
         log_level=settings.log_level,
         stage=stage.name,
         beside={each.name: each.manifest for each in stage.beside},
+        handed_on=handed_on(
+            named_routes(prepared.name, _public_keys(prepared.manifest)),
+            [stage.name, *(each.name for each in stage.beside)],
+        ),
     )
 
 

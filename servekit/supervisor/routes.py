@@ -2,13 +2,21 @@
 """Where models answer besides ``/<model>/predict``, and what two of them want both."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step
 
-__all__ = ["clashes", "longest_way_s", "named_routes", "note_clashes", "routes_of_endpoints"]
+__all__ = [
+    "clashes",
+    "handed_on",
+    "longest_way_s",
+    "named_routes",
+    "note_clashes",
+    "routes_of_endpoints",
+]
 
 FIXED: Final = ("predict", "ping")  #: what each model has below its name
 
@@ -39,6 +47,24 @@ def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Itera
         for row in interface.endpoints:
             step = Step(stage=stage or PREDICT, name=row.name, target=row.name)
             yield RouteRow(row.path or f"/{name}/{row.name}", [step])
+
+
+def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:
+    """Return the stages whose outputs only the next stage of the same worker gets, as objects.
+
+    :param together: the stages of one worker.
+    """
+    followers: dict[str, list[Step | None]] = {}
+    for route in routes:
+        for step, after in pairwise([*route.steps, None]):
+            if step is not None:
+                followers.setdefault(step.stage, []).append(None if step.each else after)
+
+    def is_inner(after: Step | None) -> bool:
+        is_next = after is not None and not after.each and len(after.inputs) < 2
+        return after is not None and is_next and after.stage in together
+
+    return [stage for stage in together if all(map(is_inner, followers.get(stage, [None])))]
 
 
 def longest_way_s(row: ModelRow) -> float:

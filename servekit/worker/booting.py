@@ -42,6 +42,7 @@ def loading_of(launch: Launch) -> Loading:
         log_format=launch.log_format,
         log_level=launch.log_level,
         beside={name: _manifest(each) for name, each in launch.beside.items()},
+        handed_on=launch.handed_on,
     )
 
 

@@ -54,13 +54,13 @@ def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]
         service = _unmade(find_service(stage.service or "", directory, manager))
         if stage.signature is not None:
             service.signature = stage.signature.to_mapping()
-        found[name] = _declared(service, CodecTable(manager))
+        found[name] = _declared(service, CodecTable(manager), is_stage=bool(name))
     return found
 
 
-def _declared(service: Service, table: CodecTable) -> Interface:
+def _declared(service: Service, table: CodecTable, *, is_stage: bool) -> Interface:
     """Return the interface of *service*; of its endpoints alone, if it says no more."""
-    found = wrap(service, table).interface
+    found = wrap(service, table, is_loaded=False, is_handed_on=is_stage).interface
     is_known = found.signature is not None or found.input_schema or found.output_schema
     return found if is_known else Interface(endpoints=found.endpoints)
 

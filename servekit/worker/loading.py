@@ -3,7 +3,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +43,7 @@ class Loading:
     log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger as it is
     log_level: str = "info"
     beside: Mapping[str, Manifest] = field(default_factory=dict)  #: stages that are loaded too
+    handed_on: Sequence[str] = ()  #: stages whose outputs never leave the worker
 
     def of_stage(self, stage: str) -> "Loading":
         """Return what one of the stages beside this one is loaded by."""
@@ -111,7 +112,13 @@ def _load(
     surroundings.batches.append(current)
     service.load(_context(loading, current, metrics))
     metrics.seal()
-    loaded = wrap(service, table, current, max_answer_bytes=loading.max_answer_bytes)
+    loaded = wrap(
+        service,
+        table,
+        current,
+        max_answer_bytes=loading.max_answer_bytes,
+        is_handed_on=loading.stage in loading.handed_on,
+    )
     service.warm_up()
     return loaded
 

@@ -99,6 +99,9 @@ def _inner_types(type_: Any) -> list[Any]:
         return []
     arguments = typing.get_args(type_)
     members = arguments[:1] if typing.get_origin(type_) is typing.Annotated else arguments
+    if not isinstance(type_, type):  # ``type X = ...``, or a NewType
+        names = ("__value__", "__supertype__")
+        members = (*members, *(getattr(type_, name) for name in names if hasattr(type_, name)))
     return [*members, *fields_of(type_).values(), *_in_order(type_)]
 
 

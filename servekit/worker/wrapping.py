@@ -15,6 +15,7 @@ from servekit.worker.files import file_rules
 from servekit.worker.inputs import AnyInput, InputKind
 from servekit.worker.interface import describe
 from servekit.worker.predictor import Predictor
+from servekit.worker.promises import refuse_media
 from servekit.worker.reading import BodyReaders
 from servekit.worker.stepping import CurrentMembers, Stepping, first_step
 from servekit.worker.targets import Targets
@@ -48,17 +49,22 @@ def wrap(
     current: CurrentMembers | None = None,
     *,
     max_answer_bytes: int = 1 << 30,
+    is_loaded: bool = True,
+    is_handed_on: bool = False,
 ) -> Loaded:
     """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
 
     :param current: what it sees of the batch in hand, if it got a ``Context``.
-
+    :param is_loaded: otherwise its ``load`` may still set a signature.
+    :param is_handed_on: its outputs are objects for another service, and no answers.
     :raises BootError: its signature or its annotations contradict themselves.
     """
     current = current or CurrentMembers(body_readers(service, table))
     stepping = Stepping(service, current) if first_step(service) else None
     wrap_one = partial(_wrap, table, current, max_answer_bytes)
-    predictor, interface = wrap_one(service, stepping)
+    predictor, interface = wrap_one(
+        service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on
+    )
     targets = Targets(service, predictor, wrap_one)
     interface.endpoints = targets.rows
     return Loaded(service, predictor, interface, targets, stepping)
@@ -70,8 +76,18 @@ def _wrap(
     max_answer_bytes: int,
     service: Service,
     stepping: Stepping | None = None,
+    *,
+    is_loaded: bool = True,
+    is_handed_on: bool = False,
 ) -> tuple[Predictor, Interface]:
     types = _types(service)
+    if is_loaded and types.mapping and service.signature is None:
+        raise BootError(
+            f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
+            f"declare [signature] in model.toml, or write list[T]{types.place}"
+        )
+    if not is_handed_on:
+        refuse_media(service, types)
     kind = _input_kind(service.signature, types)
     interface = describe(service, types, table, streams=stepping is not None)
     predictor = Predictor(

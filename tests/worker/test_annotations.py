@@ -2,18 +2,33 @@
 # ruff: noqa: E501 - tables of broken bytes read better unbroken
 """Inputs typed by the annotation of ``predict``."""
 
+import re
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Required, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NewType,
+    NoReturn,
+    Required,
+    TypedDict,
+    TypeVar,
+)
 
 import msgpack
 import msgspec
 import numpy as np
 import pytest
+from PIL import Image as Pillow
+from PIL.PngImagePlugin import PngImageFile as PngFile
 
-from servekit import InputError
+from servekit import InputError, Service, endpoint
 from servekit.errors import BootError
-from tests.worker.batches import answer, loaded, prediction, service_of
+from servekit.types import Audio, File, Image
+from servekit.worker.annotations import types_of
+from tests.worker.batches import answer, echo, loaded, prediction, service_of
 from tests.worker.process import item
 
 
@@ -217,7 +232,7 @@ def test_annotations_shape_the_interface():
 
 @pytest.mark.parametrize(
     "annotation",
-    [list, list[Any], list[object], "list", Any, dict[str, np.ndarray], np.ndarray, None],
+    [list, list[Any], list[object], "list", Any, object, Sequence, Iterable[Any]],
 )
 def test_annotations_that_say_nothing_take_everything(annotation):
     def predict(self, batch):
@@ -276,3 +291,157 @@ def test_annotations_that_cannot_be_served_fail_the_boot_with_their_line(predict
         loaded(service_of(predict))
 
     assert f"(test_annotations.py:{predict.__code__.co_firstlineno})" in str(raised.value)
+
+
+def lone_input(self, batch: Asked):
+    """Forget the list."""
+
+
+def tuple_of_inputs(self, batch: tuple[Asked, ...]):
+    """Take a batch for a tuple."""
+
+
+def lone_output(self, batch: list[Asked]) -> str:
+    """Forget the list of outputs."""
+
+
+def no_output(self, batch: list[Asked]) -> None:
+    """Say that there are none."""
+
+
+def maybe_lone(self, batch: Asked | None) -> Any:
+    """Forget the list in a union."""
+
+
+def one_array(self, batch: np.ndarray):
+    """Want a stack without a name."""
+
+
+def mapping_of_arrays(self, batch: Mapping[str, np.ndarray]):
+    """Want a signature that is not there."""
+
+
+def named_arrays(self, batch: list[Asked]) -> dict[str, np.ndarray]:
+    """Give what only a signature has."""
+
+
+@pytest.mark.parametrize(
+    ("predict", "message"),
+    [
+        (lone_input, "batch: Asked, and a batch is a list; write batch: list[Asked]"),
+        (tuple_of_inputs, "batch is a list; write batch: list[Asked]"),
+        (maybe_lone, "and a batch is a list; write batch: list["),
+        (lone_output, "returns str, and a batch is answered by a list"),
+        (no_output, "returns None, and a batch is answered by a list"),
+        (one_array, "batch: ndarray, and a batch is a list"),
+        (mapping_of_arrays, "without a signature a batch is a list"),
+        (named_arrays, "without a signature a batch is a list"),
+    ],
+)
+@pytest.mark.parametrize("is_endpoint", [False, True])
+def test_an_annotation_that_is_no_batch_fails_the_boot_with_its_line(predict, message, is_endpoint):
+    service = (
+        service_of(echo, other=endpoint("other")(predict)) if is_endpoint else service_of(predict)
+    )
+    with pytest.raises(BootError, match=re.escape(message)) as raised:
+        loaded(service)
+
+    assert f"(test_annotations.py:{predict.__code__.co_firstlineno})" in str(raised.value)
+    assert predict.__name__ in str(raised.value)
+
+
+Many = NewType("Many", list[int])
+
+
+@pytest.mark.parametrize(
+    ("given", "got", "expected"),
+    [
+        (list, list, (Any, Any)),
+        (Any, object, (Any, Any)),
+        (Sequence[int], Sequence[str], (int, str)),
+        (list[int] | None, Iterable[str] | None, (int, str)),
+        (Annotated[list[int], "doc"], np.ndarray, (int, Any)),
+        (Many, NoReturn, (int, Any)),
+        (list[int], list[str] | np.ndarray, (int, Any)),
+        (list[int], list[str | InputError], (int, str)),
+        (TypeVar("T"), list[Any], (Any, Any)),
+    ],
+)
+def test_annotations_of_a_batch_that_are_understood(given, got, expected):
+    def predict(self, batch):
+        return batch
+
+    predict.__annotations__ = {"batch": given, "return": got}
+
+    assert types_of(predict, "Made.predict")[:2] == expected
+
+
+def test_a_stream_annotated_as_one_output_fails_the_boot_with_its_line():
+    def stream(self, value: int) -> int:
+        yield value
+
+    service = type("Made", (Service,), {"stream": stream})()
+    with pytest.raises(BootError, match=r"write -> Iterator\[int\] \(test_annotations.py:"):
+        loaded(service)
+
+
+class Album(msgspec.Struct):
+    title: str
+    pages: list[dict[str, "Page | None"]] = []
+
+
+@dataclass
+class Page:
+    picture: Image | None = None
+
+
+class Clip(TypedDict):
+    sound: Audio
+
+
+@pytest.mark.parametrize(
+    "output",
+    [Image, Audio, File, Image | None, str | Audio, list[Image], dict[str, File], tuple[int, Image],
+     Album, Page, Clip, Annotated[Image, "doc"], NewType("Picture", Image), Pillow.Image, PngFile],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["predict", "stream", "endpoint", "step", "postprocess"])
+def test_media_among_the_outputs_fail_the_boot_and_say_what_to_return_instead(kind, output):
+    def predict(self, batch) -> list[output]:
+        """Give media."""
+
+    def stream(self, value) -> Iterator[output]:
+        yield value
+
+    def step(self, slots) -> list[output | None]:
+        """Give media one by one."""
+
+    def postprocess(self, given) -> output:
+        """Turn what may be media into media."""
+
+    members = {
+        "predict": {"predict": predict},
+        "stream": {"stream": stream},
+        "endpoint": {"predict": echo, "other": endpoint("other")(predict)},
+        "step": {"admit": echo, "step": step},
+        "postprocess": {"predict": echo, "postprocess": postprocess},
+    }
+    service = type("Made", (Service,), members[kind])()
+    with pytest.raises(BootError, match="which no answer can hold; return the bytes") as raised:
+        loaded(service)
+
+    assert re.search(
+        r"Response\(.*content_type=.* \(test_annotations\.py:\d+\)$", str(raised.value)
+    )
+
+
+def test_media_that_postprocess_turns_into_bytes_are_no_answer():
+    def predict(self, batch) -> list[Image]:
+        return batch
+
+    def postprocess(self, output) -> bytes:
+        return b"png"
+
+    service = service_of(predict, postprocess=postprocess)
+
+    assert answer(service, 1) == ("application/octet-stream", b"png")

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an annotation of a batch says: a list of a type, a mapping of arrays, or neither."""
+
+import functools
+import operator
+import types
+import typing
+from collections.abc import (
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableSequence,
+    Sequence,
+)
+from typing import Any, Final
+
+__all__ = [
+    "MAPPING",
+    "ROWS",
+    "batch_of",
+    "element_of",
+    "shown_type",
+    "without_errors",
+    "yielded_of",
+]
+
+MAPPING: Final = object()  #: a batch is a mapping of names to arrays, as a signature makes one
+ROWS: Final = object()  #: an array, with a row for each input
+UNSAID: Final = (None, Any, object, typing.Never, typing.NoReturn)
+LISTS: Final = (list, Sequence, MutableSequence, Collection, Iterable)
+ITERATORS: Final = (*LISTS, Generator, Iterator)
+UNIONS: Final = (typing.Union, types.UnionType)
+
+
+def batch_of(annotation: Any) -> Any:
+    """Return the ``T`` of ``list[T]``, ``MAPPING`` or ``ROWS``; ``None`` if it is no batch.
+
+    ``Any`` if it says nothing; of a union, what its members agree on.
+    """
+    annotation = _bare(annotation)
+    if _says_nothing(annotation):
+        return Any
+    origin = typing.get_origin(annotation) or annotation
+    if origin in UNIONS:
+        members = [batch_of(each) for each in typing.get_args(annotation)]
+        found = [each for each in members if each is not None]
+        return None if not found else found[0] if len(found) == 1 else Any
+    if origin in LISTS:
+        return _argument(annotation)
+    if not isinstance(origin, type):
+        return None
+    if issubclass(origin, Mapping) or typing.is_typeddict(origin):
+        return MAPPING
+    if issubclass(origin, list):
+        return Any
+    return ROWS if _is_array(origin) else None
+
+
+def yielded_of(annotation: Any) -> Any:
+    """Return the ``T`` of ``Iterator[T]``, ``Any`` if it says nothing; else ``None``."""
+    annotation = _bare(annotation)
+    if _says_nothing(annotation):
+        return Any
+    origin = typing.get_origin(annotation) or annotation
+    if origin in ITERATORS:
+        return _argument(annotation)
+    is_iterable = isinstance(origin, type) and issubclass(origin, Iterable)
+    return Any if is_iterable and not issubclass(origin, str | bytes | Mapping) else None
+
+
+def element_of(annotation: Any) -> Any:
+    """Return what was meant to be in the list: the ``T`` of ``tuple[T, ...]``, else all of it."""
+    annotation = _bare(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    is_other = origin in (tuple, set, frozenset) or origin in ITERATORS
+    return arguments[0] if is_other and arguments else annotation
+
+
+def without_errors(type_: Any) -> Any:
+    """Return *type_* without the ``InputError`` that may take the place of an output."""
+    if typing.get_origin(type_) not in UNIONS:
+        return type_
+    members = [
+        member
+        for member in typing.get_args(type_)
+        if not (isinstance(member, type) and issubclass(member, Exception))
+    ]
+    return functools.reduce(operator.or_, members) if members else Any
+
+
+def shown_type(type_: Any) -> str:
+    """Return *type_* as its author writes it."""
+    if isinstance(type_, type) and not typing.get_args(type_):
+        return "None" if type_ is types.NoneType else type_.__name__
+    return str(type_).replace("typing.", "").replace("collections.abc.", "")
+
+
+def _bare(annotation: Any) -> Any:
+    """Return *annotation* without the aliases and the metadata around it."""
+    while True:
+        if typing.get_origin(annotation) is typing.Annotated:
+            annotation = typing.get_args(annotation)[0]
+        elif hasattr(annotation, "__supertype__"):  # a NewType
+            annotation = annotation.__supertype__
+        elif hasattr(annotation, "__value__") and not isinstance(annotation, type):  # type X = ...
+            annotation = annotation.__value__
+        else:
+            return annotation
+
+
+def _says_nothing(annotation: Any) -> bool:
+    return isinstance(annotation, typing.TypeVar) or any(annotation is each for each in UNSAID)
+
+
+def _argument(annotation: Any) -> Any:
+    arguments = typing.get_args(annotation)
+    return arguments[0] if arguments else Any
+
+
+def _is_array(kind: type) -> bool:
+    return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)
