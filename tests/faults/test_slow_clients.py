@@ -86,10 +86,10 @@ def test_slow_streams_send_what_flow_control_allows(listener):
 
 def test_anonymous_files_are_held_as_a_whole_whoever_touched_them():
     """Neither open nor mapped memory is missed, and what is both is counted once."""
+    piece, descriptor = b"x" * 8 * MIB, os.memfd_create("test")
     sizes = [held_bytes(os.getpid(), [])]
-    descriptor = os.memfd_create("test")
     for number in range(3):
-        os.pwrite(descriptor, b"x" * 8 * MIB, number * 8 * MIB)
+        os.pwrite(descriptor, piece, number * len(piece))
         sizes.append(held_bytes(os.getpid(), []))
     os.close(descriptor)
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.faults import procfs
-from tests.faults.client import Action, Client
+from tests.faults.client import Client
 from tests.faults.figures import Figure, at_least, at_most, equal, none
 from tests.faults.requests import Shot, pings, post, steady
 from tests.faults.slow_crowd import slow_crowd
 from tests.faults.stage import MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.faults.ledger import Ledger
     from tests.faults.served import Served
@@ -26,7 +28,7 @@ LARGE_RATE = 2.0
 LARGE = post("/work/predict", b"x" * 600_000, "application/octet-stream")
 LIMIT = 300 * MIB  #: ``--memory``
 SPARE = 64 * MIB  #: above it
-LOOKS = 10.0  #: at the memory, a second
+LOOK_S = 0.1  #: between two looks at the memory
 PING_MS = 250.0
 KINDS = {"chunked": 150, "streams": 10, "large_readers": 150}  #: ten connections of 15 streams
 
@@ -95,19 +97,35 @@ def _besieged(
     """Have so many hoarders of a kind, and others meanwhile."""
     with stage.server("--models", WORK, *settings) as server:
         front_ends = server.pids("front-end")
-        held = [0]
-        looks = [
-            Action(n / LOOKS, lambda: held.append(_held(server, front_ends[0])))
-            for n in range(round(seconds * LOOKS))
-        ]
-        with slow_crowd(server.port, seconds, {kind: count}) as crowd:
-            others = Client(server.port, 64).run(_others(seconds, large_rate), looks)
+        with (
+            slow_crowd(server.port, seconds, {kind: count}) as crowd,
+            highest(lambda: _held(server, front_ends[0])) as held,
+        ):
+            others = Client(server.port, 64).run(_others(seconds, large_rate))
             rss = procfs.highest_rss_bytes(front_ends[0])
             crowd.wait_stopped()
             seen = crowd.seen()
         replaced = len(set(front_ends) - set(server.pids("front-end")))
     stage.say(f"{count} {kind}: {seen['filled'][kind]} filled, ended {seen['statuses'][kind]}")
     return Siege(others, max(held), rss, replaced, seen["filled"][kind], seen["statuses"][kind])
+
+
+@contextmanager
+def highest(look: Callable[[], int]) -> Iterator[list[int]]:
+    """Look again and again, in a thread; the list has what was seen."""
+    seen, is_over = [look()], Event()
+
+    def watch() -> None:
+        while not is_over.wait(LOOK_S):
+            seen.append(look())
+
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _held(server: Served, front_end: int) -> int:
