@@ -3,6 +3,8 @@
 
 from typing import Final
 
+from tests.scale.bulk import LIMIT_S
+
 INTRODUCTION: Final = """\
 # Scale on one machine
 
@@ -51,5 +53,13 @@ the looks at the deadlines that happen ten times a second. `batch` hands tasks o
 
 One model with two workers, which all front-ends share. At the end 2,000 requests are sent over 100
 connections and `/metrics` is read 8 times over connections of their own.
+""",
+    "bulk": f"""\
+## Large answers and uploads
+
+Answers as large as is asked for, and bodies in chunks, whose length nobody knows before, from many
+clients at once; no other setting than room for what waits. CPU milliseconds per megabyte; `/ping`
+is asked on a fresh connection, again and again. A row takes {LIMIT_S:g} s at most, what has no
+answer then is late.
 """,
 }

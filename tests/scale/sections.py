@@ -3,23 +3,24 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
 from tests.benchmarks.errors import NotReady
 from tests.benchmarks.processes import wait_until
+from tests.scale.bulk import bulk
 from tests.scale.cost import Cost, cost_of
 from tests.scale.exposition import scrape, total
 from tests.scale.flock import Flock, post
 from tests.scale.queue_alone import queue_alone
-from tests.scale.subject import HELD, SUM, Subject
+from tests.scale.subject import HELD, SUM, Subject, started
 from tests.scale.table import table
 
 COST: Final = ("requests/s", "front-end", "workers", "all")
 WAIT_S: Final = 60.0
+__all__ = ["Plan", "bulk", "connections", "front_ends", "models", "queue", "waiting"]
 
 
 class Plan(NamedTuple):
@@ -32,16 +33,7 @@ class Plan(NamedTuple):
     waiting: tuple[int, ...] = (100, 1_000, 10_000)
     queue: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
     front_ends: tuple[int, ...] = (1, 2, 4)
-
-
-@contextmanager
-def started(*models: str, options: tuple[str, ...] = ()) -> Iterator[Subject]:
-    """Yield a server that serves."""
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Subject(Path(directory), models, *options) as subject,
-    ):
-        yield subject
+    bulk: tuple[tuple[int, int], ...] = ((1, 1), (1, 10), (10, 10), (20, 30), (100, 10))
 
 
 def cost(subject: Subject, plan: Plan, *paths: str) -> Cost:

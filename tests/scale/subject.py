@@ -2,7 +2,9 @@
 """The server that is measured, and what it uses, by process."""
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -20,6 +22,7 @@ from tests.benchmarks.processes import (
 
 SUM: Final = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 HELD: Final = Path(__file__).parent / "models" / "held"
+BULK: Final = Path(__file__).parent / "models" / "bulk"
 READY_S: Final = 300.0
 MODULES: Final = {b"servekit.worker": "workers", b"servekit.frontend": "front-end"}
 
@@ -97,6 +100,16 @@ class Subject:
             for role in (process.role, "all"):
                 used[role] = used.get(role, 0) + read_pss(process.pid)
         return used
+
+
+@contextmanager
+def started(*models: str, options: tuple[str, ...] = ()) -> Iterator[Subject]:
+    """Yield a server that serves."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Subject(Path(directory), models, *options) as subject,
+    ):
+        yield subject
 
 
 def command_of(pid: int) -> str:
