@@ -5,6 +5,7 @@ Whoever has one has imported pydantic; we do not.
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
+from servekit.worker.codecs.json import scan
 from servekit.worker.leaves import NotOfType
 
 __all__ = ["ModelLeaf", "ModelSchemas", "is_model", "model_leaf", "plain_defaults"]
@@ -26,8 +28,10 @@ NAMED: Final = {
 }
 DATACLASS: Final = "__is_pydantic_dataclass__"
 
-#: walks through a JSON text, makes nothing of it
-_scan = msgspec.json.Decoder(msgspec.Raw).decode
+#: what every number that no float can hold contains
+MAY_BE_TOO_LARGE: Final = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{200}")
+
+_decode = msgspec.json.Decoder().decode
 
 
 def is_model(type_: Any) -> TypeGuard[type]:
@@ -61,7 +65,8 @@ class ModelLeaf:
 
     def from_json(self, body: bytes) -> Any:
         """Make one of a JSON text, in which a strict model may find its dates."""
-        _scan(body)  # pydantic takes NaN, and what follows the text
+        # pydantic takes NaN, numbers over the largest float, and what follows the text
+        (_decode if MAY_BE_TOO_LARGE.search(body) else scan)(body)
         return _validated(self._adapter.validate_json, body)
 
 

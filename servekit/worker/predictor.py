@@ -2,13 +2,14 @@
 """The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from servekit.cancelling import CancelledReader
-from servekit.errors import RequestError, ResultNotEncodable
+from servekit.errors import ClientError, RequestError, ResultNotEncodable
 from servekit.response import Response
-from servekit.service import Service
+from servekit.service import Request, Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
 from servekit.worker.inputs import AnyInput, InputKind, singles
 from servekit.worker.log import log_failure
@@ -218,7 +219,30 @@ class Predictor:
                 else:
                     answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
-                answers[place] = self.failed("postprocess", error, [request_id])
+                blamed = self.blamed(error, plan, partial(self._current.request, place))
+                answers[place] = self.failed("postprocess", blamed, [request_id])
+
+    def blamed(
+        self, error: BaseException, plan: Plan, request: Callable[[], Request]
+    ) -> BaseException:
+        """Return *error*, or the client's if no output like its own input could be written.
+
+        So it is with NaN that came as msgpack and was to go back as JSON.
+        """
+        if not isinstance(error, ResultNotEncodable):
+            return error
+        try:
+            write(plan, request().input)
+        except ResultNotEncodable as unfit:
+            reason = str(unfit).removeprefix("output: ")
+        except RequestError as unfit:  # with lone surrogates it was an input nevertheless
+            reason = "" if self.has_preprocess else unfit.detail
+        except BaseException:  # noqa: BLE001 - an author's codec may raise anything
+            return error
+        else:
+            return error
+        shown = f"Accept: what the input holds cannot be written so: {reason}"
+        return ClientError(shown) if reason else error
 
     def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
         """Return the media type and the body of *output*. Raises what a codec raises."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from servekit.errors import BootError, InputError
-from servekit.worker.codecs.json import read_typed_json
+from servekit.worker.codecs.json import read_typed_json, scan
 from servekit.worker.inputs import refusal
 from servekit.worker.stacking import Stacker
 from servekit.worker.tensors import Array, Tensor, TensorRefused
@@ -52,6 +52,7 @@ class SignedInput:
         try:
             fields = _decode_fields(body)
         except msgspec.ValidationError:
+            scan(body)  # msgspec looked at its first character only
             raise self._no_object() from None
         return self._collect(fields, Tensor.from_json)
 

@@ -208,7 +208,7 @@ class Streams:
             try:
                 part = None if error else stream.part(advance, self._predictor.written)
             except BaseException as raised:  # noqa: BLE001 - a plugin's codec may raise anything
-                part, error = None, raised
+                part, error = None, self._blamed(raised, stream)
             if part is not None:
                 found.append((stream, part))
             if error is not None:  # several have one when ``step`` itself raised it
@@ -216,6 +216,10 @@ class Streams:
             if error is not None or advance.is_over:
                 self._end(stream)
         return found + [each for group in failed.values() for each in self._failed(*group)]
+
+    def _blamed(self, error: BaseException, stream: Stream) -> BaseException:
+        plan = OUTPUT if stream.format else stream.plan
+        return self._predictor.blamed(error, plan, lambda: stream.request)
 
     def _failed(self, error: BaseException, streams: list[Stream]) -> list[tuple[Stream, Part]]:
         ids = [stream.item[3] for stream in streams]

@@ -54,7 +54,7 @@ class Tensor:
 
     def _bytes_if_fixed(self) -> int:
         """Return the only size that raw bytes may have; -1 where there is none."""
-        if self.is_text or not self.is_fixed:
+        if self.is_text or not self.is_fixed or self.dtype.kind == "b":  # bytes to look at
             return -1
         return math.prod(self.shape) * self.dtype.itemsize or -1
 
@@ -112,7 +112,9 @@ class Tensor:
             shape[shape.index(-1)] = len(body) // row if row else 0
         try:
             return from_bytes(DTYPES[self.dtype_name], shape, body)
-        except BodyMalformed:
+        except BodyMalformed as error:
+            if math.prod(shape) * self.dtype.itemsize == len(body):
+                raise TensorRefused("", str(error).removeprefix("array: ")) from None
             size = self.dtype.itemsize * int(np.prod(shape))
             needed = size if self.is_fixed else f"a multiple of {row}"
             expected = f"expected {needed} ({self._expected()})"

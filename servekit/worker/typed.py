@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of an annotated type: decoded straight into it, or refused field by field."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from servekit.worker.making import convert, given, holds_leaf
 from servekit.worker.mistakes import mistakes, name_mistake
 
 __all__ = ["TypedInput"]
+
+TIMESTAMPS: Final = "servekit.worker.codecs.timestamps"
 
 
 class TypedInput:
@@ -62,9 +65,18 @@ class TypedInput:
         try:
             return convert(owned(value), self._type)
         except (NotOfType, msgspec.ValidationError) as error:
-            raise self._refused(value, error) from None
+            return self._convert_rounded(value, error)
         except RecursionError:
             raise InputError("nested too deep") from None
+
+    def _convert_rounded(self, value: Any, error: NotOfType | msgspec.ValidationError) -> Any:
+        """Convert *value* if its timestamps are too fine for the type, and no more is wrong."""
+        if TIMESTAMPS not in sys.modules:  # there are none
+            raise self._refused(value, error) from None
+        try:
+            return convert(sys.modules[TIMESTAMPS].rounded(owned(value)), self._type)
+        except (NotOfType, msgspec.ValidationError):
+            raise self._refused(value, error) from None
 
     def _refused(self, value: Any, error: NotOfType | msgspec.ValidationError) -> InputError:
         """Return the refusal that names every field, or the one that was stumbled over."""

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from servekit.errors import ClientError, NotAcceptable, ResultNotEncodable, ServekitError
+from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
 from servekit.response import Response
 from servekit.worker.codecs.plain import MAGIC, raw, sniff
 from servekit.worker.codecs.table import CodecTable
@@ -35,7 +35,6 @@ class Plan(NamedTuple):
 def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     """Return the media type and the body of *output*.
 
-    :raises ClientError: a text holds a lone surrogate, which only JSON can.
     :raises NotAcceptable: nothing that the client accepts can hold such an output.
     :raises ResultNotEncodable: the output is not what its media type can write.
     """
@@ -49,8 +48,8 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
             unfit = error
         except (ServekitError, MemoryError):
             raise
-        except UnicodeEncodeError:  # it came as JSON, in which alone it can go back
-            raise ClientError(f"a text with a lone surrogate is no {media_type}") from None
+        except UnicodeEncodeError:  # which only JSON can hold
+            unfit = ResultNotEncodable(f"output: a text with a lone surrogate is not {media_type}")
         except Exception as error:
             raise ResultNotEncodable(f"output: {error}") from error
     raise unfit or NotAcceptable(f"Accept: none of it can hold {_kind(output)}")

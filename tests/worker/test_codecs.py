@@ -6,24 +6,26 @@ import io
 import math
 import struct
 import time
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import msgpack
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable
 from servekit.worker.codecs import json as json_codec
 from servekit.worker.codecs import msgpack as msgpack_codec
 from servekit.worker.codecs import npy as npy_codec
+from servekit.worker.codecs import value as value_codec
 from servekit.worker.codecs.msgpack import ARRAY
 from servekit.worker.codecs.plain import raw, sniff, text
 
 JSON, MSGPACK, NPY = json_codec.codec, msgpack_codec.codec, npy_codec.codec
+VALUE, VALUE_LISTS = value_codec.value, value_codec.values
 
 
 def npy(array, **keys):
@@ -164,6 +166,7 @@ REFUSED_MSGPACK = [
     (tensor("uint8", [2**4, 2**60 + 2], b"x" * 32), "need"),
     (tensor("uint8", [0, 2**62, 2**62], b""), "what an array can have"),
     (tensor("uint8", [1] * 33, b"x"), "33 axes, limit 32"),
+    (tensor("bool", [2], b"\x01\x02"), "a byte other than 0 and 1"),
     (tensor("uint8", 1, b"x"), r"not \[dtype, shape, bytes\]"),
     (msgpack.packb(msgpack.ExtType(ARRAY, b"\xc1")), "not msgpack"),
 ]
@@ -261,6 +264,7 @@ def test_npy_files_are_read(array, version):
         (npy_header("{'descr':'>U4294967295','fortran_order':False,'shape':(1,)}"), "npy|dtype"),
         (npy_header("(" * 4000), "not a .npy file"),
         (npy_header("{" + " " * 60000 + "}"), "not a .npy file"),
+        (npy(np.array([True]))[:-1] + b"\x02", "a byte other than 0 and 1"),
         (npy_header("{}", b"\x03\x00"), "version"),
         (npy_header("{}", b"\x09\x00"), "npy"),
     ],
@@ -268,6 +272,19 @@ def test_npy_files_are_read(array, version):
 def test_npy_that_is_refused(body, message):
     with pytest.raises(BodyMalformed, match=message):
         NPY.decode(body, {})
+
+
+def test_booleans_of_other_bytes_are_written_as_booleans():
+    array = np.array([2, 0, 255], np.uint8).view(bool)
+
+    for codec in (MSGPACK, NPY):
+        assert codec.decode(codec.encode(array), {}).tolist() == [True, False, True]
+
+
+def test_an_output_of_more_axes_than_are_taken_is_not_written():
+    for codec in (MSGPACK, NPY, VALUE):
+        with pytest.raises(ResultNotEncodable, match="33 axes, limit 32"):
+            codec.encode(np.zeros([1] * 33))
 
 
 def test_outputs_that_make_an_array_are_written_as_npy():
@@ -334,3 +351,70 @@ def test_what_is_written_is_read_again(value):
 def test_any_bytes_are_a_value_or_a_request_error(codec, body):
     with contextlib.suppress(RequestError):
         codec.decode(body, {})
+
+
+MOMENTS = st.builds(
+    msgpack.Timestamp, st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999_999)
+)
+
+
+@given(st.recursive(MOMENTS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_timestamps_keep_their_nanoseconds(sent):
+    value = MSGPACK.decode(msgpack.packb(sent), {})
+    between_stages = VALUE.decode(VALUE.encode(value), {})
+
+    assert msgpack.unpackb(MSGPACK.encode(value)) == sent
+    assert msgpack.unpackb(MSGPACK.encode(between_stages)) == sent
+
+
+@given(MOMENTS)
+def test_a_timestamp_in_json_has_as_many_digits_as_it_needs(sent):
+    moment = MSGPACK.decode(msgpack.packb(sent), {})
+    written = msgspec.json.decode(JSON.encode(moment))
+
+    assert isinstance(moment, datetime)
+    assert written[:19] == moment.isoformat()[:19]
+    if sent.nanoseconds % 1000:
+        assert written.endswith(f".{sent.nanoseconds:09}Z")
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters())
+    | st.binary()
+    | st.datetimes(timezones=st.just(UTC))
+    | MOMENTS.map(lambda sent: MSGPACK.decode(msgpack.packb(sent), {})),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(ANYTHING)
+@example({"\ud800": {"a": 2**64}})
+@example([2**4000, -(2**63) - 1, -(2**63), 2**64 - 1, 2**64])
+def test_whatever_a_client_sends_goes_from_stage_to_stage_as_it_is(value):
+    assert VALUE.decode(VALUE.encode(value), {}) == value
+    assert VALUE_LISTS.decode(VALUE_LISTS.encode([value, 1]), {}) == [value, 1]
+
+
+def test_an_array_beside_a_long_integer_stays_an_array():
+    found = VALUE.decode(VALUE.encode({"a": np.arange(3), "b": [2**70], "c": {1: "\ud800"}}), {})
+
+    assert found["a"].tolist() == [0, 1, 2]
+    assert (found["b"], found["c"]) == ([2**70], {1: "\ud800"})
+
+
+class Wide(msgspec.Struct):
+    x: int
+
+
+def test_fields_of_a_type_may_be_long_integers():
+    assert VALUE.decode(VALUE.encode([Wide(2**70)]), {}) == [{"x": 2**70}]
+    for output in (object(), [2**70, object()], np.array([object()])):
+        with pytest.raises(ResultNotEncodable):
+            VALUE.encode(output)

@@ -208,6 +208,14 @@ def test_raw_bytes_become_the_declared_array(shape, body, expected):
     assert tried(SignedInput(inputs(x=("int16", shape))), body) == expected
 
 
+@pytest.mark.parametrize(("shape", "size"), [([2], 2), ([-1], 2), ([], 1)])
+def test_raw_bytes_of_booleans_are_0_and_1(shape, size):
+    kind = SignedInput(inputs(x=("bool", shape)))
+
+    assert np.all(kind.check(b"\1" * size)[0])
+    assert tried(kind, b"\2" * size) == "x: an element of dtype bool is a byte other than 0 and 1"
+
+
 def test_a_batch_is_stacked_and_members_of_other_shapes_get_a_batch_of_their_own():
     calls = []
 

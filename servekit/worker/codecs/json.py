@@ -18,9 +18,11 @@ __all__ = [
     "codec",
     "decode_any_json",
     "decode_json",
+    "is_fine_time",
     "plain",
     "read_json",
     "read_typed_json",
+    "scan",
     "too_deep",
 ]
 
@@ -31,6 +33,9 @@ STEP = bytes.maketrans(OPENING + CLOSING, b"\x01\x01\xff\xff")  # +1 and -1 as s
 NOT_BRACKETS = bytes(set(range(256)) - set(OPENING + CLOSING))
 
 _decode = msgspec.json.Decoder().decode
+
+#: walks through a JSON text and makes nothing of it; raises ``msgspec.DecodeError``
+scan = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def decode_json(body: bytes) -> Any:
@@ -119,11 +124,23 @@ def plain(value: Any) -> Any:
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        return value.tolist()
+        if value.ndim < 2:
+            return value.tolist()
+        from servekit.worker.codecs.arrays import as_lists
+
+        return as_lists(value)
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump(mode="json", by_alias=True)
+    if is_fine_time(value):
+        return str(value)
     raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def is_fine_time(value: Any) -> bool:
+    """Whether *value* is a ``FineTime``, which ``timestamps.py`` alone makes."""
+    timestamps = sys.modules.get("servekit.worker.codecs.timestamps")
+    return timestamps is not None and isinstance(value, timestamps.FineTime)
 
 
 _encode = msgspec.json.Encoder(enc_hook=plain).encode

@@ -5,18 +5,25 @@ An array is extension type 78 (``N``). Its payload is a msgpack array of three: 
 the dtype (``"float32"``), the shape, and the elements as bytes, little-endian, in C order.
 """
 
+import sys
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import msgspec
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable
-from servekit.worker.codecs.json import MAX_DEPTH, plain, too_deep
+from servekit.worker.codecs.json import MAX_DEPTH, is_fine_time, plain, too_deep
 
-__all__ = ["ARRAY", "MsgpackCodec", "codec"]
+if TYPE_CHECKING:
+    from servekit.worker.codecs.arrays import Lists
+
+__all__ = ["ARRAY", "MsgpackCodec", "codec", "write"]
 
 ARRAY = 78
+TIMESTAMP = -1
+CONTAINERS = frozenset({list, dict})
 
 #: walks through a value, makes nothing of it
 _scan = msgspec.msgpack.Decoder(msgspec.Raw).decode
@@ -37,7 +44,7 @@ class MsgpackCodec:
         if not body:
             raise BodyMalformed("body: empty")
         try:
-            value = _unpack(body, object_pairs_hook=_mapping, ext_hook=_extension, timestamp=3)
+            value = _value(body)
         except RequestError:
             raise
         except RecursionError:
@@ -45,7 +52,6 @@ class MsgpackCodec:
         except (ValueError, TypeError, OverflowError) as error:
             reason = str(error).split("\n")[0][:100] or type(error).__name__
             raise BodyMalformed(f"body: not msgpack: {reason}") from None
-        _check_depth(value)
         return value
 
     def encode(self, output: Any) -> bytes:
@@ -68,6 +74,17 @@ def _unpack(body: bytes | memoryview, **hooks: Any) -> Any:
     return msgpack.unpackb(body, **hooks)
 
 
+def _value(body: bytes | memoryview) -> Any:
+    hooks = {"object_pairs_hook": _mapping, "ext_hook": _Extensions(len(body))}
+    value = _unpack(body, **hooks, timestamp=3)
+    if not _check_depth(value):
+        return value
+    from servekit.worker.codecs.timestamps import fine_times  # seldom needed
+
+    hooks["ext_hook"] = _Extensions(len(body))
+    return fine_times(msgpack.unpackb(body, **hooks, timestamp=0))
+
+
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs) or not all(type(key) is str for key in mapping):
@@ -75,44 +92,70 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _extension(code: int, payload: bytes) -> Any:
-    if code != ARRAY:
-        raise BodyMalformed(f"body: unknown extension type {code}")
-    from servekit.worker.codecs.arrays import DTYPES, from_bytes
+class _Extensions:
+    """Reads the extensions of one body."""
 
-    parts = _unpack(payload)
-    is_array = type(parts) is list and [type(part) for part in parts] == [str, list, bytes]
-    if not is_array or parts[0] not in DTYPES:
-        raise BodyMalformed("array: not [dtype, shape, bytes] with a dtype that is known")
-    return from_bytes(DTYPES[parts[0]], parts[1], parts[2])
+    __slots__ = ("_lists", "_size")
+
+    def __init__(self, size: int) -> None:
+        """Of a body of *size* bytes."""
+        self._size = size
+        self._lists: Lists | None = None
+
+    def __call__(self, code: int, payload: bytes) -> Any:
+        """Return the array of *payload*.
+
+        :raises BodyMalformed: it is none.
+        """
+        if code != ARRAY:
+            raise BodyMalformed(f"body: unknown extension type {code}")
+        from servekit.worker.codecs.arrays import DTYPES, Lists, from_bytes
+
+        parts = _unpack(payload)
+        is_array = type(parts) is list and [type(part) for part in parts] == [str, list, bytes]
+        if not is_array or parts[0] not in DTYPES:
+            raise BodyMalformed("array: not [dtype, shape, bytes] with a dtype that is known")
+        array = from_bytes(DTYPES[parts[0]], parts[1], parts[2])
+        self._lists = self._lists or Lists(self._size)
+        self._lists.count(parts[1])
+        return array
 
 
-def _check_depth(value: Any) -> None:
-    """Refuse what nests deeper than ``MAX_DEPTH``; looks at every list once, in C."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
+def _check_depth(value: Any) -> bool:
+    """Refuse what nests deeper than ``MAX_DEPTH``; looks at every list once, in C.
+
+    :return: whether a ``datetime`` is among it.
+    """
+    level: list[Any] = [[value]]
+    has_times = False
+    for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for container in level:
-            if type(container) is dict:
-                container = list(container.values())
-            if type(container) is list and not {list, dict}.isdisjoint(map(type, container)):
-                inner += [child for child in container if type(child) in (list, dict)]
+            children = container.values() if type(container) is dict else container
+            kinds = set(map(type, children))
+            has_times |= datetime in kinds
+            if not CONTAINERS.isdisjoint(kinds):
+                inner += [child for child in children if type(child) in CONTAINERS]
         if not inner:
-            return
+            return has_times
         level = inner
     raise too_deep()
 
 
-def _write(value: Any) -> Any:
+def write(value: Any) -> Any:
     """Return what msgspec does not know in terms of what it knows."""
-    plainly = plain(value)  # a TypeError if it is not numpy's
+    if is_fine_time(value):
+        return msgspec.msgpack.Ext(TIMESTAMP, value.payload())
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.ndarray) or not value.shape:
+        return plain(value)
     from servekit.worker.codecs.arrays import is_array, to_little_endian
 
-    if not is_array(value) or not value.shape:
-        return plainly
+    if not is_array(value):
+        return plain(value)
     payload = [value.dtype.name, list(value.shape), to_little_endian(value).tobytes()]
     return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode(payload))
 
 
-_encode = msgspec.msgpack.Encoder(enc_hook=_write).encode
+_encode = msgspec.msgpack.Encoder(enc_hook=write).encode
 codec = MsgpackCodec()

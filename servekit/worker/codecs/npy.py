@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
-from servekit.worker.codecs.arrays import DTYPES, from_bytes, is_array, to_little_endian
+from servekit.worker.codecs.arrays import DTYPES, Lists, from_bytes, is_array, to_little_endian
 
 __all__ = ["NpyCodec", "codec"]
 
@@ -42,7 +42,10 @@ class NpyCodec:
         shape, is_fortran, dtype, start = _read_header(body)
         if dtype.hasobject or dtype.name not in DTYPES:
             raise BodyMalformed(f"array: dtype {str(dtype)[:40]} is not one of {', '.join(DTYPES)}")
-        return from_bytes(dtype, shape, body, start, "F" if is_fortran else "C")
+        array = from_bytes(dtype, shape, body, start, "F" if is_fortran else "C")
+        if not array.size or array.ndim > 2:
+            Lists(len(body)).count(shape)
+        return array
 
     def encode(self, output: Any) -> bytes:
         """Return *output* as a ``.npy`` file.

@@ -2,22 +2,30 @@
 """What travels between the stages of a model: outputs as they are, by the eyes of msgpack.
 
 Arrays are the extension that ``msgpack.py`` describes. Where they lie in shared memory
-they are looked at there, not copied.
+they are looked at there, not copied. What msgpack has no room for is an extension of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from struct import Struct
 from typing import Any
 
 import msgspec
+from msgspec.msgpack import Ext
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
-from servekit.worker.codecs.msgpack import ARRAY
-from servekit.worker.codecs.msgpack import codec as msgpack
+from servekit.worker.codecs.json import is_fine_time
+from servekit.worker.codecs.msgpack import ARRAY, write
 
 __all__ = ["ValueCodec", "ValuesCodec", "value", "values"]
 
 COUNT = Struct("<I")
+
+INTEGER = 73  #: of more than 64 bits: little-endian, with a sign
+MAPPING = 77  #: with a key that is one of these here: a list of pairs
+TEXT = 83  #: with lone surrogates
+TIME = 84  #: finer than a ``datetime``: the payload of msgpack's own extension
+LEAST, MOST = -(2**63), 2**64 - 1
 
 
 class ValueCodec:
@@ -34,7 +42,7 @@ class ValueCodec:
 
         :raises ResultNotEncodable: it holds what no stage can give to another.
         """
-        return msgpack.encode(output)
+        return _written(output)
 
 
 class ValuesCodec:
@@ -61,11 +69,76 @@ class ValuesCodec:
         if isinstance(output, str | bytes | Mapping) or not hasattr(output, "__iter__"):
             kind = type(output).__name__
             raise ResultNotEncodable(f"output: a list for the step of each element, not a {kind}")
-        parts = [msgpack.encode(part) for part in output]
+        parts = [_written(part) for part in output]
         return b"".join([Struct(f"<{len(parts) + 1}I").pack(len(parts), *map(len, parts)), *parts])
 
 
+def _written(output: Any) -> bytes:
+    """Return *output* as bytes.
+
+    :raises ResultNotEncodable: it holds what no stage can give to another.
+    """
+    try:
+        try:
+            return _encode(output)
+        except (OverflowError, UnicodeEncodeError):
+            return _encode(_extended(output))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ResultNotEncodable(f"output: {error}") from error
+
+
+def _write(value: Any) -> Any:
+    return Ext(TIME, value.payload()) if is_fine_time(value) else write(value)
+
+
+def _extended(output: Any) -> Any:
+    """Return *output* with an extension in the place of all that msgpack has no room for."""
+    kept: dict[int, memoryview] = {}
+
+    def keep(value: Any) -> Any:
+        """Encode what has an extension already; ``to_builtins`` leaves a view as it is."""
+        written = _write(value)
+        if not isinstance(written, Ext):
+            return written
+        view = memoryview(_encode(written))
+        kept[id(view)] = view
+        return view
+
+    plainly = msgspec.to_builtins(output, enc_hook=keep, builtin_types=BUILTIN)
+    return _marked(plainly, kept)
+
+
+def _marked(value: Any, kept: Mapping[int, memoryview]) -> Any:
+    if type(value) is int and not LEAST <= value <= MOST:
+        return Ext(INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    if type(value) is str and not _is_unicode(value):
+        return Ext(TEXT, value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, list | tuple):
+        return [_marked(inner, kept) for inner in value]
+    if type(value) is dict:
+        pairs = [(_marked(key, kept), _marked(inner, kept)) for key, inner in value.items()]
+        is_plain = not any(isinstance(key, Ext | list) for key, _ in pairs)
+        return dict(pairs) if is_plain else Ext(MAPPING, _encode(pairs))
+    return msgspec.Raw(value) if id(value) in kept else value
+
+
+def _fine_time(payload: memoryview) -> Any:
+    from servekit.worker.codecs.timestamps import FineTime
+
+    return FineTime.of_payload(bytes(payload))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _extension(code: int, payload: memoryview) -> Any:
+    if code in READERS:
+        return READERS[code](payload)
     if code != ARRAY:
         raise BodyMalformed(f"body: unknown extension type {code}")
     from servekit.worker.codecs.arrays import DTYPES, from_bytes
@@ -76,5 +149,16 @@ def _extension(code: int, payload: memoryview) -> Any:
 
 _decode_array = msgspec.msgpack.Decoder(tuple[str, list[int], memoryview]).decode
 _decode = msgspec.msgpack.Decoder(ext_hook=_extension).decode
+_encode = msgspec.msgpack.Encoder(enc_hook=_write).encode
+
+BUILTIN = (bytes, bytearray, memoryview, datetime)
+READERS: Mapping[int, Callable[[memoryview], Any]] = {
+    INTEGER: lambda payload: int.from_bytes(payload, "little", signed=True),
+    MAPPING: lambda payload: {
+        tuple(key) if type(key) is list else key: inner for key, inner in _decode(payload)
+    },
+    TEXT: lambda payload: bytes(payload).decode("utf-8", "surrogatepass"),
+    TIME: _fine_time,
+}
 value = ValueCodec()
 values = ValuesCodec()
