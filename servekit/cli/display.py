@@ -5,9 +5,10 @@ import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from servekit.cli.outlet import Outlet
+from servekit.cli.tracebacks import WAIT_S, Tracebacks
 from servekit.settings import Settings
 from servekit.supervisor.journal import Journal, Notice
 
@@ -80,10 +81,41 @@ class PlainDisplay:
 
 
 class JsonDisplay(PlainDisplay):
-    """One JSON object per line."""
+    """One JSON object per line; a traceback that a child prints is one, too."""
+
+    def __init__(self, level: int = 1, *, stdout: int = STDOUT, stderr: int = STDERR) -> None:
+        """Leave out notices below *level*."""
+        super().__init__(level, stdout=stdout, stderr=stderr)
+        self._tracebacks = Tracebacks(self._show_traceback, self._show_line)
+        self._will_flush = False
+
+    def notice(self, notice: Notice) -> None:
+        """Show one moment, after what was printed before it."""
+        self._tracebacks.flush()
+        super().notice(notice)
 
     def line(self, subject: str, line: str) -> None:
-        """Show one line of a child; the front-end writes JSON itself."""
+        """Show one line of a child, or keep it until its traceback is whole."""
+        if not self._tracebacks.take(subject, line):
+            self._show_line(subject, line)
+        elif self._lines.call_later and not self._will_flush:
+            self._will_flush = True
+            self._lines.call_later(WAIT_S, self._flush)
+
+    def close(self) -> None:
+        """Show what waits."""
+        self._tracebacks.flush()
+        super().close()
+
+    def _flush(self) -> None:
+        self._will_flush = False
+        self._tracebacks.flush()
+
+    def _show_traceback(self, subject: str, title: str, text: str) -> None:
+        self._show(Notice("output", subject, title, "error", _who(subject) | {"traceback": text}))
+
+    def _show_line(self, subject: str, line: str) -> None:
+        """Show a line that stands for itself; the front-end writes JSON."""
         if subject == "front-end" and line.startswith("{") and line.endswith("}"):
             self._lines.write(f"{line}\n")
         else:
@@ -116,7 +148,10 @@ def _logged(subject: str, line: str) -> Notice | None:
     level, message = record.pop("level", None), record.pop("message", None)
     if level not in LEVELS or not isinstance(message, str):
         return None
-    model, _, replica = subject.rpartition("/")
-    who = {"model": model, "replica": int(replica)} if replica.isdecimal() else {}
     own = {key: value for key, value in record.items() if key not in RESERVED}
-    return Notice("log", subject, message, level, who | own)
+    return Notice("log", subject, message, level, _who(subject) | own)
+
+
+def _who(subject: str) -> dict[str, Any]:
+    model, _, replica = subject.rpartition("/")
+    return {"model": model, "replica": int(replica)} if replica.isdecimal() else {}

@@ -17,7 +17,7 @@ from servekit.channel import FrameReader, encode_frame
 from servekit.errors import StartupError
 from servekit.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop
 from servekit.tether import die_with_parent
-from servekit.worker.log import say, traceback_text
+from servekit.worker.log import report
 from servekit.worker.process import become_worker, leave, limit, on_fork
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def serve(
         loaded = boot(launch)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         if cause := error.__cause__ if isinstance(error, StartupError) else error:
-            say(traceback_text(cause))
+            report("", cause)
         control.sendall(encode_frame(BootFailed(reason_of(error, launch.directory))))
         return BOOT_FAILED
     gc.collect()
@@ -106,7 +106,7 @@ def close(loaded: "Loaded") -> None:
         try:
             service.close()
         except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
-            say(f"close failed\n{traceback_text(error)}")
+            report("close failed", error)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from servekit.worker.booting import loading_of, reason_of
 from servekit.worker.current import OpenItem
 from servekit.worker.examples import example_item, example_problem
 from servekit.worker.loading import Loading, load_service
-from servekit.worker.log import say, traceback_text
+from servekit.worker.log import report
 from servekit.worker.predictor import Predictor
 from servekit.worker.process import become_worker, leave, limit, on_fork
 from servekit.worker.warming import batch_of, batch_problem, samples_of
@@ -59,7 +59,7 @@ def main() -> int:
         check(request, tell)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         if cause := error.__cause__ if isinstance(error, StartupError) else error:
-            say(traceback_text(cause))
+            report("", cause)
         tell(BootFailed(reason_of(error, request.launch.directory)))
         return BOOT_FAILED
     return LEFT

@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker says on its stderr, which the supervisor reads."""
 
-import importlib
+import json
 import os
-import traceback
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from servekit.worker.tracebacks import traceback_text
 
-__all__ = ["log_failure", "say", "traceback_text"]
+__all__ = ["json_line", "report", "say", "use_json"]
 
 STDERR = 2
-HERE = str(Path(__file__).parent)
-IMPORTS = ("<frozen importlib", importlib.__file__)
 SHOWN_IDS = 32
+#: a line of JSON; of a longer one the supervisor keeps the beginning, which is not JSON
+MAX_LINE_BYTES = 4000
+
+_is_json = False
+
+
+def use_json() -> None:
+    """Report failures as lines of JSON from now on, as the server's log has them."""
+    global _is_json
+    _is_json = True
 
 
 def say(text: str) -> None:
@@ -28,21 +34,41 @@ def say(text: str) -> None:
         return  # closed by the service: nobody to tell
 
 
-def log_failure(where: str, error: BaseException, request_ids: list[str]) -> None:
-    """Say which requests *error* failed, with the traceback of the author's code."""
-    ids = ", ".join(request_ids[:SHOWN_IDS]) + (", ..." if len(request_ids) > SHOWN_IDS else "")
-    say(f"{where} failed for {len(request_ids)} request(s): {ids}\n{traceback_text(error)}")
+def report(heading: str, error: BaseException | None, request_ids: Sequence[str] = ()) -> None:
+    """Say what happened, to which requests, and the traceback of *error* if there is one."""
+    text = "" if error is None else traceback_text(error)
+    if _is_json:
+        ids = {"request_ids": list(request_ids[:SHOWN_IDS])} if request_ids else {}
+        told = {"traceback": text} if text else {}
+        say(json_line({"level": "error", "message": heading or _last_line(text), **ids, **told}))
+    else:
+        say("".join([f"{heading}{_requests(request_ids)}\n" if heading else "", text]))
 
 
-def traceback_text(error: BaseException) -> str:
-    """Return the traceback of *error* from the first frame that is not ours, nor an import's."""
-    frame: TracebackType | None = error.__traceback__
-    while frame and frame.tb_frame.f_code.co_filename.startswith((HERE, *IMPORTS)):
-        frame = frame.tb_next
-    if frame is None and not isinstance(error, SyntaxError):  # which says itself where it is
-        frame = error.__traceback__
-    try:
-        lines = traceback.format_exception(type(error), error, frame)
-    except Exception:  # noqa: BLE001 - an author's exception may raise while it is shown
-        return f"{type(error).__name__}, which cannot be shown\n"
-    return "".join(lines)
+def json_line(record: dict[str, Any]) -> str:
+    """Return *record* as a line of JSON; its longest members are cut until it is short enough."""
+    while len(line := json.dumps(record, default=str)) > MAX_LINE_BYTES:
+        longest = max(record, key=lambda name: len(json.dumps(record[name], default=str)))
+        record[longest] = _half(longest, record[longest])
+    return line + "\n"
+
+
+def _half(name: str, value: Any) -> Any:
+    """Return less of *value*; the end of a traceback says more than its beginning."""
+    if isinstance(value, list):
+        return value[: len(value) // 2]
+    text = value if isinstance(value, str) else str(value)
+    size = len(text) * 3 // 4
+    return text[-size:] if name == "traceback" else text[:size]
+
+
+def _requests(ids: Sequence[str]) -> str:
+    if not ids:
+        return ""
+    more = ", ..." if len(ids) > SHOWN_IDS else ""
+    return f" for {len(ids)} request(s): {', '.join(ids[:SHOWN_IDS])}{more}"
+
+
+def _last_line(text: str) -> str:
+    lines = text.rstrip().splitlines()
+    return lines[-1] if lines else "failed"

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """``context.logger``: lines on stderr, of JSON where the server's log is."""
 
-import json
 import logging
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from servekit.worker.log import say
+from servekit.worker.log import json_line, say, use_json
 
 __all__ = ["LineHandler", "attach"]
 
@@ -29,6 +28,8 @@ def attach(
     logger = logging.getLogger(name)
     logger.setLevel(level.upper())
     logger.addHandler(LineHandler(current_ids) if is_json else PlainHandler())
+    if is_json:
+        use_json()
     logger.propagate = False
 
 
@@ -57,7 +58,7 @@ class LineHandler(logging.Handler):
         if record.exc_info:
             text = "".join(traceback.format_exception(*record.exc_info))
             line["traceback"] = text[-SHOWN_TRACEBACK:]
-        say(json.dumps(line | own, default=str) + "\n")
+        say(json_line(line | own))
 
 
 def _level(record: logging.LogRecord) -> str:

@@ -38,10 +38,16 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
         return _by_name(result, count)
     else:
         shown = f"a {type(result).__name__}" if result is not None else "None"
-        raise WrongBatchLength(f"predict returned {shown}, expected a list of {count}")
+        raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
     if len(outputs) != count:
-        raise WrongBatchLength(f"predict returned {len(outputs)} outputs for {count} inputs")
+        raise WrongBatchLength(
+            f"returned {_counted(len(outputs), 'output')} for {_counted(count, 'input')}"
+        )
     return outputs
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _rows(value: Any) -> int | None:
@@ -54,7 +60,7 @@ def _rows(value: Any) -> int | None:
 def _by_name(result: Mapping[Any, Any], count: int) -> list[Any]:
     for name, value in result.items():
         if (len(value) if type(value) is list else _rows(value)) != count:
-            raise WrongBatchLength(f"predict: {name!r} is not an array or a list of {count}")
+            raise WrongBatchLength(f"returned {name!r} that is not an array or a list of {count}")
     return [dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]
 
 

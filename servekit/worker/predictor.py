@@ -11,8 +11,9 @@ from servekit.errors import ClientError, RequestError, ResultNotEncodable
 from servekit.response import Response
 from servekit.service import Request, Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
+from servekit.worker.failures import told
 from servekit.worker.inputs import AnyInput, InputKind, singles
-from servekit.worker.log import log_failure
+from servekit.worker.log import report
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.turn import EXPIRED, GONE, Answered, Failed, Responses, Task, Turn
@@ -58,7 +59,7 @@ class Predictor:
         self._postprocess = service.postprocess if has_postprocess else None
         self.has_postprocess = has_postprocess
         self._call = predict or service.predict
-        self._kind, self.plans = kind, plans
+        self._service, self._kind, self.plans = service, kind, plans
         self.check = kind.check  #: what is decoded already to an input
         #: every object is an input as it is
         self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
@@ -219,8 +220,9 @@ class Predictor:
                 else:
                     answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
+                where = "postprocess" if self._postprocess else "answer"
                 blamed = self.blamed(error, plan, partial(self._current.request, place))
-                answers[place] = self.failed("postprocess", blamed, [request_id])
+                answers[place] = self.failed(where, blamed, [request_id])
 
     def blamed(
         self, error: BaseException, plan: Plan, request: Callable[[], Request]
@@ -234,7 +236,7 @@ class Predictor:
         try:
             write(plan, request().input)
         except ResultNotEncodable as unfit:
-            reason = str(unfit).removeprefix("output: ")
+            reason = str(unfit).removeprefix("output").lstrip(": .")
         except RequestError as unfit:  # with lone surrogates it was an input nevertheless
             reason = "" if self.has_preprocess else unfit.detail
         except BaseException:  # noqa: BLE001 - an author's codec may raise anything
@@ -264,5 +266,6 @@ class Predictor:
         if isinstance(error, SystemExit):
             self.is_leaving = True
         if not isinstance(error, RequestError):
-            log_failure(where, error, request_ids)
+            heading, raised = told(self._service, where, error)
+            report(heading, raised, request_ids)
         return error_answer(error)

@@ -23,7 +23,7 @@ from servekit.messages import (
     Stop,
 )
 from servekit.worker.heap import Heap
-from servekit.worker.log import log_failure, say, traceback_text
+from servekit.worker.log import report
 from servekit.worker.outcome import error_answer
 from servekit.worker.sharing import SharedBodies
 from servekit.worker.wrapping import Loaded
@@ -178,7 +178,8 @@ class Server:
             reply = Reply(message.batch, answers, *turn.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
-            log_failure("reply", error, [item[3] for item in message.items])
+            ids = [item[3] for item in message.items]
+            report(f"the answers of a batch cannot be sent: {error}", None, ids)
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
             reply = Reply(message.batch, answers, *turn.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
@@ -196,7 +197,7 @@ class Server:
             for service in self._services:
                 service.ping()
         except BaseException as error:  # noqa: BLE001 - an author's ping may raise anything
-            say(f"ping failed\n{traceback_text(error)}")
+            report("ping failed", error)
             return type(error).__name__
         return ""
 

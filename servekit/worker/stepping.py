@@ -14,7 +14,7 @@ from servekit.errors import BootError, RequestError, WrongBatchLength
 from servekit.service import Done, Service
 from servekit.worker.current import CurrentBatch
 from servekit.worker.inputs import singles
-from servekit.worker.log import say, traceback_text
+from servekit.worker.log import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -104,7 +104,7 @@ class Slots:
         entries = self._service.step([member.slot for member in members])
         if not isinstance(entries, list) or len(entries) != len(members):
             shown = len(entries) if isinstance(entries, list) else f"a {type(entries).__name__}"
-            raise WrongBatchLength(f"step returned {shown}, expected a list of {len(members)}")
+            raise WrongBatchLength(f"returned {shown}, expected a list of {len(members)}")
         return entries
 
 
@@ -159,7 +159,7 @@ class Stepping:
         try:
             self._kind.evict(slot)
         except BaseException as error:  # noqa: BLE001 - an author's clean-up may raise anything
-            say(f"evict failed\n{traceback_text(error)}")
+            report("evict failed", error)
 
     def predict(self, batch: Any) -> list[Any]:
         """Run each input of *batch* to its end, and return the list of outputs of each.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
 from servekit.response import Response
+from servekit.worker.blaming import blame
 from servekit.worker.codecs.plain import MAGIC, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.media import MediaRange, parse_accept
@@ -38,21 +39,25 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     :raises NotAcceptable: nothing that the client accepts can hold such an output.
     :raises ResultNotEncodable: the output is not what its media type can write.
     """
-    unfit: ResultNotEncodable | None = None
+    unfit: tuple[ResultNotEncodable, Callable[[Any], bytes]] | None = None
     for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
         try:
             return media_type, encode(output)
         except TypeError:
             continue
         except ResultNotEncodable as error:
-            unfit = error
+            unfit = error, encode
         except (ServekitError, MemoryError):
             raise
         except UnicodeEncodeError:  # which only JSON can hold
-            unfit = ResultNotEncodable(f"output: a text with a lone surrogate is not {media_type}")
+            reason = f"output: a text with a lone surrogate is not {media_type}"
+            unfit = ResultNotEncodable(reason), encode
         except Exception as error:
             raise ResultNotEncodable(f"output: {error}") from error
-    raise unfit or NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
+    if unfit is None:
+        raise NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
+    raised, encode = unfit
+    raise ResultNotEncodable(blame(encode, output, str(raised))) from raised.__cause__
 
 
 def own_body(response: Response) -> bytes:

@@ -66,6 +66,70 @@ def test_worker_that_writes_json_is_wrapped(capfd):
     assert json.loads(capfd.readouterr().err)["message"] == '{"level":"x"}'
 
 
+CHAINED = """Traceback (most recent call last):
+  File "service.py", line 3, in predict
+    return 1 / 0
+           ~~^~~
+ZeroDivisionError: division by zero
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "service.py", line 5, in predict
+    raise KeyError("a")
+KeyError: 'a'
+"""
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "service.py", line 3, in predict
+  | ExceptionGroup: two (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +------------------------------------
+"""
+THREAD = """Exception in thread Thread-1 (work):
+Traceback (most recent call last):
+  File "service.py", line 3, in work
+    1 / 0
+ZeroDivisionError: division by zero
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        pytest.param(CHAINED, "KeyError: 'a'", id="one that led to another"),
+        pytest.param(GROUP, "ExceptionGroup: two (1 sub-exception)", id="a group"),
+        pytest.param(THREAD, "ZeroDivisionError: division by zero", id="of a thread"),
+    ],
+)
+def test_a_traceback_that_a_worker_prints_is_one_record_of_json(capfd, text, title):
+    display = JsonDisplay()
+    for line in ["before", *text.splitlines(), "after", *text.splitlines(), ""]:
+        display.line("a/0", line)
+    display.line("a/1", "of another")
+    display.close()
+    records = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+
+    assert [each["message"] for each in records if each["subject"] == "a/0"] == [
+        "before", title, "after", title, "",
+    ]  # fmt: skip
+    assert [each["traceback"] for each in records if "traceback" in each] == [text, text]
+    expected = {"level": "error", "event": "output", "model": "a", "replica": 0}
+    assert {key: records[1][key] for key in expected} == expected
+
+
+def test_a_traceback_whose_end_does_not_come_is_shown_all_the_same(capfd):
+    display, later = JsonDisplay(), []
+    display.attach(lambda delay_s, callback: later.append(callback))
+    display.line("a/0", "Traceback (most recent call last):")
+    display.line("a/0", '  File "service.py", line 3')
+    assert capfd.readouterr().err == ""
+
+    (flush,) = later
+    flush()
+    assert json.loads(capfd.readouterr().err)["traceback"].count("\n") == 2
+
+
 def test_quiet_level_keeps_what_workers_print_and_the_url(capfd):
     show(PlainDisplay(level=3))
     out, err = capfd.readouterr()

@@ -219,7 +219,7 @@ def test_step_that_fails_ends_all_and_the_worker_goes_on(streams, kind, error):
     found.wait_for()
 
     assert {found.ends[first][0], found.ends[second][0]} == {error}
-    assert found.worker.log.read_text().count("stream failed for 2 request(s)") == 1
+    assert found.worker.log.read_text().count(" for 2 request(s)") == 1
     assert found.worker.log.read_text().count("evict failed") == 2
     third = found.open("fine")
     found.wait_for_outputs(third, 1)
