@@ -9,13 +9,14 @@ import msgspec
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import read_typed_json, scan
 from servekit.worker.inputs import refusal
+from servekit.worker.small_arrays import small_readers
 from servekit.worker.stacking import Stacker
 from servekit.worker.tensors import Array, Tensor, TensorRefused
 
 __all__ = ["SignedInput"]
 
-#: one array per declared input, in their order
-Arrays = tuple[Array, ...]
+#: one array per declared input, in their order, or the lists or the bytes that become one
+Arrays = tuple[Any, ...]
 
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -33,9 +34,14 @@ class SignedInput:
             raise BootError("signature: has no inputs")
         self._tensors = [Tensor(entry) for entry in inputs]
         self._names = [tensor.name for tensor in self._tensors]
-        self._stackers = {tensor.name: Stacker(tensor.dtype) for tensor in self._tensors}
+        self._stackers = {
+            tensor.name: Stacker(tensor.dtype, tensor.shape) for tensor in self._tensors
+        }
         if len(set(self._names)) != len(self._names):
             raise BootError("signature: two inputs of one name")
+        self._small = small_readers(self._tensors)
+        #: the only size of a body that is all of the input, whatever its bytes; -1: there is none
+        self._raw_bytes = self._tensors[0].raw_bytes if len(self._tensors) == 1 else -1
         self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
 
     def decode_json(self, body: bytes) -> Arrays:
@@ -43,6 +49,11 @@ class SignedInput:
 
         :raises InputError: every wrong input at once.
         """
+        if (read := self._small.get(body[:1])) is not None:
+            try:
+                return read(body)
+            except ValueError:  # every error of msgspec is one; we say below what is wrong
+                pass
         arrays: Arrays = read_typed_json(self._decode, body)
         return arrays
 
@@ -64,6 +75,8 @@ class SignedInput:
 
         :raises InputError: every wrong input at once.
         """
+        if type(value) is bytes and len(value) == self._raw_bytes:
+            return (value,)
         if isinstance(value, Mapping):
             return self._collect(value, Tensor.from_value)
         if len(self._tensors) == 1:

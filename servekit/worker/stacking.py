@@ -11,6 +11,7 @@ import numpy as np
 __all__ = ["Stacker"]
 
 Array = np.ndarray[Any, Any]
+ARRAYS, RAW = {np.ndarray}, {bytes}
 SMALLEST = 1 << 16  #: bytes; below, a fresh array is cheaper than a look at the old one
 
 
@@ -23,14 +24,37 @@ class Stacker:
     next batch gets another.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        """Stack arrays of *dtype*."""
-        self._dtype = dtype
+    def __init__(self, dtype: np.dtype[Any], shape: Sequence[int] = ()) -> None:
+        """Stack arrays of *dtype*.
+
+        :param shape: of the arrays that come as bytes.
+        """
+        self._dtype, self._shape = dtype, shape
+        self._little_endian = dtype.newbyteorder("<")
         self._buffer = np.empty(0, np.uint8)
         self._alone = self._references()
 
-    def stack(self, arrays: Sequence[Array]) -> Array:
-        """Return ``[n, *shape]``: one array is looked at where it lies, several are copied."""
+    def stack(self, values: Sequence[Any]) -> Array:
+        """Return ``[n, *shape]``: one array is looked at where it lies, several are copied.
+
+        :param values: arrays; in the place of some or of all, lists or bytes to make one of.
+        """
+        kinds = set(map(type, values))
+        if kinds == ARRAYS:
+            return self._stack_arrays(values)
+        if kinds == RAW:
+            return self._join(values).reshape(-1, *self._shape)
+        stacked: Array = np.array([self._opened(each) for each in values], self._dtype)
+        return stacked
+
+    def _opened(self, value: Any) -> Any:
+        return self._join([value]).reshape(self._shape) if type(value) is bytes else value
+
+    def _join(self, bodies: Sequence[bytes]) -> Array:
+        whole = bodies[0] if len(bodies) == 1 else bytearray().join(bodies)
+        return np.frombuffer(whole, self._little_endian).astype(self._dtype, copy=False)
+
+    def _stack_arrays(self, arrays: Sequence[Array]) -> Array:
         first = arrays[0]
         if len(arrays) == 1 and first.dtype == self._dtype:
             return first[np.newaxis]

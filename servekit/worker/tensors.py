@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,12 +11,12 @@ import numpy as np
 from servekit.errors import BodyMalformed, BootError
 from servekit.worker.codecs.arrays import DTYPES, from_bytes
 from servekit.worker.explaining import explain
+from servekit.worker.nesting import exact_lists, lists
 
 __all__ = ["Tensor", "TensorRefused"]
 
 Array = np.ndarray[Any, Any]
 STR = "str"
-MSGSPEC_INT = 2**63  # msgspec's bounds lie below it
 
 
 class TensorRefused(Exception):
@@ -47,27 +47,19 @@ class Tensor:
         self.is_text = self.dtype_name == STR
         self.dtype = np.dtype(object if self.is_text else self.dtype_name)
         self.is_fixed = -1 not in self.shape
-        self._raw_bytes = self._bytes_if_fixed()
-        self._nested = self._nested_type()
-        self._decode = msgspec.json.Decoder(self._nested).decode
+        self.size = math.prod(self.shape)  #: elements, if it is fixed
+        self.raw_bytes = self._bytes_if_fixed()
+        self._nested = lists(self.dtype, self.shape)
         self._may_overflow = self.dtype_name in ("float16", "float32")
+        self.exact = exact_lists(self.dtype, self.shape)
+        self._decode = msgspec.json.Decoder(self.exact or self._nested).decode
+        self._made = self._exactly if self.exact else self._from_lists
 
     def _bytes_if_fixed(self) -> int:
         """Return the only size that raw bytes may have; -1 where there is none."""
         if self.is_text or not self.is_fixed or self.dtype.kind == "b":  # bytes to look at
             return -1
-        return math.prod(self.shape) * self.dtype.itemsize or -1
-
-    def _nested_type(self) -> Any:
-        """Return ``list[list[float]]`` or alike: what msgspec checks element by element."""
-        nested: Any = {"b": bool, "f": float, "O": str}.get(self.dtype.kind, int)
-        if self.dtype.kind in "iu" and self.dtype_name != "int64":
-            info = np.iinfo(self.dtype_name)
-            high = int(info.max) if info.max < MSGSPEC_INT else None  # numpy finds what is over
-            nested = Annotated[int, msgspec.Meta(ge=int(info.min), le=high)]
-        for _ in self.shape:
-            nested = list[nested]
-        return nested
+        return self.size * self.dtype.itemsize or -1
 
     # ------------------------------------------------------------ what a client may send
 
@@ -78,7 +70,7 @@ class Tensor:
         :raises msgspec.DecodeError: it is not JSON.
         """
         try:
-            return self._shaped(self._from_lists(self._decode(text)))
+            return self._shaped(self._made(self._decode(text)))
         except (ValueError, OverflowError):  # every error of msgspec is a ValueError
             raise self._refused(msgspec.json.decode(text)) from None
 
@@ -102,7 +94,7 @@ class Tensor:
 
         :raises TensorRefused: it has another number of bytes.
         """
-        if len(body) == self._raw_bytes:
+        if len(body) == self.raw_bytes:
             return np.frombuffer(body, DTYPES[self.dtype_name]).reshape(self.shape)
         shape = list(self.shape)
         if self.is_text or shape.count(-1) > 1:
@@ -121,6 +113,9 @@ class Tensor:
             raise TensorRefused("", f"{len(body)} bytes, {expected}") from None
 
     # ------------------------------------------------------------ steps
+
+    def _exactly(self, values: Any) -> Array:
+        return np.array(values, self.dtype)
 
     def _from_lists(self, values: Any) -> Array:
         if not self._may_overflow:

@@ -43,7 +43,8 @@ def shape_of_batch(self, batch):
 def tried(kind, value):
     """Return the only array of *value* as lists, or why it is refused."""
     try:
-        return kind.check(value)[0].tolist()
+        ((_, batch),) = kind.batches([kind.check(value)])
+        return next(iter(batch.values())).tolist()[0]
     except InputError as error:
         return error.detail
 

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fast ways of arrays in JSON refuse and make what the slow one does, to the last bit."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from servekit.errors import RequestError
+from servekit.worker.nesting import FINITE, lists
+from servekit.worker.signature import SignedInput
+from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
+
+DTYPES = "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "str"
+SHAPES = [], [1], [3], [2, 2], [1, 1, 2], [0], [2, 0], [-1], [-1, 2]
+FRAMES = [
+    *(b"%b", b"[%b]", b'{"x":%b}', b'{"x":[%b]}', b'{"x":[%b,1,2]}', b'{"x":[[%b,1],[2,3]]}'),
+    *(b'{"x":%b,"x":[1,2,3]}', b'{"x":[1,2,3],"x":%b}', b'{"x":[1,2,3],"y":%b}', b'{"%b":[1,2,3]}'),
+]
+
+
+def kind_of(dtype, shape, *more):
+    names = "x", *more
+    return SignedInput({"inputs": [{"name": n, "dtype": dtype, "shape": shape} for n in names]})
+
+
+def slow(dtype, shape):
+    """Return the same kind without any of its fast ways."""
+    kind = kind_of(dtype, shape)
+    kind._small = {}
+    for tensor in kind._tensors:
+        tensor._decode = msgspec.json.Decoder(lists(tensor.dtype, tensor.shape)).decode
+        tensor._made = tensor._from_lists
+    return kind
+
+
+def outcome(kind, body):
+    """Return all that can be seen of what becomes of *body*."""
+    try:
+        ((_, batch),) = kind.batches([kind.decode_json(body)])
+    except RequestError as error:
+        return type(error), str(error), getattr(error, "errors", None)
+    return {name: seen(array) for name, array in batch.items()}
+
+
+def seen(array):
+    elements = array.tolist() if array.dtype == object else array.tobytes()  # -0.0 is not 0.0
+    return array.dtype, array.shape, elements
+
+
+KINDS = {f"{dtype} {shape}": kind_of(dtype, shape) for dtype in DTYPES for shape in SHAPES}
+SLOW = {f"{dtype} {shape}": slow(dtype, shape) for dtype in DTYPES for shape in SHAPES}
+
+
+TRIED = [f"{dtype} {shape}" for dtype in ("int8", "uint64", "float32", "bool", "str")
+         for shape in ([], [3], [2, 2], [-1])]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_every_text_of_the_corpus_is_read_alike(name):
+    texts = [text for text in (*TAKEN, *REFUSED, *OPEN, *TOO_LARGE) if len(text) < 10_000]
+    bodies = [frame.replace(b"%b", text) for frame in FRAMES for text in texts]
+    kind, plodding = KINDS[name], SLOW[name]
+    apart = [body for body in bodies if outcome(kind, body) != outcome(plodding, body)]
+
+    assert apart == []
+
+
+EDGES = [
+    *(65504, 65519.99, 65520, 2.0**128 - 2.0**103, 3.4028235677973362e38, 1.7976931348623157e308),
+    *(127, 128, -128, -129, 255, 256, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**64),
+    *(0.0, -0.0, 1.0, 1e-50, 5e-324, 2**53 + 1, 0.1, 16777217),
+]
+NUMBERS = st.sampled_from(EDGES) | st.floats(allow_nan=False, allow_infinity=False) | st.integers()
+SIGNED_NUMBERS = st.builds(lambda number, sign: number * sign, NUMBERS, st.sampled_from([1, -1]))
+ELEMENTS = SIGNED_NUMBERS | st.booleans() | st.text(max_size=2) | st.none()
+NESTED = st.recursive(ELEMENTS, lambda inner: st.lists(inner, max_size=3), max_leaves=12)
+REGULAR = st.sampled_from([(1,), (3,), (2, 2), (1, 1, 2)]).flatmap(
+    lambda shape: st.lists(
+        SIGNED_NUMBERS, min_size=int(np.prod(shape)), max_size=int(np.prod(shape))
+    ).map(lambda values: np.array(values, object).reshape(shape).tolist())
+)
+SPACES = st.sampled_from(["", " ", "\n", "\t\r "])
+
+
+@st.composite
+def texts(draw):
+    """Return a JSON text of an array, alone or in an object, and sometimes with a byte wrong."""
+    text = json.dumps(draw(REGULAR | NESTED), ensure_ascii=draw(st.booleans()))
+    text = text.replace(",", f"{draw(SPACES)},{draw(SPACES)}")
+    if draw(st.booleans()):
+        text = f'{{{draw(SPACES)}"x":{draw(SPACES)}{text}}}{draw(SPACES)}'
+    body = bytearray(text.encode("utf-8", "surrogatepass"))
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        at = draw(st.integers(0, len(body)))
+        wrong = draw(
+            st.sampled_from([b"", b",", b"]", b"[", b"1", b"-", b"e9", b".", b"\xff", b"0"])
+        )
+        body[at : at + draw(st.integers(0, 1))] = wrong
+    return bytes(body)
+
+
+@given(st.sampled_from(sorted(KINDS)), texts())
+def test_any_text_is_read_alike(name, body):
+    assert outcome(KINDS[name], body) == outcome(SLOW[name], body)
+
+
+@pytest.mark.parametrize("dtype", FINITE)
+def test_the_bound_of_a_float_is_where_it_rounds_to_infinity(dtype):
+    limit = FINITE[dtype]
+    below = np.nextafter(limit, 0)
+
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.array(limit).astype(dtype))
+        assert np.isfinite(np.array(below).astype(dtype))
+
+
+def test_small_arrays_of_a_batch_are_made_in_one_go():
+    kind = kind_of("float32", [2, 2], "y")
+    inputs = [kind.decode_json(b'{"y":[[1,2],[3,4]],"x":[[%d,0],[0,0]]}' % n) for n in range(3)]
+    inputs.append(kind.check({"x": np.ones((2, 2), np.float32), "y": [[5, 6], [7, 8]]}))
+    ((_, batch),) = kind.batches(inputs)
+
+    assert inputs[0][0] == [[0.0, 0.0], [0.0, 0.0]]
+    assert batch["x"][:, 0, 0].tolist() == [0, 1, 2, 1]
+    assert batch["y"].dtype == np.float32
+    assert batch["y"].shape == (4, 2, 2)
+    assert batch["y"][3].tolist() == [[5, 6], [7, 8]]
+
+
+def test_raw_bodies_of_a_batch_are_joined_with_what_comes_otherwise():
+    kind = kind_of("int16", [2])
+    raw = kind.check(b"\x01\x00\x02\x00")
+    for inputs in ([raw], [raw, raw], [raw, kind.decode_json(b"[1,2]"), kind.check([1, 2])]):
+        ((_, batch),) = kind.batches(inputs)
+
+        assert batch["x"].dtype == np.int16
+        assert batch["x"].tolist() == [[1, 2]] * len(inputs)
