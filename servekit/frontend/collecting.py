@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from servekit.messages import Slab
     from servekit.settings import Settings
 
-__all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "Collector", "HttpRequest"]
+__all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "MAX_HEADERS", "Collector", "HttpRequest"]
 
 OWS = b" \t"  #: around a value, not of it (RFC 9112 5.1)
 MAX_HEADERS = 100

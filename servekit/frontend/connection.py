@@ -12,6 +12,9 @@ import struct
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import gevent
+
+from servekit.frontend import http2
 from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.compression import VARY
 from servekit.frontend.receiving import Receiver
@@ -144,15 +147,30 @@ class Connection:
         front_end = self.front_end
         if not front_end.settings.http2 or self._version or self._receiver.requests:
             return False
+        self.is_busy = True
+        self._receiver.pause()
+        if http2.is_loaded():
+            self._go_on_in_http2(data)
+        else:
+            gevent.spawn(self._load_http2, data)
+        return True
+
+    def _load_http2(self, data: bytes) -> None:
+        """Load it beside the loop, which has others to serve meanwhile."""
+        gevent.get_hub().threadpool.apply(http2.load)
+        if not self.is_closed:
+            self._go_on_in_http2(data)
+
+    def _go_on_in_http2(self, data: bytes) -> None:
         from servekit.frontend.http2.connection import Http2Connection
 
+        front_end = self.front_end
         self.is_closed = True  # for us: nothing is said, and the socket stays open
         self._receiver.close()
         front_end.connections.discard(self)
         successor = Http2Connection(self._socket, self.peer, front_end)
         front_end.add(successor)
         successor.feed(data)
-        return True
 
     def refuse(self, error: ServekitError) -> None:
         """Answer a request that we will not follow to its end, and take no other."""

@@ -185,6 +185,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.front_end.compression = self._compression
         self.front_end.access_log = self._access_log
         self.front_end.application = create_app(self.front_end)
+        gc.freeze()  # nor need it look at what stays, while everybody waits
         return self.front_end.application
 
     def manage(self) -> None:

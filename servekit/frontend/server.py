@@ -23,6 +23,7 @@ from servekit.frontend.fields import TRACE, picked, with_query
 from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.routing import Routing
+from servekit.frontend.slices import Slices
 from servekit.frontend.targets import ASTERISK
 from servekit.frontend.task import INFINITY, Task
 from servekit.frontend.wsgi import call_application
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
+APPLICATION_S = 0.0005  #: that the Flask app takes for an answer
 LAST_ANSWERS_S = 0.5  #: for the 503s of what was not finished within the grace
 OVERLAP_S = 1.0  #: how long one whose place is taken accepts on, while the other one boots
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
@@ -66,6 +68,7 @@ class FrontEnd:
         self.settings = settings
         self.loop = gevent.get_hub().loop
         self.heads = AnswerHeads()
+        self.slices = Slices(self.loop)
         self.connections: set[Watched] = set()
         self.is_draining = False
         self.address = (settings.host, settings.port)
@@ -232,6 +235,8 @@ class FrontEnd:
         elif request.target == ASTERISK:
             connection.answer(options_head(request_id, self.heads.date), b"")
         else:
+            if request.version == "2":  # many come at a time
+                self.slices.charge(APPLICATION_S)
             gevent.spawn(call_application, self.application, connection, request, request_id)
 
     def _turn_away(

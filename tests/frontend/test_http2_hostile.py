@@ -15,6 +15,9 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from servekit.frontend.http2.frames import Frame
+from servekit.frontend.http2.protocol import Protocol
+
 from .clients import next_batch
 from .conftest import FrontEndUnderTest
 from .http2 import (
@@ -94,6 +97,7 @@ BAD_FRAMES = {
     "header block of another stream": ([raw(1, 0, 1), raw(9, 4, 3, b"\x84")], PROTOCOL_ERROR),
     "index of no table": ([raw(1, 5, 1, b"\xff\xff\xff\x01")], COMPRESSION_ERROR),
     "Huffman code of nothing": ([raw(1, 5, 1, b"\0\x84\xff\xff\xff\xff\0")], COMPRESSION_ERROR),
+    "table resized three times": ([raw(1, 5, 1, b"\x20\x20\x20\x82")], COMPRESSION_ERROR),
     "table larger than was allowed": ([raw(1, 5, 1, b"\x3f\xff\xff\x03\x82")], COMPRESSION_ERROR),
 }  # fmt: skip
 
@@ -287,13 +291,18 @@ FLOODS = {
     "PRIORITY": priority,
     "WINDOW_UPDATE": lambda _: WindowUpdateFrame(0, window_increment=1),
     "DATA without data": lambda n: DataFrame(1, b""),
-    "frames of no known type": lambda _: Unknown(),
+    "DATA that is padding": lambda n: flagged(DataFrame(1, b"", pad_length=9), "PADDED"),
+    "SETTINGS that nobody knows": lambda n: Unknown(4, 0, 0, b"\1\0\0\0\0\0" * 200),
+    "frames of no known type": lambda _: Unknown(0xEE, 0, 0, b"x"),
 }
 
 
 class Unknown:
+    def __init__(self, *frame):
+        self.frame = frame
+
     def serialize(self):
-        return raw(0xEE, 0, 0, b"x")
+        return raw(*self.frame)
 
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in FLOODS.items()])
@@ -302,6 +311,60 @@ def test_flood_of_frames_without_a_request_ends_the_connection(peer, make):
     flood(peer, make, 6000)
 
     assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_flood_of_data_in_single_bytes_ends_the_connection(front_end, peer):
+    peer.send(peer.headers(1, post_fields()))
+    flood(peer, lambda _: DataFrame(1, b"x"), 20_000)
+
+    assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_body_in_small_pieces_is_taken(peer):
+    peer.send(peer.headers(1, post_fields()))
+    flood(peer, lambda _: DataFrame(1, b"0123456789abcdef"), 4000)
+    peer.send(peer.data(1, b"", "END_STREAM"))
+
+    assert peer.answer(1)[2] == b"0123456789abcdef" * 4000
+
+
+def test_flood_on_a_stream_that_is_over_ends_the_connection(peer):
+    peer.send(peer.headers(1, post_fields(("content-length", "1"))), peer.data(1, b"123"))
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    flood(peer, lambda _: DataFrame(1, bytes(100)), 3000)
+
+    assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_flood_of_trailers_on_a_stream_that_is_over_ends_the_connection(peer):
+    peer.send(peer.headers(1, post_fields(("content-length", "1"))), peer.data(1, b"123"))
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    flood(peer, lambda _: peer.headers(1, [("a", "b")], *WHOLE), 1000)
+
+    assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_flood_of_requests_with_too_many_fields_ends_the_connection(peer):
+    block = peer.encoder.encode(get_fields("/ping")) + b"\x90" * 300
+    flood(peer, lambda n: flagged(HeadersFrame(2 * n + 1, block), *WHOLE), 500)
+
+    assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_thousands_of_fields_are_not_decoded(peer):
+    block = peer.encoder.encode(get_fields("/ping")) + b"\x90" * 2700
+    peer.send(flagged(HeadersFrame(1, block), *WHOLE))
+
+    assert peer.goodbye_code() == ENHANCE_YOUR_CALM
+
+
+def test_settings_that_nobody_knows_are_not_kept():
+    protocol = Protocol(1000)
+    before = len(protocol.remote_settings)
+    payload = b"".join(n.to_bytes(2, "big") + bytes(4) for n in range(9, 2000))
+    protocol.take(Frame(4, 0, 0, raw(4, 0, 0, payload)))
+
+    assert len(protocol.remote_settings) == before
 
 
 def test_rapid_reset_ends_the_connection(front_end, peer):

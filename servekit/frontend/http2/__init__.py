@@ -9,3 +9,22 @@ hold its answer until ``turns.py`` finds room for it.
 
 Loaded when the first client says that it speaks HTTP/2.
 """
+
+import gc
+from importlib import import_module
+
+__all__ = ["is_loaded", "load"]
+
+loaded: list[object] = []
+
+
+def is_loaded() -> bool:
+    """Whether all of it can be imported at once."""
+    return bool(loaded)
+
+
+def load() -> None:
+    """Import it, which takes a while."""
+    module = import_module("servekit.frontend.http2.connection")
+    gc.freeze()  # it stays: the collector need not look at it while everybody waits
+    loaded.append(module)

@@ -43,6 +43,7 @@ class Http2Connection:
     __slots__ = (
         "_frames",
         "_goodbye_at",
+        "_is_behind",
         "_is_over",
         "_linger_bytes",
         "_socket",
@@ -67,6 +68,7 @@ class Http2Connection:
         self.expires = monotonic() + front_end.settings.header_timeout
         self.is_closed = False
         self._is_over = False  #: nothing is answered any more
+        self._is_behind = False  #: frames that have come wait for their turn
         self._goodbye_at = 0.0  #: when the client was told to go
         self._state = SAYING
         self._linger_bytes = LINGER_BYTES
@@ -100,25 +102,44 @@ class Http2Connection:
             self.feed(data)
 
     def feed(self, data: bytes) -> None:
-        """Do what *data* asks for."""
+        """Do what *data* asks for, what takes long in several turns of the loop."""
+        self._frames.add(data)
+        self._is_behind = True
+        self.front_end.slices.run(self._work)
+        if self._is_behind and not self.is_closed:
+            self._watcher.stop()  # what comes meanwhile stays with the kernel
+
+    def _work(self) -> bool:
+        """Take frames for a moment; return whether some are left."""
+        self._is_behind = False
         try:
-            for frame in self._frames.feed(data):
-                self._streams.take(frame)
-                if self.is_closed:
-                    return
-                if self._state == SAYING and not self._frames.is_in_block:
-                    self._state = UNKNOWN  # the next frame has a clock of its own
+            self._is_behind = not self._is_over and self._take_frames()
         except FrameError as error:
             log.debug("HTTP/2 connection of %s ends: %s", self.peer, error)
             self._fail(error.code)
-            return
         except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
             self.front_end.log_exception("while reading HTTP/2")
             self.close()
-            return
+        if self.is_closed:
+            return False
+        if not self._is_behind and not self._watcher.active:
+            self._watcher.start(self._on_readable)
+        self._streams.turns.take()
+        return self._is_behind
+
+    def _take_frames(self) -> bool:
+        slices = self.front_end.slices
+        for frame in self._frames.take():
+            self._streams.take(frame)
+            if self._is_over:
+                return False
+            if self._state == SAYING and not self._frames.is_in_block:
+                self._state = UNKNOWN  # the next frame has a clock of its own
+            if slices.is_over:
+                return True
         if begun := self._frames.begun:
             self._streams.hear(*begun)
-        self._streams.turns.take()
+        return False
 
     # ------------------------------------------------------------ time, and the end
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from h2.errors import ErrorCodes
 
-from servekit.frontend.http2.frames import DATA, HEADERS, FrameError
+from servekit.frontend.http2.frames import DATA, END_STREAM, HEADERS, SETTINGS, FrameError
 
 if TYPE_CHECKING:
     from servekit.frontend.http2.frames import Frame
@@ -16,9 +16,13 @@ __all__ = ["Patience"]
 
 #: at once, and a second: streams that are begun and dropped (CVE-2023-44487, CVE-2025-8671)
 RESETS, RESETS_PER_S = 200, 33
-#: frames that carry no request: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty ones, unknown ones
+#: work that brings no request, of about as much as a PING makes: SETTINGS, PRIORITY,
+#: WINDOW_UPDATE, DATA without data or in small pieces, what is unknown or comes too late
 CHATTER, CHATTER_PER_S = 1000, 500
 EARNING_BYTES = 1024  #: of answers: for so much, one frame more is borne
+DATA_BYTES = 64  #: so many in a frame are worth the work
+PARTS = 4  #: frames that were joined make the work of one
+ENTRIES_BYTES = 48  #: of SETTINGS make the work of a frame
 FRAMES_A_REQUEST = 2  #: borne with each that is taken: some clients widen its window at once
 
 
@@ -32,11 +36,11 @@ class Allowance:
         self._most, self._rate = most, rate
         self._left, self._at = most, now
 
-    def spend(self, now: float) -> bool:
-        """Take one; return whether there was one."""
+    def spend(self, now: float, cost: float = 1) -> bool:
+        """Take *cost*; return whether there was so much."""
         self.earn((now - self._at) * self._rate)
         self._at = now
-        self._left -= 1
+        self._left -= cost
         return self._left >= 0
 
     def earn(self, count: float) -> None:
@@ -55,21 +59,27 @@ class Patience:
         self._resets = Allowance(RESETS, RESETS_PER_S, now)
 
     def bear(self, frame: Frame, now: float) -> None:
-        """Count *frame* unless it carries a request.
+        """Count the work that *frame* makes and its request is not worth.
 
-        :raises FrameError: it is one too many.
+        :raises FrameError: it is too much.
         """
-        carries = frame.kind == HEADERS or (frame.kind == DATA and not frame.is_void)
-        if not carries:
-            self.bear_chatter(now)
+        if frame.kind == HEADERS:
+            return
+        if frame.kind != DATA:
+            extra = len(frame.data) // ENTRIES_BYTES if frame.kind == SETTINGS else 0
+            self.bear_chatter(now, 1 + extra)
+        elif not frame.flags & END_STREAM:
+            cost = 1 + (frame.parts - 1) / PARTS - frame.content_bytes / DATA_BYTES
+            if cost > 0:
+                self.bear_chatter(now, cost)
 
-    def bear_chatter(self, now: float) -> None:
-        """Count a frame without a request, or with one that we, and not its client, refuse.
+    def bear_chatter(self, now: float, cost: float = 1) -> None:
+        """Count work that brings no request, or one that we, and not its client, refuse.
 
-        :raises FrameError: it is one too many.
+        :raises FrameError: it is too much.
         """
-        if not self._chatter.spend(now):
-            raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too many frames without a request")
+        if not self._chatter.spend(now, cost):
+            raise FrameError(ErrorCodes.ENHANCE_YOUR_CALM, "too much work without a request")
 
     def bear_reset(self, now: float) -> None:
         """Count a stream that ended before its answer.

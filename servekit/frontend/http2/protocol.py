@@ -14,7 +14,8 @@ from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
 from servekit.frontend.http2.answers import FieldEncoder
-from servekit.frontend.http2.frames import HEADER_BYTES, FrameError
+from servekit.frontend.http2.frames import ACK, HEADER_BYTES, SETTINGS, FrameError
+from servekit.frontend.http2.header_blocks import FieldDecoder
 
 if TYPE_CHECKING:
     from h2.events import Event
@@ -31,6 +32,8 @@ CONNECTION_WINDOW_BYTES = 2 * MAX_STREAMS * WINDOW_BYTES
 BOMB = 4  #: a header list of so many times what is taken is decoded no further
 LAST_POSSIBLE = 2**31 - 1
 NO_LIMIT = 2**31 - 1
+ENTRY_BYTES = 6  #: of SETTINGS
+KNOWN_SETTINGS = frozenset(code.to_bytes(2, "big") for code in SettingCodes)
 
 
 class MalformedRequest(Exception):
@@ -65,7 +68,7 @@ class Protocol(H2Connection):
         # A stream too many is refused by itself, and only after it was decoded
         said[SettingCodes.MAX_CONCURRENT_STREAMS] = NO_LIMIT
         self.local_settings = Settings(client=False, initial_values=said)
-        self.decoder.max_header_list_size = BOMB * max_header  # up to there it is a 431
+        self.decoder: Any = FieldDecoder(BOMB * max_header)  # up to there it is a 431
         self._said = b""  #: before the frame that is being looked at
         self.increment_flow_control_window(CONNECTION_WINDOW_BYTES - WINDOW_BYTES)
         self.receive_data(PREFACE)
@@ -78,7 +81,7 @@ class Protocol(H2Connection):
         """
         self._said = self.drain()  # an error, or GOAWAY, makes h2 forget it
         try:
-            events = self.receive_data(frame.data)
+            events = self.receive_data(without_unknown(frame))
         except InvalidBodyLengthError as error:
             self._go_on()
             self.acknowledge_received_data(len(frame.data) - HEADER_BYTES, frame.stream_id)
@@ -114,3 +117,13 @@ class Protocol(H2Connection):
         frame.error_code = code
         frame.last_stream_id = self.highest_inbound_stream_id if is_last else LAST_POSSIBLE
         return bytes(frame.serialize())
+
+
+def without_unknown(frame: Frame) -> bytes:
+    """Return the bytes of *frame*; of SETTINGS without those that ``h2`` would keep for nothing."""
+    data = frame.data
+    if frame.kind != SETTINGS or frame.flags & ACK or (len(data) - HEADER_BYTES) % ENTRY_BYTES:
+        return data
+    entries = (data[n : n + ENTRY_BYTES] for n in range(HEADER_BYTES, len(data), ENTRY_BYTES))
+    known = b"".join(entry for entry in entries if entry[:2] in KNOWN_SETTINGS)
+    return len(known).to_bytes(3, "big") + data[3:HEADER_BYTES] + known

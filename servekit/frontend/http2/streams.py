@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from h2 import events
 from h2.errors import ErrorCodes
 
+from servekit.frontend.collecting import MAX_HEADERS
 from servekit.frontend.http2.exchange import Exchange
-from servekit.frontend.http2.frames import SETTINGS, FrameError
+from servekit.frontend.http2.frames import DATA, HEADERS, SETTINGS, FrameError
 from servekit.frontend.http2.logged import LoggedExchange
 from servekit.frontend.http2.patience import Patience
 from servekit.frontend.http2.protocol import MAX_STREAMS, MalformedRequest, Protocol
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Streams"]
 
 GOODBYE = b"goodbye."  #: of a PING: when it comes back, the client has heard
+STREAMS, FIELDS = 16, 8  #: that make the work of a frame: woken, and more than a request may have
 
 log = logging.getLogger("servekit.frontend")
 
@@ -63,7 +65,10 @@ class Streams:
 
         :raises FrameError: the connection cannot go on.
         """
-        self._patience.bear(frame, monotonic())
+        now = monotonic()
+        self._patience.bear(frame, now)
+        if frame.kind in (DATA, HEADERS) and frame.stream_id not in self.exchanges:
+            self._bear_late(frame, now)
         if not self.is_greeted:
             if frame.kind != SETTINGS:
                 raise FrameError(ErrorCodes.PROTOCOL_ERROR, "the first frame is not SETTINGS")
@@ -74,6 +79,13 @@ class Streams:
         except MalformedRequest as error:
             log.debug("stream %d of %s ends: %s", frame.stream_id, self.connection.peer, error)
             self._drop(frame.stream_id, ErrorCodes.PROTOCOL_ERROR)
+
+    def _bear_late(self, frame: Frame, now: float) -> None:
+        """Count what comes on a stream that is over, and is answered by its end once more."""
+        if frame.kind == DATA:
+            self._patience.bear_chatter(now, frame.parts)
+        elif frame.stream_id <= self._protocol.highest_inbound_stream_id:
+            self._patience.bear_reset(now)
 
     def hear(self, stream_id: int, size: int) -> None:
         """*size* bytes have come of a frame of a body that is not whole."""
@@ -105,7 +117,9 @@ class Streams:
     def _on_connection(self, event: events.Event) -> None:
         match event:
             case events.WindowUpdated() | events.RemoteSettingsChanged():
-                self.turns.wake(*(e for e in self.exchanges.values() if e.outgoing.is_waiting))
+                waiting = [each for each in self.exchanges.values() if each.outgoing.is_waiting]
+                self._patience.bear_chatter(monotonic(), len(waiting) / STREAMS)
+                self.turns.wake(*waiting)
             case events.PingAckReceived() if event.ping_data == GOODBYE:
                 self.say_last()
             case events.ConnectionTerminated():
@@ -121,6 +135,8 @@ class Streams:
             self.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
             self._patience.bear_chatter(monotonic())
             return
+        if len(event.headers) > MAX_HEADERS:  # most are repeated, or it will be refused
+            self._patience.bear_chatter(monotonic(), len(event.headers) / FIELDS)
         self._patience.earn_request()
         kind = Exchange if front_end.access_log is None else LoggedExchange
         exchange = self.exchanges[stream_id] = kind(self, stream_id)

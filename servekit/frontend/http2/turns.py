@@ -70,11 +70,16 @@ class Turns:
                 self._queue.append(exchange)
         if not self._is_due:
             self._is_due = True
-            self._front_end.loop.run_callback(self.take)
+            self._front_end.loop.run_callback(self._front_end.slices.run, self._work)
+
+    def _work(self) -> bool:
+        """Write for a moment; what is left has been told to go on."""
+        self._is_due = False
+        self.take()
+        return False
 
     def take(self) -> None:
-        """Write until nobody has anything to send, or there is no room."""
-        self._is_due = False
+        """Write until nobody has anything to send, or there is no room, or no time."""
         if self._is_over:
             return
         try:
@@ -87,6 +92,9 @@ class Turns:
         """Write what there is room for; return how many bytes of answers are in it."""
         sent = burst = 0
         while self._queue and not self.sender.rest:
+            if self._front_end.slices.is_over:
+                self.wake()
+                break
             exchange = self._queue.popleft()
             exchange.is_due = False
             if not exchange.is_closed:
@@ -143,7 +151,7 @@ class Turns:
         held, self._held = self._held, b""
         if held:
             self._send(held)
-        self.take()
+        self.wake()
 
     def end(self) -> None:
         """Say nothing more than what waits for the kernel."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tests.faults.rows.crash_loop import crash_loop
+from tests.faults.rows.floods import floods
 from tests.faults.rows.growth import growth
 from tests.faults.rows.hoarders import memory, slow_uploads
 from tests.faults.rows.large_bodies import large_bodies
@@ -40,6 +41,7 @@ ROWS: Final[dict[str, Callable[[Stage], Iterator[Figure]]]] = {
     "F18": network,
     "F19": clock_jumps,
     "F20": zoo,
+    "floods": floods,
     "poison": poison,
     "streams": streams,
     "uploads": slow_uploads,
