@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.directory import Recognise, default_name, describe_directory
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES
@@ -106,10 +107,14 @@ def _total_size(directory: Path, names: list[str]) -> int:
         with refuse_os_errors(directory / name):
             size = (directory / name).lstat().st_size
         if size > limits.file_bytes:
-            raise ArchiveError(f"{directory / name}: is {size} bytes, limit {limits.file_bytes}")
+            raise ArchiveError(
+                f"{directory / name}: is {counted(size, 'byte')}, limit {limits.file_bytes}"
+            )
         total += size
     if total > limits.total_bytes:
-        raise ArchiveError(f"{directory}: holds {total} bytes, limit {limits.total_bytes}")
+        raise ArchiveError(
+            f"{directory}: holds {counted(total, 'byte')}, limit {limits.total_bytes}"
+        )
     return total
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 
 __all__ = ["merge", "require_space", "write_new_file"]
@@ -24,7 +25,7 @@ def require_space(directory: Path, needed: int) -> None:
     free = stat.f_bavail * stat.f_frsize
     if needed > free:
         reason = os.strerror(errno.ENOSPC)
-        raise ArchiveError(f"{directory}: {reason}: {needed} bytes needed, {free} free")
+        raise ArchiveError(f"{directory}: {reason}: {counted(needed, 'byte')} needed, {free} free")
 
 
 def write_new_file(

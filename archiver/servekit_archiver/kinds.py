@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from servekit_archiver.counting import counted
 from servekit_archiver.strictjson import describe, join, show, value_problems
 
 __all__ = ["Choice", "Either", "Json", "Kind", "ListOf", "MapOf", "Number", "Switch", "Text"]
@@ -145,7 +146,7 @@ class ListOf:
             return ()
         if not self.min_items <= len(value) <= self.max_items:
             limits = f"{self.min_items} to {self.max_items}"
-            problems.append(f"{where}: has {len(value)} items, limit {limits}")
+            problems.append(f"{where}: has {counted(len(value), 'item')}, limit {limits}")
             return ()
         return tuple(self.item.check(v, f"{where}[{i}]", problems) for i, v in enumerate(value))
 
@@ -167,7 +168,7 @@ class MapOf:
             problems.append(f"{where}: {show(value)} is {describe(value)}, not a table")
             return {}
         if len(value) > self.max_items:
-            problems.append(f"{where}: has {len(value)} keys, limit {self.max_items}")
+            problems.append(f"{where}: has {counted(len(value), 'key')}, limit {self.max_items}")
             return {}
         checked: dict[str, Any] = {}
         for key, entry in value.items():

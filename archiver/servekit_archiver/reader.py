@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
+from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, ManifestError, refuse_os_errors
 from servekit_archiver.extract import merge, require_space, write_new_file
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES, Limits
@@ -159,7 +160,7 @@ def _require_listed(source: Source, entries: dict[str, Entry], manifest: Manifes
         if name not in manifest.files:
             raise source.refuse("is not listed in the manifest", name)
         if entry.size != (listed := manifest.files[name].size):
-            raise source.refuse(f"is {entry.size} bytes, not {listed} as listed", name)
+            raise source.refuse(f"is {counted(entry.size, 'byte')}, not {listed} as listed", name)
     for name in manifest.files:
         if name not in entries:
             raise source.refuse("is listed in the manifest and not there", name)

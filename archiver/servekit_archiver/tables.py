@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from servekit_archiver import strictjson
+from servekit_archiver.counting import counted
 from servekit_archiver.kinds import Choice, Either, Json, ListOf, MapOf, Number, Text
 from servekit_archiver.record import Record, Table, key
 from servekit_archiver.texts import PATH
@@ -134,7 +135,8 @@ class Worker(Record):
 
     def _problems(self) -> Iterator[str]:
         if isinstance(self.env, tuple) and self.env and len(self.env) != self.replicas:
-            yield f"env: has {len(self.env)} tables for {strictjson.show(self.replicas)} replicas"
+            count = counted(len(self.env), "table")
+            yield f"env: has {count}, but replicas is {strictjson.show(self.replicas)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
+from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.ignore import is_ignored, read_patterns
 from servekit_archiver.limits import DEFAULT_LIMITS
@@ -34,7 +35,7 @@ def list_files(directory: Path) -> list[str]:
         raise ArchiveError(f"{directory}: some systems take {show(one)} and {show(other)} for one")
     if len(names) >= DEFAULT_LIMITS.entries:  # the manifest is an entry, too
         limit = DEFAULT_LIMITS.entries - 1
-        raise ArchiveError(f"{directory}: has {len(names)} files, limit {limit}")
+        raise ArchiveError(f"{directory}: has {counted(len(names), 'file')}, limit {limit}")
     return names
 
 

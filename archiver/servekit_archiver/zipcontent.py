@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.zipformat import STORED
 from servekit_archiver.ziplist import Entry
 from servekit_archiver.zipsource import CHUNK_BYTES, Source
@@ -34,12 +35,16 @@ def copy_content(source: Source, entry: Entry, write: Callable[[bytes], object])
     for piece in pieces:
         size += len(piece)
         if size > entry.size:
-            raise source.refuse(f"unpacks to more than its {entry.size} bytes", entry.name)
+            raise source.refuse(
+                f"unpacks to more than its {counted(entry.size, 'byte')}", entry.name
+            )
         crc = zlib.crc32(piece, crc)
         sha256.update(piece)
         write(piece)
     if size != entry.size:
-        raise source.refuse(f"unpacks to {size} bytes instead of {entry.size}", entry.name)
+        raise source.refuse(
+            f"unpacks to {counted(size, 'byte')} instead of {entry.size}", entry.name
+        )
     if crc != entry.crc:
         raise source.refuse("its content does not match its CRC-32", entry.name)
     return sha256.hexdigest()

@@ -8,6 +8,7 @@ refused, so there is one way to read it. The search below only words the refusal
 from dataclasses import dataclass
 from typing import Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.limits import Limits
 from servekit_archiver.zipformat import (
     END,
@@ -97,7 +98,7 @@ def _why_no_end(source: Source) -> str:
     tail = source.read(source.size - tail_size, tail_size)
     found = tail.rfind(END.signature)
     if found >= 0 and len(tail) - found >= END.size:
-        return f"has {len(tail) - found - END.size} bytes after its end record, limit 0"
+        return f"has {counted(len(tail) - found - END.size, 'byte')} after its end record, limit 0"
     if source.size == 0:
         return "is empty"
     is_zip = source.read(0, min(4, source.size)) == LOCAL.signature

@@ -11,6 +11,7 @@ CVE-2025-8291); it is not used.
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from servekit_archiver.counting import counted
 from servekit_archiver.limits import Limits
 from servekit_archiver.zipend import Directory, find_directory
 from servekit_archiver.zipformat import CENTRAL, EXTRA_ZIP64, LOCAL, MAX32, UTF8, extra_fields
@@ -123,7 +124,9 @@ def _widen(source: Source, name: str, extra: bytes, values: tuple[int, ...]) -> 
     found = dict(fields)
     wide, count = found.get(EXTRA_ZIP64, b""), sum(value == MAX32 for value in values)
     if len(wide) != 8 * count:
-        raise source.refuse(f"its ZIP64 field is {len(wide)} bytes long, not {8 * count}", name)
+        raise source.refuse(
+            f"its ZIP64 field is {counted(len(wide), 'byte')} long, not {8 * count}", name
+        )
     numbers = iter(_wide_numbers(wide))
     real = tuple(next(numbers) if value == MAX32 else value for value in values)
     if EXTRA_ZIP64 in found and not _needs_wide(values, real):
@@ -153,14 +156,18 @@ def _follow(source: Source, listed: list[Entry], directory: Directory) -> dict[i
     at, last = 0, "the start of the file"
     for entry in sorted(listed, key=lambda entry: entry.offset):
         if entry.offset != at:
-            wrong = "overlaps" if entry.offset < at else f"begins {entry.offset - at} bytes after"
+            wrong = (
+                "overlaps"
+                if entry.offset < at
+                else f"begins {counted(entry.offset - at, 'byte')} after"
+            )
             raise source.refuse(f"{wrong} {last}", entry.name)
         placed[at] = found = _read_local(source, entry)
         at, last = found.end, f"entry {entry.name!r}"
         if at > directory.offset:
             raise source.refuse("overlaps the central directory", entry.name)
     if at != directory.offset:
-        raise source.refuse(f"has {directory.offset - at} bytes that belong to no entry")
+        raise source.refuse(f"has {counted(directory.offset - at, 'byte')} outside every entry")
     return placed
 
 

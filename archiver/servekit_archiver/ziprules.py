@@ -6,6 +6,7 @@ from __future__ import annotations
 from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import TYPE_CHECKING, Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.names import MANIFEST, find_clashes, is_reserved, name_problem, parents
 from servekit_archiver.zipformat import (
     DEFLATED,
@@ -82,11 +83,13 @@ def _size_problem(entry: Entry, limits: Limits) -> str | None:
     if entry.is_folder and any((entry.size, entry.packed_size, entry.crc, entry.method)):
         return "is a folder with content"
     if entry.method == STORED and entry.size != entry.packed_size:
-        return f"is stored, but {entry.packed_size} bytes are to become {entry.size}"
+        return f"is stored, but its {counted(entry.packed_size, 'byte')} should become {entry.size}"
     if entry.size > limits.file_bytes:
-        return f"is {entry.size} bytes, limit {limits.file_bytes}"
+        return f"is {counted(entry.size, 'byte')}, limit {limits.file_bytes}"
     if limits.exceeds_ratio(entry.size, entry.packed_size):
-        return f"unpacks {entry.packed_size} bytes to {entry.size}, limit {limits.ratio}:1"
+        return (
+            f"unpacks {counted(entry.packed_size, 'byte')} to {entry.size}, limit {limits.ratio}:1"
+        )
     return None
 
 
@@ -117,4 +120,4 @@ def set_problems(entries: Sequence[Entry], limits: Limits) -> Iterator[tuple[str
             yield entry.name, f"lies beside {MANIFEST}, where nothing else may"
     total = sum(entry.size for entry in entries)
     if total > limits.total_bytes:
-        yield None, f"unpacks to {total} bytes, limit {limits.total_bytes}"
+        yield None, f"unpacks to {counted(total, 'byte')}, limit {limits.total_bytes}"

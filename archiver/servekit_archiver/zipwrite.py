@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stat import S_IFREG
 from typing import BinaryIO, Final
 
+from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError
 from servekit_archiver.limits import DEFAULT_LIMITS
 from servekit_archiver.zipformat import (
@@ -149,7 +150,7 @@ class ZipWriter:
             self._file.write(packer.flush())
         if size != header.size:
             name = header.name.decode()
-            raise ArchiveError(f"{name}: changed while it was being read ({size} bytes)")
+            raise ArchiveError(f"{name}: changed while it was being read ({counted(size, 'byte')})")
         return sha256.hexdigest()
 
 

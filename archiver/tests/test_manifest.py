@@ -272,7 +272,7 @@ def test_every_key_is_kept():
         ),
         (
             {"worker": {"replicas": 3, "env": [{}, {}]}},
-            "worker.env: has 2 tables for 3 replicas",
+            "worker.env: has 2 tables, but replicas is 3",
         ),
         ({"worker": {"env": [{"SERVEKIT_X": ""}]}}, "worker.env[0]: key: 'SERVEKIT_X' is the s"),
         ({"pipeline": ["nix"]}, "pipeline[0].stage: 'nix' is no stage of the model; known: pre"),

@@ -124,7 +124,7 @@ def test_the_manifest_and_the_entries_are_the_same_set(forge):
         open_archive(forge(one, two, manifest={"files": listed}))
     with pytest.raises(ArchiveError, match="entry 'a': is listed in the manifest and not there"):
         open_archive(forge(manifest={"files": listed}))
-    with pytest.raises(ArchiveError, match="entry 'a': is 1 bytes, not 2 as listed"):
+    with pytest.raises(ArchiveError, match="entry 'a': is 1 byte, not 2 as listed"):
         open_archive(forge(one, manifest={"files": {"a": {"size": 2, "sha256": "0" * 64}}}))
 
 

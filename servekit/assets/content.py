@@ -13,6 +13,7 @@ from pathlib import Path
 
 from servekit_archiver.names import name_problem
 
+from servekit.counting import counted
 from servekit.errors import AssetError
 
 __all__ = ["Content", "read_content", "seal"]
@@ -30,7 +31,7 @@ class Content:
     files: int = 0  #: of a folder; 0 if it is a file itself
 
     def __str__(self) -> str:
-        return f"{self.sha256} ({self.files} files)" if self.files else self.sha256
+        return f"{self.sha256} ({counted(self.files, 'file')})" if self.files else self.sha256
 
 
 def read_content(path: Path) -> Content:

@@ -18,6 +18,7 @@ from servekit_archiver.cache import own_folder
 
 from servekit.assets.cache import asset_path, is_cached, locked
 from servekit.assets.fetchers import Fetcher
+from servekit.counting import counted
 from servekit.errors import AssetError, StartupError
 
 __all__ = ["Progress", "fetch_asset", "fetch_unknown"]
@@ -106,7 +107,9 @@ def _download(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) ->
         for chunk in _chunks(asset, fetcher, done):
             if asset.size is not None and done + len(chunk) > asset.size:
                 file.truncate(0)
-                raise AssetError(f"{asset.url}: is larger than its size, {asset.size} bytes")
+                raise AssetError(
+                    f"{asset.url}: is larger than its size, {counted(asset.size, 'byte')}"
+                )
             file.write(chunk)
             digest.update(chunk)
             done += len(chunk)
@@ -132,7 +135,9 @@ def _chunks(asset: Asset, fetcher: Fetcher, start: int) -> Iterator[bytes]:
         raise
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise AssetError(f"{asset.url}: {reason} (after {done} bytes, which are kept)") from error
+        raise AssetError(
+            f"{asset.url}: {reason} (what came is kept: {counted(done, 'byte')})"
+        ) from error
     if size is not None and done < size:
         raise AssetError(f"{asset.url}: ended after {done} of {size} bytes")
 

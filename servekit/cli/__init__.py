@@ -24,9 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from servekit.cli.parser import create_parser
+    from servekit.cli.parser import ARCHIVE_COMMANDS, create_parser
     from servekit.errors import StartupError
 
+    if arguments and arguments[0] in ARCHIVE_COMMANDS:
+        from servekit_archiver.cli import main as run_archive_command
+
+        return run_archive_command(arguments, program="servekit")
     command = next((word for word in arguments if not word.startswith("-")), None)
     parsed = create_parser(command).parse_args(arguments)
     try:
@@ -34,4 +38,4 @@ def _run(arguments: list[str]) -> int:
     except StartupError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"servekit: {line}\n")
-        return STARTUP_FAILED
+        return int(getattr(error, "exit_status", STARTUP_FAILED))

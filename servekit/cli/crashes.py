@@ -3,16 +3,13 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
-from servekit.cli.exit_status import OK, PROBLEM_FOUND
+from servekit.cli import private
+from servekit.cli.exit_status import OK
 from servekit.crashes import CrashReport, read_all
-from servekit.settings import load_settings
-from servekit.supervisor.run_directory import running
 
 __all__ = ["add_arguments", "run"]
 
@@ -29,36 +26,22 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     parser.epilog = EPILOG
-    parser.add_argument(
-        "--run-dir", metavar="DIR", help="the --run-dir of the server; default: TMPDIR"
-    )
-    parser.add_argument("--pid", type=int, metavar="N", help="which server, if several run")
+    private.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only those of one model")
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the reports, newest last."""
-    servers = running(load_settings({"run_dir": parsed.run_dir}).run_dir)
-    if parsed.pid is not None:
-        servers = {pid: path for pid, path in servers.items() if pid == parsed.pid}
-    if len(servers) != 1:
-        sys.stderr.write(f"servekit: {_complaint(servers)}\n")
-        return PROBLEM_FOUND
-    (run_dir,) = servers.values()
+    """Print the reports, newest last.
+
+    :raises NoServer: no such server runs.
+    """
+    run_dir = private.find_server(parsed).run_dir
     reports = [report for report in read_all(run_dir) if parsed.model in (None, report.model)]
     if parsed.json:
         print(json.dumps(msgspec.to_builtins(reports), indent=2))
     else:
         print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
     return OK
-
-
-def _complaint(servers: dict[int, Path]) -> str:
-    if not servers:
-        return "no such server runs here; if it has a --run-dir of its own, name it"
-    shown = ", ".join(f"{pid} ({path})" for pid, path in sorted(servers.items()))
-    return f"several servers run here, choose with --pid: {shown}"
 
 
 def lines_of(report: CrashReport) -> Iterator[str]:

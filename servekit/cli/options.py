@@ -7,25 +7,67 @@ from typing import Any
 from servekit.settings import Option, options
 from servekit.settings.values import size_text
 
-__all__ = ["add_options", "default_of", "describe", "given_flags"]
+__all__ = ["OTHERS", "add_options", "default_of", "describe", "given_flags", "grouped"]
 
 METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
+#: what a text is, where it is more than that
+NAMED = {
+    **dict.fromkeys(("predict_token_file", "manage_token_file", "access_log"), "FILE"),
+    **dict.fromkeys(("tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
+    **dict.fromkeys(("cache_dir", "run_dir"), "DIR"),
+    "host": "ADDRESS",
+    "manage": "HOST:PORT",
+    "worker_user": "NAME",
+    "compression": "CODING",
+    "log_format": "FORMAT",
+    "log_level": "LEVEL",
+}
+#: the headings of ``servekit start --help`` and what stands below each; the rest comes last
+GROUPS = {
+    "models": "models replicas strict reload install_requirements fetch_assets cache_dir",
+    "network": "host port front_ends http2 compression compression_min cors_origins",
+    "access": "predict_token_file manage_token_file manage require_plugins"
+    " tls_certificate tls_key tls_client_ca",
+    "sizes": "max_body max_answer max_header max_target max_connections queue",
+    "time": "predict_timeout load_timeout header_timeout body_timeout body_rate send_timeout"
+    " keep_alive drain_delay grace",
+    "memory": "memory queue_memory large_body arena",
+    "jobs": "jobs jobs_size job_ttl",
+    "workers": "worker_user worker_memory worker_files",
+    "logs and files": "log_level log_format access_log run_dir",
+}
+OTHERS = "others"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add a flag for each option; ``None`` stands for one that is not given."""
-    for option in options():
-        if option.is_list:
-            _add(parser, option, nargs="+", action="extend", metavar=_singular(option.name))
-        elif option.is_switch:
-            _add(parser, option, action=argparse.BooleanOptionalAction)
-        else:
-            _add(parser, option, metavar=METAVARS[option.unit or type(option.default).__name__])
+    for title, members in grouped().items():
+        group = parser.add_argument_group(title)
+        for option in members:
+            _add_flag(group, option)
 
 
-def _add(parser: argparse.ArgumentParser, option: Option, **how: Any) -> None:
+def grouped() -> dict[str, list[Option]]:
+    """Return the options below their headings, in the order of ``GROUPS``."""
+    left = {option.name: option for option in options()}
+    found = {title: [left.pop(name) for name in names.split()] for title, names in GROUPS.items()}
+    return found | ({OTHERS: list(left.values())} if left else {})
+
+
+def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
+    if option.is_list:
+        metavar = NAMED.get(option.name) or _singular(option.name)
+        _add(group, option, nargs="+", action="extend", metavar=metavar)
+    elif option.is_switch:
+        _add(group, option, action=argparse.BooleanOptionalAction)
+    else:
+        kind = METAVARS[option.unit or type(option.default).__name__]
+        _add(group, option, metavar=NAMED.get(option.name, kind))
+
+
+def _add(group: argparse._ArgumentGroup, option: Option, **how: Any) -> None:
     text = describe(option).replace("%", "%%")
-    parser.add_argument(option.flag, dest=option.name, default=None, help=text, **how)
+    group.add_argument(option.flag, dest=option.name, default=None, help=text, **how)
 
 
 def _singular(name: str) -> str:

@@ -6,6 +6,8 @@ import select
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from servekit.counting import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,7 +42,7 @@ class Outlet:
             self._dropped += 1
             return
         if self._dropped:
-            self._waiting += f"[{self._dropped} lines dropped]\n".encode()
+            self._waiting += f"[{counted(self._dropped, 'line')} dropped]\n".encode()
             self._dropped = 0
         self._waiting += text.encode(errors="backslashreplace")
         self._flush()

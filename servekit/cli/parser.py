@@ -10,8 +10,16 @@ from typing import NoReturn
 from servekit import __version__
 from servekit.cli.exit_status import USAGE
 
-__all__ = ["COMMANDS", "create_parser"]
+__all__ = ["ARCHIVE_COMMANDS", "COMMANDS", "create_parser"]
 
+#: the commands of ``servekit-archive``, which takes them over whole, and what they do
+ARCHIVE_COMMANDS = {
+    "init": "write a model directory that builds and serves as it is",
+    "build": "pack a model directory into an archive",
+    "inspect": "show what is in an archive; reads no file's content",
+    "verify": "read an archive whole and compare it with its manifest",
+    "extract": "unpack the model directory of an archive",
+}
 #: command to what it does; the module ``servekit.cli.COMMAND`` adds its arguments and runs it
 COMMANDS = {
     "start": "serve models until told to stop",
@@ -21,6 +29,9 @@ COMMANDS = {
     "snippet": "write a call of a model for curl, Python or JavaScript",
     "dockerfile": "write what a container image of models is built from",
     "plugins": "list the installed plugins and what they offer",
+    "status": "say whether a running server is healthy, and how each model is",
+    "models": "list the models of a running server, worker by worker",
+    "reload": "have a running server load what has changed of its models",
     "crashes": "show which workers of a running server crashed, hung or could not load",
 }
 
@@ -29,17 +40,15 @@ WRONG_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' ")
 
 EXAMPLES = """\
 examples:
-  servekit start digits.mar                  serve an archive on http://127.0.0.1:8080
-  servekit start --models a.mar two=b.mar --port 9000
+  servekit init hello                        a model directory to start from
+  servekit start hello                       serve it on http://127.0.0.1:8080
   servekit start --help                      every option, with its unit and default
-  servekit check ./model_directory            try a model without serving it
-  servekit describe digits.mar               what it takes and gives
-  servekit snippet digits.mar --format python
-  servekit dockerfile digits.mar -o image    for Docker, compose and Kubernetes
-  servekit plugins                           what is installed
-  servekit crashes                           what went wrong in the server that runs
-
-To build an archive: servekit-archive build DIRECTORY
+  servekit check hello                       try a model without serving it
+  servekit build hello                       hello.mar: one file, every byte checked
+  servekit start hello.mar two=b.mar --port 9000
+  servekit status                            how the server that runs here is
+  servekit describe hello.mar                what it takes and gives
+  servekit dockerfile hello.mar -o image     for Docker, compose and Kubernetes
 """
 
 
@@ -48,30 +57,31 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the status of a usage error."""
-        self.exit(USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
+        self.exit(USAGE, f"{self.prog}: {self._in_words(message)}\n")
 
-    def _hint(self, message: str) -> str:
+    def _in_words(self, message: str) -> str:
         if wrong := WRONG_COMMAND.match(message):
-            unknown, known = wrong[1], list(COMMANDS)
+            message, unknown = f"there is no command {wrong[1]!r}", wrong[1]
+            known = [*ARCHIVE_COMMANDS, *COMMANDS]
         else:
             unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
             known = [flag for action in self._actions for flag in action.option_strings]
         close = difflib.get_close_matches(unknown, known, n=1)
-        return f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)"
+        return message + (f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)")
 
 
 def create_parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the parser; only *command* gets its arguments, the others stay unimported."""
     parser = Parser(
         prog="servekit",
-        description="Serve model archives over HTTP.",
+        description="Make model archives, and serve them over HTTP.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"servekit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, summary in COMMANDS.items():
+    for name, summary in (ARCHIVE_COMMANDS | COMMANDS).items():
         added = commands.add_parser(
             name,
             help=summary,

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.cli.reference DOCS``: writes the pages that follow from the code."""
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+
+from servekit_archiver.cli import create_parser as create_archive_parser
 
 from servekit.cli.exit_status import STATUSES
 from servekit.cli.options import default_of
-from servekit.cli.parser import COMMANDS, create_parser
+from servekit.cli.parser import ARCHIVE_COMMANDS, COMMANDS, create_parser
 from servekit.settings import options
 
 __all__ = ["PAGES", "cli_page", "settings_page"]
@@ -57,7 +61,9 @@ CLI = """\
 
 <!-- Written by `python -m servekit.cli.reference docs`; a test holds it to the code. -->
 
-`servekit` serves models; `servekit-archive` makes the archives (see the archive format).
+`init`, `build`, `inspect`, `verify` and `extract` are commands of `servekit-archive` too, which
+comes with the archiver alone: machines that train need no server. See the
+[archive format](archive-format.md).
 """
 
 OUTPUT = """
@@ -107,14 +113,20 @@ def code(text: str) -> str:
 def _help_blocks() -> Iterator[str]:
     os.environ["COLUMNS"] = "100"  # argparse wraps to it
     yield f"\n## `servekit`\n\n```text\n{create_parser().format_help()}```\n"
-    for command in COMMANDS:
+    for command in (*ARCHIVE_COMMANDS, *COMMANDS):
         text = subparser_help(command)
         yield f"\n## `servekit {command}`\n\n```text\n{text}```\n"
 
 
+def archive_parser() -> argparse.ArgumentParser:
+    """Return what parses the commands that the archiver runs."""
+    return create_archive_parser("servekit")
+
+
 def subparser_help(command: str) -> str:
     """Return what ``servekit COMMAND --help`` prints."""
-    actions = create_parser(command)._actions  # noqa: SLF001 - argparse shows them in no other way
+    create = partial(create_parser, command) if command in COMMANDS else archive_parser
+    actions = create()._actions  # noqa: SLF001 - argparse shows them in no other way
     commands = next(action for action in actions if action.dest == "command")
     return str(commands.choices[command].format_help())  # type: ignore[index]
 

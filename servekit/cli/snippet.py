@@ -102,5 +102,5 @@ def _unpacked(path: Path) -> tuple[Path, str]:
     if path.is_dir():
         return path, ""
     place = Path(path.stem)
-    command = shlex.join(["servekit-archive", "extract", str(path), str(place)])
+    command = shlex.join(["servekit", "extract", str(path), str(place)])
     return place, f"the file is in the archive: {command}"

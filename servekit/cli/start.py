@@ -22,8 +22,12 @@ A flag wins over a variable, a variable over the file.
 examples:
   servekit start digits.mar
   servekit start ./model_directory --port 0        a free port; the URL is printed
-  servekit start --models a.mar two=b.mar --replicas 2 --host 0.0.0.0
+  servekit start ./model_directory --reload        while you work on it
+  servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
   servekit start --config servekit.toml --log-format json
+
+while it runs:
+  servekit status       servekit models       servekit reload       servekit crashes
 
 signals:
   SIGHUP            load what has changed of the models, renew the front-ends

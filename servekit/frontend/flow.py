@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from servekit.channel import ChannelClosed
+from servekit.counting import counted
 from servekit.errors import InputError, QueueFull, ResultNotEncodable, WorkerLost
 from servekit.frontend import values
 from servekit.frontend.admission import pass_on
@@ -204,7 +205,11 @@ class Flow:
     def _start_each(self, at: int, place: Place, value: Value) -> None:
         parts, queue = values.split(value.content), place.batcher.queue
         if len(parts) > queue.capacity:
-            self.fail(InputError(f"{place.label}: {len(parts)} elements, limit {queue.capacity}"))
+            self.fail(
+                InputError(
+                    f"{place.label}: {counted(len(parts), 'element')}, limit {queue.capacity}"
+                )
+            )
         elif len(parts) + len(queue) > queue.capacity:
             self.fail(
                 QueueFull(retry_after_s=place.batcher.rate.seconds_for(len(queue), monotonic()))

@@ -11,7 +11,9 @@ from servekit.settings.values import split_address
 from servekit.supervisor.journal import Journal, Notice
 from servekit.supervisor.listeners import bind_tcp, bind_unix, url_of
 
-__all__ = ["bind_manage", "bind_private", "check_access", "managing"]
+__all__ = ["MANAGE_SOCKET", "bind_manage", "bind_private", "check_access", "managing"]
+
+MANAGE_SOCKET = "manage.sock"  #: of the run directory
 
 
 def check_access(settings: Settings, journal: Journal) -> None:
@@ -47,7 +49,7 @@ def bind_manage(settings: Settings) -> list[socket.socket]:
 
 def bind_private(run_dir: Path) -> socket.socket:
     """Return the listener of management for our own user: nobody else gets into *run_dir*."""
-    path = run_dir / "manage.sock"
+    path = run_dir / MANAGE_SOCKET
     listener = bind_unix(path)
     path.chmod(0o600)
     return listener

@@ -4,6 +4,8 @@
 from collections import deque
 from typing import Final
 
+from servekit.counting import counted
+
 __all__ = ["KEPT_LINES", "MAX_LINE_BYTES", "Lines", "Throttle", "printable"]
 
 MAX_LINE_BYTES = 4096
@@ -73,14 +75,14 @@ class Throttle:
         room = max(0, self._limit - self._count)
         self._count += len(lines)
         self._held.extend(lines[room:])
-        return [f"[{dropped} lines dropped]", *lines[:room]] if dropped else lines[:room]
+        return [f"[{counted(dropped, 'line')} dropped]", *lines[:room]] if dropped else lines[:room]
 
     def end(self) -> list[str]:
         """Return the last lines if they were dropped: nothing comes that would tell why it died."""
         held = list(self._held)
         self._held.clear()
         missing = self._dropped - len(held) if held else 0
-        return [f"[{missing} lines dropped]", *held] if missing else held
+        return [f"[{counted(missing, 'line')} dropped]", *held] if missing else held
 
     @property
     def _dropped(self) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from servekit.counting import counted
+
 __all__ = ["explain", "shown"]
 
 SHOWN = 40
@@ -68,7 +70,7 @@ def _wrong(
     elif not isinstance(value, list | tuple):
         yield path, f"{shown(value)} is not an array"
     elif len(value) != shape[0]:
-        yield path, f"{len(value)} elements, expected {shape[0]}"
+        yield path, f"{counted(len(value), 'element')}, expected {shape[0]}"
     else:
         for i, element in enumerate(value):
             yield from _wrong(element, shape[1:], dtype, f"{path}[{i}]")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from servekit import errors
+from servekit.counting import counted
 from servekit.errors import (
     OutOfMemory,
     PredictFailed,
@@ -41,13 +42,10 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
         raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
     if len(outputs) != count:
         raise WrongBatchLength(
-            f"returned {_counted(len(outputs), 'output')} for {_counted(count, 'input')}"
+            f"returned {counted(len(outputs), 'output')} for {counted(count, 'input')}"
         )
     return outputs
 
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _rows(value: Any) -> int | None:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from servekit_archiver.cli import create_parser as create_archive_parser
 
 from servekit import __version__
 from servekit.cli import main
 from servekit.cli.exit_status import INTERRUPTED, OK, PROBLEM_FOUND, STARTUP_FAILED, STATUSES, USAGE
-from servekit.cli.parser import COMMANDS
+from servekit.cli.options import OTHERS, grouped
+from servekit.cli.parser import ARCHIVE_COMMANDS, COMMANDS
 
 
 def servekit(*arguments, **environment):
@@ -26,7 +28,7 @@ def servekit(*arguments, **environment):
     )
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+@pytest.mark.parametrize("command", [(), *((name,) for name in ARCHIVE_COMMANDS | COMMANDS)])
 def test_help_has_examples(capsys, command):
     with pytest.raises(SystemExit) as ended:
         main([*command, "--help"])
@@ -60,7 +62,7 @@ def test_version(capsys):
     [
         pytest.param([], "servekit: the following arguments are required: COMMAND", id="nothing"),
         pytest.param(
-            ["strat"], "servekit: argument COMMAND: invalid choice: 'strat'", id="command"
+            ["strat"], "servekit: there is no command 'strat', did you mean", id="command"
         ),
         pytest.param(["strat"], "did you mean start?", id="command like another"),
         pytest.param(
@@ -189,6 +191,24 @@ def test_load_that_fails_after_the_start_ends_with_a_conclusion(tmp_path):
     assert done.returncode == STARTUP_FAILED
     assert done.stderr.count("exited with 3") == 1
     assert done.stderr.endswith("\nservekit: no model could be loaded\n")
+
+
+def test_the_commands_of_the_archiver_are_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (["init", "m"], ["build", "m"], ["verify", "m.mar"]):
+        assert main(words) == OK
+    assert main(["extract", "m.mar", "copy"]) == main(["inspect", "m.mar"]) == OK
+    assert main(["build", "m"]) == PROBLEM_FOUND
+    said = capsys.readouterr()
+
+    assert "next: servekit build m" in said.out
+    assert said.err == "servekit: m.mar: is there already (--force replaces it)\n"
+    parsers = create_archive_parser("servekit")._actions[-1]
+    assert {each.dest: each.help for each in parsers._choices_actions} == ARCHIVE_COMMANDS
+
+
+def test_every_option_of_start_has_a_heading():
+    assert OTHERS not in grouped()
 
 
 def test_statuses_are_told_apart():

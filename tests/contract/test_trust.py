@@ -31,8 +31,9 @@ DIALLERS = {
         "urllib3",
     ),
 }
-#: what an operator asks for by name, and what an author tests with
-MAY_DIAL = {"servekit/assets/http.py", "servekit/testing/server.py"}
+#: what an operator asks for by name, and what an author tests with; ``private`` connects to a
+#: socket of the operator's own run directory
+MAY_DIAL = {"servekit/assets/http.py", "servekit/cli/private.py", "servekit/testing/server.py"}
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "breakpoint"}
 
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from servekit_archiver.scaffold import scaffold
 
 from .conftest import BIN, WAIT_S, Server
 
@@ -58,11 +59,8 @@ def test_own_model(tmp_path):
     assert (done.stdout, status) == (answer, 0)
 
 
-def test_the_service_shown_is_valid_python():
-    (source,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    names: dict = {}
-    exec(source, names)
-    service = names["Hello"]()
-    service.greeting = "Hello"
+def test_the_service_shown_is_the_one_that_init_writes(tmp_path):
+    (shown,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    scaffold(tmp_path / "hello")
 
-    assert service.predict([{"name": "Ada"}]) == [{"greeting": "Hello, Ada!"}]
+    assert shown == (tmp_path / "hello" / "service.py").read_text()

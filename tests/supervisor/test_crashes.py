@@ -183,7 +183,7 @@ def test_command_needs_to_know_which_server(start, model, run_dir):
     several = crashes_command(run_dir)
 
     assert (none.returncode, several.returncode) == (1, 1)
-    assert "no such server runs here" in none.stderr
+    assert "no server of this user has its run directory in" in none.stderr
     assert all(f"{pid} ({run_dir}/servekit-run-" in several.stderr for pid in pids)
     assert crashes_command(run_dir, "--pid", str(pids[1])).stdout == "no crashes\n"
 

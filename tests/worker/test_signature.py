@@ -84,7 +84,7 @@ def test_an_input_may_come_in_many_ways(content_type, body):
 
 REFUSED = [
     ({"image": [[1, 2, 3], [4, 5, 6]]}, "image: shape [2, 3], expected [2, 2]"),
-    ({"image": [[1, 2], [3]]}, "image[1]: 1 elements, expected 2"),
+    ({"image": [[1, 2], [3]]}, "image[1]: 1 element, expected 2"),
     ({"image": [[1, 2], 3]}, "image[1]: 3 is not an array"),
     ({"image": [1, 2]}, "image: shape [2], expected [2, 2]"),
     ({"image": [[[1], [2]], [[3], [4]]]}, "image: shape [2, 2, 1], expected [2, 2]"),

@@ -12,18 +12,21 @@ from servekit_archiver.cli.parser import Parser
 from servekit_archiver.errors import ArchiveError, ManifestError
 from servekit_archiver.version import FORMAT, __version__
 
-__all__ = ["main"]
+__all__ = ["create_parser", "main"]
 
 EXAMPLES = """examples:
-  servekit-archive init hello           # a model directory to start from
-  servekit-archive build hello          # -> hello.mar
-  servekit-archive inspect hello.mar
+  %(prog)s init hello           # a model directory to start from
+  %(prog)s build hello          # -> hello.mar
+  %(prog)s inspect hello.mar
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``servekit-archive`` and return its exit status (see ``exits``)."""
-    args = _parser().parse(argv)
+def main(argv: Sequence[str] | None = None, program: str = "servekit-archive") -> int:
+    """Run a command and return its exit status (see ``exits``).
+
+    :param program: whose command it is, in help and in errors.
+    """
+    args = create_parser(program).parse(argv)
     # a terminated build removes its draft, as an interrupted one does
     previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(exits.TERMINATED))
     try:
@@ -31,10 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ManifestError as error:
         for problem in error.problems:
-            _complain(f"{error.source}: {problem}")
+            _complain(program, f"{error.source}: {problem}")
         return exits.REFUSED
     except ArchiveError as error:
-        _complain(str(error))
+        _complain(program, str(error))
         return exits.REFUSED
     except KeyboardInterrupt:
         return exits.INTERRUPTED
@@ -46,9 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exits.OK
 
 
-def _parser() -> Parser:
+def create_parser(program: str) -> Parser:
+    """Return the parser of the commands of *program*."""
     parser = Parser(
-        prog="servekit-archive",
+        prog=program,
         description="Build, inspect, verify and unpack model archives.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,5 +66,5 @@ def _parser() -> Parser:
     return parser
 
 
-def _complain(text: str) -> None:
-    print("servekit-archive:", " ".join(text.splitlines()), file=sys.stderr)
+def _complain(program: str, text: str) -> None:
+    print(f"{program}:", " ".join(text.splitlines()), file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive build``."""
+"""``servekit-archive build``, and ``servekit build``."""
 
 import argparse
 import json
@@ -8,12 +8,13 @@ from pathlib import Path
 from servekit_archiver.builder import build_archive
 from servekit_archiver.cli.commands import Commands, add_command, human_bytes
 from servekit_archiver.cli.progress import progress_bar
+from servekit_archiver.counting import counted
 
 __all__ = ["add_to"]
 
-EXAMPLES = """  servekit-archive build digits
-  servekit-archive build digits -o /srv/models/digits.mar --force
-  servekit-archive build . --version 1.1 --json
+EXAMPLES = """  %(prog)s digits
+  %(prog)s digits -o /srv/models/digits.mar --force
+  %(prog)s . --version 1.1 --json
 """
 
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         result = {"path": str(built.path), "size": built.size, "digest": built.digest, **identity}
         print(json.dumps(result))
         return
-    count = len(manifest.files)
+    count = counted(len(manifest.files), "file")
     size = human_bytes(built.size)
-    print(f"{built.path}: {manifest.name} {manifest.version}, {count} files, {size}")
+    print(f"{built.path}: {manifest.name} {manifest.version}, {count}, {size}")
     print(f"digest {built.digest}")

@@ -18,7 +18,10 @@ def add_command(
     help: str,  # noqa: A002 - argparse's word
     examples: str,
 ) -> argparse.ArgumentParser:
-    """Declare the command *name*; its ``--help`` ends with *examples*."""
+    """Declare the command *name*.
+
+    :param examples: the end of its ``--help``; ``%(prog)s`` is the program and the command.
+    """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -27,7 +30,7 @@ def add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, program=parser.prog.removesuffix(f" {name}"))
     return parser
 
 

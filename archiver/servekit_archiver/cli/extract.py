@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive extract``."""
+"""``servekit-archive extract``, and ``servekit extract``."""
 
 import argparse
 from pathlib import Path
 
 from servekit_archiver.cli.commands import Commands, add_command, human_bytes
 from servekit_archiver.cli.progress import progress_bar
+from servekit_archiver.counting import counted
 from servekit_archiver.reader import open_archive
 
 __all__ = ["add_to"]
 
-EXAMPLES = """  servekit-archive extract digits.mar digits
-  servekit-archive extract digits.mar digits --force    # over the files that are there
+EXAMPLES = """  %(prog)s digits.mar digits
+  %(prog)s digits.mar digits --force    # over the files that are there
 """
 
 
@@ -39,4 +40,4 @@ def run(args: argparse.Namespace) -> None:
             args.directory, progress, force=args.force, with_manifest=args.with_manifest
         )
         size = human_bytes(archive.unpacked_size)
-        print(f"{args.directory}: {len(archive.entries)} files, {size}")
+        print(f"{args.directory}: {counted(len(archive.entries), 'file')}, {size}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive init``."""
+"""``servekit-archive init``, and ``servekit init``."""
 
 import argparse
 from pathlib import Path
@@ -9,8 +9,8 @@ from servekit_archiver.scaffold import scaffold
 
 __all__ = ["add_to"]
 
-EXAMPLES = """  servekit-archive init hello
-  servekit-archive init . --name hello
+EXAMPLES = """  %(prog)s hello
+  %(prog)s . --name hello
 """
 
 
@@ -27,4 +27,4 @@ def run(args: argparse.Namespace) -> None:
     """Write the files, and say what to do with them."""
     for path in scaffold(args.directory, args.name):
         print(path)
-    print(f"next: servekit-archive build {args.directory}")
+    print(f"next: {args.program} build {args.directory}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive inspect``."""
+"""``servekit-archive inspect``, and ``servekit inspect``."""
 
 import argparse
 import json
@@ -17,8 +17,8 @@ from servekit_archiver.zipformat import STORED
 
 __all__ = ["add_to"]
 
-EXAMPLES = """  servekit-archive inspect digits.mar
-  servekit-archive inspect digits.mar --json | python -m json.tool
+EXAMPLES = """  %(prog)s digits.mar
+  %(prog)s digits.mar --json | python -m json.tool
 """
 
 

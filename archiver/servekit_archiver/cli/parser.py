@@ -33,16 +33,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the status of a usage error."""
-        self.exit(exits.USAGE, f"{self.prog}: {message}{self._hint(message)}\n")
+        self.exit(exits.USAGE, f"{self.prog}: {self._in_words(message)}\n")
 
-    def _hint(self, message: str) -> str:
+    def _in_words(self, message: str) -> str:
         word, known = "", list[str]()
         if wrong := WRONG_COMMAND.match(message):
             (commands,) = (each.choices for each in self._actions if each.dest == "command")
-            word, known = wrong[1], list(commands or ())
+            message, word = f"there is no command {wrong[1]!r}", wrong[1]
+            known = list(commands or ())
         elif message.startswith(UNKNOWN):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
             known = [flag for action in self._actions for flag in action.option_strings]
         if close := difflib.get_close_matches(word, known, n=1):
-            return f", did you mean {close[0]}?"
-        return f" (see {self.prog} --help)"
+            return f"{message}, did you mean {close[0]}?"
+        return f"{message} (see {self.prog} --help)"

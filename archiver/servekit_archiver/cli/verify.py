@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive verify``."""
+"""``servekit-archive verify``, and ``servekit verify``."""
 
 import argparse
 from pathlib import Path
 
 from servekit_archiver.cli.commands import Commands, add_command, human_bytes
 from servekit_archiver.cli.progress import progress_bar
+from servekit_archiver.counting import counted
 from servekit_archiver.reader import open_archive
 
 __all__ = ["add_to"]
 
-EXAMPLES = """  servekit-archive verify digits.mar
-  servekit-archive verify digits.mar && echo sound
+EXAMPLES = """  %(prog)s digits.mar
+  %(prog)s digits.mar && echo sound
 """
 
 
@@ -28,5 +29,5 @@ def run(args: argparse.Namespace) -> None:
     with open_archive(args.archive) as archive, progress_bar("verifying") as progress:
         archive.verify(progress)
         size = human_bytes(archive.unpacked_size)
-        print(f"{args.archive}: sound, {len(archive.entries)} files, {size}")
+        print(f"{args.archive}: sound, {counted(len(archive.entries), 'file')}, {size}")
         print(f"digest {archive.digest}")

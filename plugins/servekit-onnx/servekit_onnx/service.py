@@ -81,7 +81,7 @@ class OnnxService(Service):
             length = 0 if isinstance(rows, np.ndarray) and rows.ndim == 0 else len(rows)
             if length != count:
                 raise ValueError(
-                    f"output {name} has {length} rows for {count} inputs; name the outputs "
+                    f"output {name} has {length} instead of {count} rows; name the outputs "
                     "to serve in [options] outputs, or set batched = false"
                 )
         return outputs

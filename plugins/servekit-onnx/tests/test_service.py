@@ -156,7 +156,7 @@ def test_an_output_that_is_not_one_row_per_input_never_shifts_answers(write_grap
         numpy_helper.from_array(np.array([0]), "axis")
     ])  # fmt: skip
 
-    with pytest.raises(ValueError, match="output y has 1 rows for 5 inputs"):
+    with pytest.raises(ValueError, match="output y has 1 instead of 5 rows"):
         load().predict({"x": ROWS})
 
 

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a count is written."""
+
+__all__ = ["counted"]
+
+
+def counted(count: int, noun: str) -> str:
+    """Return ``1 line`` or ``2 lines``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
