@@ -47,7 +47,6 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
     return outputs
 
 
-
 def _rows(value: Any) -> int | None:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
