@@ -74,7 +74,8 @@ class FrameReader(Generic[Message]):
         self._socket = sock
         self._receive = sock.recv_into
         self._decode = msgspec.msgpack.Decoder(messages).decode
-        self._view = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
+        self._usual = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
+        self._view = self._usual
         self._filled = 0
 
     def read_first(self, expected: int, most: int = 0) -> tuple[list[Message], list[int]]:
@@ -134,16 +135,20 @@ class FrameReader(Generic[Message]):
     def _make_room(self, start: int, size: int) -> None:
         """Move the bytes from *start* to the front of a buffer with room for a frame of *size*.
 
-        The buffer grows with what has come, not with what was announced.
+        A full buffer doubles: it grows with what has come, not with what was announced, and
+        each byte of a large frame is moved a bounded number of times.
         """
         if size > MAX_FRAME_BYTES:
             raise ChannelClosed(f"the peer announced {size} bytes, limit {MAX_FRAME_BYTES}")
-        rest = self._filled - start
-        capacity = max(READ_BYTES, min(HEADER.size + size, 4 * rest))
-        if capacity != len(self._view):
-            view = memoryview(bytearray(capacity))
+        rest, view = self._filled - start, self._view
+        wanted = HEADER.size + size
+        if wanted <= READ_BYTES:
+            view = self._usual
+        elif rest == len(view):
+            view = memoryview(bytearray(min(wanted, 2 * rest)))
+        if view is not self._view:
             view[:rest] = self._view[start : self._filled]
             self._view = view
         elif start and rest:
-            self._view[:rest] = bytes(self._view[start : self._filled])
+            view[:rest] = bytes(view[start : self._filled])
         self._filled = rest

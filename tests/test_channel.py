@@ -124,6 +124,21 @@ def test_large_frame_is_read_and_small_ones_after_it(size):
     assert found == [large, Pong("")]
 
 
+def test_a_frame_that_comes_in_many_reads_is_moved_a_few_times_and_leaves_no_large_buffer():
+    body = bytes(200 * READ_BYTES)
+    data = bytes(encode_frame(Reply(7, [("", "x", body)], 0.0, 0.0, 0.0))) + b"\1"
+    reader = FrameReader(CutSocket(data, [READ_BYTES // 8] * 1600), ReplyMessage)
+    usual, buffers, found = reader._view, [], []
+    while not found:
+        found = reader.read()
+        if not buffers or reader._view is not buffers[-1]:
+            buffers.append(reader._view)
+
+    assert [len(answer[2]) for answer in found[0].answers] == [len(body)]
+    assert len(buffers) < 12  # each twice as long as the one before it
+    assert reader._view is usual
+
+
 def test_announced_size_over_the_limit_ends_the_channel_before_memory_is_taken():
     sock = CutSocket(HEADER.pack(MAX_FRAME_BYTES + 1) + b"x", [])
 
