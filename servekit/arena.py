@@ -5,6 +5,10 @@ An arena is a memfd, sealed against shrinking, so a reader can never be faulted 
 writer. The writer hands its descriptor over once with the channel and names slabs by
 offset and size from then on. It has no name in any file system: it is gone with the
 last process that holds it.
+
+Both sides keep the first bytes of an arena mapped, where slabs use the same pages again
+and again. An arena may have an overflow behind them, a file as long as one likes: a slab
+that lies there takes memory only while it is used, and is mapped only while it is read.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ __all__ = ["Arena", "ArenaReader", "Look"]
 PAGE = mmap.PAGESIZE
 MAP_NORESERVE = 0x4000  # mmap(2); Python names it from 3.12 on
 UNSEEN = 2  #: references to an anchor that only its ``Look`` and the asking itself hold
+OVERFLOW_BYTES = 1 << 40  #: addresses in a file: they cost nothing
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -35,17 +40,19 @@ def room_of(size: int) -> int:
 class Arena:
     """The writer's side: hands out slabs, lowest offset first, so that warm pages are reused."""
 
-    def __init__(self, size: int, name: str = "servekit-arena") -> None:
+    def __init__(self, size: int, name: str = "servekit-arena", *, overflow: int = 0) -> None:
         """Reserve addresses for *size* bytes; pages are taken when they are written.
 
         :param name: for whoever looks at the descriptors of a process.
+        :param overflow: bytes that may lie behind the first *size*.
         """
-        self.size = max(PAGE, size // PAGE * PAGE)
+        self.size = max(PAGE, size // PAGE * PAGE)  #: of the part that is mapped
+        total = self.size + overflow
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, self.size)
+        os.ftruncate(self.descriptor, total)
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
         self._map: mmap.mmap | None = None
-        self._free: list[tuple[int, int]] = [(0, self.size)]  # offset, size; sorted, never adjacent
+        self._free: list[tuple[int, int]] = [(0, total)]  # offset, size; sorted, never adjacent
         self._taken: dict[int, int] = {}
 
     @property
@@ -67,6 +74,9 @@ class Arena:
     def free(self, slab: Slab) -> None:
         """Take *slab* back. Only when no reader looks at it any more."""
         offset, size = slab.offset, self._taken.pop(slab.offset)
+        if not self._is_mapped(slab):
+            with mmap.mmap(self.descriptor, size, offset=offset) as window:
+                window.madvise(mmap.MADV_REMOVE)
         place = bisect_left(self._free, (offset, 0))
         if place < len(self._free) and self._free[place][0] == offset + size:
             size += self._free.pop(place)[1]
@@ -76,16 +86,41 @@ class Arena:
             offset, size = before[0], before[1] + size
         self._free.insert(place, (offset, size))
 
+    def shrink(self, slab: Slab, size: int) -> Slab:
+        """Return *slab* with its first *size* bytes alone; the pages behind them are free."""
+        keeps, room = room_of(size), self._taken[slab.offset]
+        if keeps < room:
+            self._taken[slab.offset + keeps] = room - keeps
+            self._taken[slab.offset] = keeps
+            self.free(Slab(slab.offset + keeps, room - keeps))
+        return Slab(slab.offset, size)
+
     def view(self, slab: Slab) -> memoryview:
-        """Return the writable bytes of *slab*."""
+        """Return the writable bytes of *slab*, which is not in the overflow."""
         if self._map is None:
             self._map = mmap.mmap(self.descriptor, self.size)
         return memoryview(self._map)[slab.offset : slab.offset + slab.size]
 
+    def write(self, slab: Slab, content: bytes) -> None:
+        """Fill *slab*, wherever it is, with *content*."""
+        if self._is_mapped(slab):
+            self.view(slab)[:] = content
+            return
+        rest, offset = memoryview(content), slab.offset
+        while rest:  # without a mapping: the address space of a process may be limited
+            written = os.pwrite(self.descriptor, rest, offset)
+            rest, offset = rest[written:], offset + written
+
+    def _is_mapped(self, slab: Slab) -> bool:
+        return slab.offset + slab.size <= self.size
+
     def trim(self) -> None:
-        """Give the pages of an empty arena back to the kernel."""
-        if self._map is not None and not self._taken:
-            self._map.madvise(mmap.MADV_REMOVE)
+        """Give the pages that no slab takes back to the kernel."""
+        if self._map is None:
+            return
+        for offset, size in self._free:
+            if offset < self.size:
+                self._map.madvise(mmap.MADV_REMOVE, offset, min(size, self.size - offset))
 
     def close(self) -> None:
         """Let go of the memory; readers that have it mapped keep it."""
@@ -96,22 +131,26 @@ class Arena:
 class ArenaReader:
     """The reader's side of an arena whose descriptor came over a channel."""
 
-    def __init__(self, descriptor: int) -> None:
-        """Map *descriptor* read-only and close it.
+    def __init__(self, descriptor: int, mapped: int | None = None) -> None:
+        """Map *descriptor* read-only, and take it over.
 
+        :param mapped: bytes that are not overflow; none of it is if this is not given.
         :raises ChannelClosed: it could shrink under us, or is no memfd.
         """
+        self._file: int | None = descriptor
         try:
             if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
                 raise ChannelClosed("the peer sent an arena that is not sealed")
             self.size = os.fstat(descriptor).st_size
+            self._mapped = self.size if mapped is None else min(self.size, mapped)
             # Private and never written: the same pages, and ctypes can anchor in it.
             flags, rights = mmap.MAP_PRIVATE | MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
-            self._map = mmap.mmap(descriptor, self.size, flags=flags, prot=rights)
-        except OSError as error:
+            self._map = mmap.mmap(descriptor, self._mapped, flags=flags, prot=rights)
+        except (OSError, ValueError) as error:  # a file of no bytes cannot be mapped
+            self.close()
             raise ChannelClosed(f"the peer sent no arena: {error}") from error
-        finally:
-            os.close(descriptor)
+        if self._mapped == self.size:
+            self.close()
 
     def view(self, slab: Slab) -> memoryview:
         """Return the bytes of *slab*, read-only.
@@ -119,7 +158,21 @@ class ArenaReader:
         :raises ChannelClosed: it lies outside the arena.
         """
         self._check(slab)
-        return memoryview(self._map).toreadonly()[slab.offset : slab.offset + slab.size]
+        end = slab.offset + slab.size
+        if end <= self._mapped:
+            return memoryview(self._map).toreadonly()[slab.offset : end]
+        if not slab.size:
+            return memoryview(b"")
+        if self._file is None:
+            raise ChannelClosed("the arena is closed")
+        window = mmap.mmap(self._file, slab.size, offset=slab.offset, prot=mmap.PROT_READ)
+        return memoryview(window)  # the window goes with its last view
+
+    def close(self) -> None:
+        """Map no more of it; what has been seen stays."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def look(self, slab: Slab) -> Look:
         """Return *slab* to be looked at by code that may keep what it sees.

@@ -134,3 +134,40 @@ def test_closed_arenas_leave_no_descriptor():
         arena.close()
 
     assert descriptors() == before
+
+
+def test_a_slab_in_the_overflow_takes_memory_only_while_it_is_used():
+    arena = Arena(4 * PAGE, overflow=1 << 40)
+    reader = ArenaReader(os.dup(arena.descriptor), arena.size)
+    content = os.urandom(3 * PAGE)
+    warm, cold = arena.allocate(3 * PAGE), arena.allocate(3 * PAGE)
+    for slab in (warm, cold):
+        arena.write(slab, content)
+    views = [reader.view(warm), reader.view(cold)]
+
+    assert views == [content, content]
+    assert all(view.readonly for view in views)
+    assert resident(arena.descriptor) == 6 * PAGE
+    arena.free(cold)
+    assert resident(arena.descriptor) == 3 * PAGE
+    arena.close()
+    reader.close()
+
+
+def test_a_slab_that_was_shrunk_leaves_its_end_to_others(arena):
+    slab = arena.shrink(arena.allocate(16 * PAGE), 5 * PAGE + 1)
+
+    assert slab == Slab(0, 5 * PAGE + 1)
+    assert arena.allocate(10 * PAGE) == Slab(6 * PAGE, 10 * PAGE)
+    arena.free(slab)
+    assert arena.allocate(6 * PAGE) == Slab(0, 6 * PAGE)
+
+
+def test_trimming_gives_back_what_lies_between_slabs_in_use(arena):
+    slabs = [arena.allocate(4 * PAGE) for _ in range(3)]
+    for slab in slabs:
+        arena.view(slab)[:] = bytes(4 * PAGE)
+    arena.free(slabs[1])
+    arena.trim()
+
+    assert resident(arena.descriptor) == 8 * PAGE

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from servekit.arena import Arena
+
 from servekit.messages import Slab
 
 __all__ = ["Link"]
@@ -33,6 +35,7 @@ class Link:
     __slots__ = (
         "_answers",
         "_buffer",
+        "_mapped",
         "_on_lost",
         "_on_message",
         "_readable",
@@ -50,12 +53,14 @@ class Link:
         self,
         loop: Any,
         address: str,
-        bodies: int,
+        bodies: Arena,
         places: int,
         on_message: Callable[[Any], None],
         on_lost: Callable[[], None],
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
+
+        As much of the worker's arena as there is of ours will stay mapped.
 
         :param places: of the longest batch.
         :param on_lost: called once when the worker is gone or breaks the protocol.
@@ -67,7 +72,7 @@ class Link:
             sock.connect(address)
             self.cancelled = Cancelled(places)
             with self.cancelled.descriptor() as cancelled:
-                send_first(sock, Welcome(), bodies, cancelled)
+                send_first(sock, Welcome(), bodies.descriptor, cancelled)
         except OSError:
             sock.close()
             raise
@@ -75,6 +80,7 @@ class Link:
         self._on_message, self._on_lost = on_message, on_lost
         self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
+        self._mapped = bodies.size
         self.measures: memoryview | None = None  #: the metrics of the service, if it has some
         self._buffer = bytearray()
         self._rest: memoryview | None = None
@@ -127,6 +133,8 @@ class Link:
             watcher.stop()
             watcher.close()
         self._socket.close()
+        if self._answers is not None:
+            self._answers.close()
         self._rest = None
 
     def _lose(self) -> None:
@@ -155,7 +163,7 @@ class Link:
             if self._answers is None:
                 messages, (answers, *measures) = self._reader.read_first(1, 2)
                 try:
-                    self._answers = ArenaReader(answers)
+                    self._answers = ArenaReader(answers, self._mapped)
                 finally:
                     self.measures = _measures_in(measures)
             else:

@@ -98,7 +98,7 @@ class Replica:
             self._link = Link(
                 self._loop,
                 row.address,
-                batcher.bodies.arena.descriptor,
+                batcher.bodies.arena,
                 batcher.row.max_batch_size,
                 self._on_message,
                 self._on_gone,

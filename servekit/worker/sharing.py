@@ -4,11 +4,13 @@
 from collections.abc import Callable
 from typing import cast
 
-from servekit.arena import Arena, ArenaReader, Look
+from servekit.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
 from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed
+from servekit.errors import OutOfMemory
 from servekit.messages import Answer, Item, Slab
 from servekit.worker.current import OpenItem
+from servekit.worker.outcome import error_answer
 from servekit.worker.turn import Answered
 
 __all__ = ["SharedBodies"]
@@ -18,8 +20,12 @@ class SharedBodies:
     """What one front-end and this worker share besides the channel."""
 
     def __init__(self, arena_bytes: int, large_body_bytes: int) -> None:
-        """Lay answers of *large_body_bytes* or more into an arena of *arena_bytes*."""
-        self.arena = Arena(arena_bytes)
+        """Lay answers of *large_body_bytes* or more into an arena of *arena_bytes*.
+
+        What finds no room there goes to its overflow: we never wait for a client that is slow
+        to take its answer.
+        """
+        self.arena = Arena(arena_bytes, overflow=OVERFLOW_BYTES)
         self._large_body_bytes = large_body_bytes
         self._bodies: ArenaReader | None = None
         self.cancelled: CancelledReader | None = None
@@ -64,7 +70,7 @@ class SharedBodies:
         return list(self._looks)
 
     def lay_out(self, answers: list[Answered]) -> list[Answer]:
-        """Return *answers* with the large bodies moved to the arena, as far as there is room."""
+        """Return *answers* with the large bodies moved to the arena."""
         limit = self._large_body_bytes
         if all(len(answer[2]) < limit for answer in answers):
             return cast("list[Answer]", answers)
@@ -74,8 +80,12 @@ class SharedBodies:
         error, media_type, body = answer
         slab = self.arena.allocate(len(body))
         if slab is None:
-            return answer
-        self.arena.view(slab)[:] = body
+            return error_answer(OutOfMemory())
+        try:
+            self.arena.write(slab, body)
+        except OSError:  # the kernel has no memory for it
+            self.arena.free(slab)
+            return error_answer(OutOfMemory())
         self._answers[slab.offset] = slab
         return error, media_type, slab
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from servekit.arena import Arena, ArenaReader
+from servekit.arena import OVERFLOW_BYTES, Arena, ArenaReader
 from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.messages import (
@@ -54,7 +54,7 @@ class ScriptedWorker:
         self.is_holding = False
         self.answer = lambda item: ("", "application/json", self.body(item))
         self.channel: socket.socket | None = None
-        self.arena = Arena(2**26)  #: of our answers
+        self.arena = Arena(2**26, overflow=OVERFLOW_BYTES)  #: of our answers
         self.bodies: ArenaReader | None = None  #: the front-end's
         self.cancelled: CancelledReader | None = None
         self.freed: list[int] = []

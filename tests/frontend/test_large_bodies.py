@@ -207,6 +207,21 @@ def test_large_answer_is_sent_from_shared_memory_and_given_back(shared):
     wait_for(lambda: slab.offset in shared.worker.freed, "the answer's slab is given back")
 
 
+def test_answer_behind_the_arena_is_sent_from_there_and_given_back(start):
+    front_end = start(arena=65_536)
+    slabs = [front_end.worker.arena.allocate(len(BODY)) for _ in range(2)]
+    for slab in slabs:
+        front_end.worker.arena.write(slab, BODY)
+    front_end.worker.answer = lambda item: ("", "x/y", slabs[int(item[0])])
+    with front_end.connect() as sock:
+        for number in (b"0", b"1"):
+            sock.sendall(post(number))
+            assert receive(sock)[::2] == (200, BODY)
+
+    offsets = {slab.offset for slab in slabs}
+    wait_for(lambda: offsets <= {*front_end.worker.freed}, "both slabs are given back")
+
+
 def test_slow_reader_of_a_large_answer_holds_up_nobody(shared):
     large = os.urandom(8_000_000)
     slab = shared.worker.arena.allocate(len(large))

@@ -64,7 +64,8 @@ class Channel:
             send_first(self.sock, Welcome(), self.arena.descriptor, cancelled)
         messages, (descriptor,) = self._reader.read_first(1)
         (self.hello,) = messages
-        self.answers = ArenaReader(descriptor)
+        self._answers_file = os.dup(descriptor)
+        self.answers = ArenaReader(descriptor, ARENA_BYTES)
 
     def receive(self):
         """Return the next message, when only one is to come."""
@@ -101,6 +102,18 @@ class Channel:
         slab = self.arena.allocate(len(body))
         self.arena.view(slab)[:] = body
         return slab
+
+    @property
+    def answers_bytes(self) -> int:
+        """What the worker's answers take at present."""
+        return os.fstat(self._answers_file).st_blocks * 512
+
+    def close(self) -> None:
+        """Close all that this end has."""
+        self.sock.close()
+        self.arena.close()
+        self.answers.close()
+        os.close(self._answers_file)
 
     def bytes_of(self, body: bytes | Slab) -> bytes:
         """Return the bytes of an answer, wherever they lie."""
@@ -174,5 +187,4 @@ class Worker:
         self.process.wait()
         self.control.close()
         for channel in self._channels:
-            channel.sock.close()
-            channel.arena.close()
+            channel.close()

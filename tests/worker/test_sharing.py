@@ -114,12 +114,17 @@ def test_large_answer_comes_in_shared_memory_and_its_room_is_used_again(start):
     assert offsets == {0} or max(offsets) < ARENA_BYTES
 
 
-def test_answers_that_find_no_room_come_in_the_frame(start):
+def test_answers_that_find_no_room_lie_behind_the_arena_while_they_are_needed(start):
     channel = start("views:Large").boot().connect()
-    answers = channel.predict(*[item(ARENA_BYTES // 2 - 4096) for _ in range(4)])
+    answers = channel.predict(*[item(3 * ARENA_BYTES) for _ in range(4)])
+    slabs = [answer[2] for answer in channel.reply.answers]
 
-    assert [len(body) for _, body in answers] == [ARENA_BYTES // 2 - 4096] * 4
-    assert [isinstance(answer[2], Slab) for answer in channel.reply.answers].count(True) == 2
+    assert [len(body) for _, body in answers] == [3 * ARENA_BYTES] * 4
+    assert all(slab.offset + slab.size > ARENA_BYTES for slab in slabs)
+    assert channel.answers_bytes == 12 * ARENA_BYTES
+    channel.send(Freed([slab.offset for slab in slabs]))
+    assert channel.predict(item(1))
+    assert channel.answers_bytes == 0
 
 
 def test_slab_outside_the_arena_closes_that_channel_only(start):
