@@ -86,6 +86,18 @@ class Arena:
             offset, size = before[0], before[1] + size
         self._free.insert(place, (offset, size))
 
+    def grow(self, slab: Slab, size: int) -> Slab | None:
+        """Return *slab* with *size* bytes where it is, or ``None`` if another begins behind it."""
+        end = slab.offset + self._taken[slab.offset]
+        more = room_of(size) - self._taken[slab.offset]
+        place = bisect_left(self._free, (end, 0))
+        if place == len(self._free) or self._free[place][0] != end or self._free[place][1] < more:
+            return None
+        _, free = self._free[place]
+        self._free[place : place + 1] = [(end + more, free - more)] if free > more else []
+        self._taken[slab.offset] += more
+        return Slab(slab.offset, size)
+
     def shrink(self, slab: Slab, size: int) -> Slab:
         """Return *slab* with its first *size* bytes alone; the pages behind them are free."""
         keeps, room = room_of(size), self._taken[slab.offset]
@@ -167,6 +179,10 @@ class ArenaReader:
             raise ChannelClosed("the arena is closed")
         window = mmap.mmap(self._file, slab.size, offset=slab.offset, prot=mmap.PROT_READ)
         return memoryview(window)  # the window goes with its last view
+
+    def trim(self) -> None:
+        """Give the mapped pages back; those that are looked at again come from the writer's."""
+        self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Map no more of it; what has been seen stays."""

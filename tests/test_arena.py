@@ -163,6 +163,19 @@ def test_a_slab_that_was_shrunk_leaves_its_end_to_others(arena):
     assert arena.allocate(6 * PAGE) == Slab(0, 6 * PAGE)
 
 
+def test_a_slab_grows_where_it_is_as_long_as_nothing_is_behind_it(arena):
+    first = arena.grow(arena.allocate(PAGE), 3 * PAGE)
+    second = arena.allocate(PAGE)
+
+    assert (first, second) == (Slab(0, 3 * PAGE), Slab(3 * PAGE, PAGE))
+    assert arena.grow(first, 4 * PAGE) is None
+    assert arena.grow(second, 14 * PAGE) is None
+    assert arena.grow(second, 13 * PAGE) == Slab(3 * PAGE, 13 * PAGE)
+    arena.free(first)
+    arena.free(second)
+    assert arena.allocate(16 * PAGE) is not None
+
+
 def test_trimming_gives_back_what_lies_between_slabs_in_use(arena):
     slabs = [arena.allocate(4 * PAGE) for _ in range(3)]
     for slab in slabs:

@@ -31,6 +31,7 @@ __all__ = ["Acceptor"]
 
 READ = 1
 ACCEPTS_PER_TURN = 64
+RESERVE = 64  #: connections over ``max_connections``, for one request each: someone asks how we are
 HANDSHAKES_S = 0.02  #: for those that had begun when the listener began to refuse
 #: what the next accept would fail with too: no descriptor or no memory for one more
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -110,7 +111,7 @@ class Acceptor:
             if error.errno in EXHAUSTED:
                 self.pause()  # until the next sweep: the listener stays readable
             return error.errno == errno.ECONNABORTED
-        if len(front_end.connections) >= front_end.settings.max_connections:
+        if len(front_end.connections) >= front_end.settings.max_connections + RESERVE:
             turn_away(accepted, front_end.heads.date)
             return True
         # accept() makes one of gevent's sockets, whose every call goes through Python

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
-    from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.management import Door
-    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.tls import TlsSocket
     from servekit.settings import Settings
@@ -87,10 +85,10 @@ class Logged(Answering):
     _log: AccessLog
     _asked: tuple[bytes, bytes, str, float] | None  #: method, target, version, since when
 
-    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None = None) -> None:
+    def begin(self, request: HttpRequest) -> None:
         """Note what is asked for."""
         self._asked = (request.method, request.target, request.version, monotonic())
-        super().begin(request, batcher)
+        super().begin(request)
 
     def answer(
         self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None

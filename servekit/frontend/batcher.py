@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.caching import AnswerCache
     from servekit.frontend.metrics import ModelMetrics
+    from servekit.frontend.pressure import Pressure
     from servekit.frontend.replica import Replica
     from servekit.frontend.task import Task
     from servekit.frontend.task_queue import QueueMemory
@@ -46,13 +47,15 @@ class Batcher:
         loop: Any,
         settings: Settings,
         memory: QueueMemory,
+        pressure: Pressure,
     ) -> None:
         """Serve the model of *row*; its queue takes of *memory*."""
         self.metrics = metrics
-        self.bodies = Bodies(settings.arena)
+        self.bodies = Bodies(settings.arena, pressure)
         self.queue = TaskQueue(metrics, memory)
         self.culprits = Culprits()
         self.rate = AnswerRate()
+        self._pressure = pressure
         self._loop = loop
         self._front_ends = settings.front_ends
         self.replicas: dict[int, Replica] = {}
@@ -161,6 +164,8 @@ class Batcher:
 
     def dispatch(self) -> None:
         """Give idle replicas what waits."""
+        if self._pressure.is_stalled:
+            return  # until the next sweep
         now = monotonic()
         idle, queue = self.idle, self.queue
         while idle and (waiting := len(queue)):
@@ -210,7 +215,13 @@ class Batcher:
         self.rate.sample(now, self.metrics.answered, is_idle=is_idle)
         self.metrics.set_waiting(self.waiting)
         self.culprits.forget(now)
+        self.bodies.relieve()
         self.bodies.trim()
+        if self._pressure.is_high:
+            for replica in self.every_replica:
+                replica.trim()
+        if self.idle and self.waiting:
+            self.dispatch()
 
     def close(self) -> None:
         """The model is gone from the table."""

@@ -9,39 +9,26 @@ from typing import TYPE_CHECKING
 from servekit.arena import Arena
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from servekit.frontend.batcher import Batcher
-    from servekit.frontend.collecting import HttpRequest
-    from servekit.frontend.pipeline import Pipeline
-    from servekit.frontend.tls import TlsSocket
+    from servekit.frontend.pressure import Pressure
+    from servekit.frontend.upload import Upload
     from servekit.messages import Slab
-    from servekit.settings import Settings
 
-__all__ = ["Bodies", "Upload", "body_expires"]
-
-READS_PER_TURN = 16  #: of one upload, then others get their turn
-
-
-def body_expires(settings: Settings, since: float, now: float, received: int) -> float:
-    """Return when a body that began *since* is late: after a pause, or below its rate as a whole.
-
-    :param received: bytes that have come by *now*.
-    """
-    until = now + settings.body_timeout
-    if settings.body_rate:
-        at_rate_s = max(settings.body_timeout, received / settings.body_rate)
-        until = min(until, since + at_rate_s)
-    return until
+__all__ = ["Bodies"]
 
 
 class Bodies:
     """The arena of one model's request bodies on this front-end, and who waits for room."""
 
-    def __init__(self, size: int) -> None:
-        """Reserve *size* bytes; memory is taken when a body needs it."""
+    def __init__(self, size: int, pressure: Pressure) -> None:
+        """Reserve *size* bytes; memory is taken when a body needs it.
+
+        :param pressure: is told what is taken, and says whether there is room.
+        """
         self.arena = Arena(size)
+        self.shedder = pressure.shedder
+        self._pressure = pressure
         self._waiting: deque[Upload] = deque()
         self._is_trimmed = True
 
@@ -55,31 +42,77 @@ class Bodies:
 
     def allocate(self, upload: Upload) -> Slab | None:
         """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
-        slab = None if self._waiting else self.arena.allocate(upload.size)
+        is_free = not self._waiting and self._pressure.has_room(upload.size)
+        slab = self._take(upload.size) if is_free else None
         if slab is None:
             self._waiting.append(upload)
-        else:
-            self._is_trimmed = False
         return slab
+
+    def _take(self, size: int) -> Slab | None:
+        slab = self.arena.allocate(size)
+        if slab is not None:
+            self._is_trimmed = False
+            self._pressure.bodies += slab.size
+        return slab
+
+    def grow(self, slab: Slab, size: int) -> Slab | None:
+        """Return room for *size* bytes with what is in *slab*, which is gone, or ``None``.
+
+        None who has some room waits for more: they might all wait for one another.
+        """
+        if not self._pressure.has_room(size - slab.size):
+            return None
+        grown = self.arena.grow(slab, size)
+        if grown is not None:
+            self._pressure.bodies += size - slab.size
+            return grown
+        moved = self._take(size)
+        if moved is not None:
+            self.arena.view(moved)[: slab.size] = self.arena.view(slab)
+            self.free(slab)
+        return moved
 
     def free(self, slab: Slab) -> None:
         """Take *slab* back and give its room to who waited longest."""
         self.arena.free(slab)
-        while self._waiting:
-            upload = self._waiting[0]
-            room = self.arena.allocate(upload.size)
+        self._pressure.bodies -= slab.size
+        self.serve()
+
+    def shrink(self, slab: Slab, size: int) -> Slab:
+        """Return *slab* with its first *size* bytes alone, which are all that it holds."""
+        if size == slab.size:
+            return slab
+        shrunk = self.arena.shrink(slab, size)
+        self._pressure.bodies -= slab.size - size
+        self.serve()
+        return shrunk
+
+    def serve(self) -> None:
+        """Give room to those who wait, as far as there is some."""
+        while self._waiting and self._pressure.has_room(self._waiting[0].size):
+            room = self._take(self._waiting[0].size)
             if room is None:
                 return
-            self._waiting.popleft()
-            upload.start(room)
+            self._waiting.popleft().start(room)
+
+    def relieve(self) -> None:
+        """Where bodies wait for room, end those that come in too slowly to leave it to others."""
+        self.serve()
+        if self._waiting:
+            wanted = self._waiting[0].size
+            is_ours = self._pressure.has_room(wanted)  # it is the arena that is full
+            self.shedder.shed(
+                wanted,
+                lambda holder: holder.bodies is self or not (is_ours or holder.bodies is None),
+            )
 
     def lay(self, pieces: Sequence[bytes | memoryview], large: int) -> bytes | Slab:
         """Return *pieces* as one body: in the arena, if they are *large* and there is room."""
         size = sum(map(len, pieces))
-        slab = None if size < large or self._waiting else self.arena.allocate(size)
+        slab = None if size < large or self._waiting else self._take(size)
         if slab is None:
             return pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces)
-        self._is_trimmed, view, end = False, self.arena.view(slab), 0
+        view, end = self.arena.view(slab), 0
         for piece in pieces:
             view[end : end + len(piece)] = piece
             end += len(piece)
@@ -91,85 +124,7 @@ class Bodies:
             self._waiting.remove(upload)
 
     def trim(self) -> None:
-        """Give the memory back once nobody needs it."""
-        if not self._is_trimmed and self.arena.is_empty:
+        """Give the memory back once nobody needs it; at once where it is scarce."""
+        if not self._is_trimmed and (self.arena.is_empty or self._pressure.is_high):
             self.arena.trim()
-            self._is_trimmed = True
-
-
-class Upload:
-    """One body of a declared size on its way into a slab."""
-
-    __slots__ = ("_begun", "_head", "_view", "batcher", "filled", "on_room", "size", "slab")
-
-    def __init__(
-        self, batcher: Batcher | Pipeline, head: HttpRequest, begun: bytes | bytearray, size: int
-    ) -> None:
-        """Continue a body of *size* bytes of which *begun* has come already."""
-        self.batcher = batcher
-        self.size = size
-        self.slab: Slab | None = None
-        self.on_room: Callable[[], None] = _nothing  #: called when reading may go on
-        self._head = head
-        self._begun = begun
-        self.filled = len(begun)  #: bytes that have come
-        slab = batcher.bodies.allocate(self)
-        if slab is not None:
-            self._place(slab)
-
-    def start(self, slab: Slab) -> None:
-        """There is room now."""
-        self._place(slab)
-        self.on_room()
-
-    def _place(self, slab: Slab) -> None:
-        self.slab = slab
-        self._view = self.batcher.bodies.arena.view(slab)
-        self._view[: self.filled] = self._begun
-        self._begun = b""
-
-    def take(self, piece: bytes) -> None:
-        """Add *piece*, which came by another way than from a socket of its own."""
-        end = self.filled + len(piece)
-        if self.slab is None:
-            self._begun = bytes(self._begun) + piece
-        else:
-            self._view[self.filled : end] = piece
-        self.filled = end
-
-    def receive(self, sock: socket.socket | TlsSocket) -> bool:
-        """Take what has come; return whether the body is whole.
-
-        :raises EOFError: the client ended it early.
-        :raises OSError: the connection is gone.
-        """
-        for _ in range(READS_PER_TURN):
-            try:
-                count = sock.recv_into(self._view[self.filled :])
-            except BlockingIOError:
-                return False
-            if not count:
-                raise EOFError
-            self.filled += count
-            if self.filled == self.size:
-                return True
-        return False
-
-    def finish(self) -> HttpRequest:
-        """Return the whole request; its slab belongs to the caller."""
-        assert self.slab is not None
-        self._view.release()
-        self._head.body = self.slab
-        return self._head
-
-    def abandon(self) -> None:
-        """Nobody will finish this body."""
-        if self.slab is None:
-            self.batcher.bodies.leave(self)
-        else:
-            self._view.release()
-            self.batcher.bodies.free(self.slab)
-
-
-def _nothing() -> None:
-    """Until somebody wants to know."""
+            self._is_trimmed = self.arena.is_empty

@@ -11,15 +11,20 @@ from msgspec import Struct
 from servekit.errors import (
     BodyTooLarge,
     HeadersTooLarge,
+    QueueFull,
     RequestError,
     TargetTooLong,
     VersionNotSupported,
 )
 from servekit.frontend import fields, targets
+from servekit.frontend.upload import Upload
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.access import Guard
+    from servekit.frontend.batcher import Batcher
+    from servekit.frontend.pipeline import Pipeline
+    from servekit.frontend.pressure import Pressure
     from servekit.messages import Slab
     from servekit.settings import Settings
 
@@ -28,6 +33,7 @@ __all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "MAX_HEADERS", "Collector", "HttpR
 OWS = b" \t"  #: around a value, not of it (RFC 9112 5.1)
 MAX_HEADERS = 100
 SPACE = 0x20
+SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
 #: how far the request under way is; the last two are set by who keeps its clock
 IDLE, BEGUN, HEADER, BODY = range(4)
 
@@ -42,6 +48,7 @@ class HttpRequest(Struct):
     keeps_alive: bool
     version: str  #: ``2``, ``1.1`` or ``1.0``
     refusal: ServekitError | None = None  #: why it will not be answered otherwise
+    batcher: Any = None  #: a ``Batcher`` or ``Pipeline``: of its model, if it has been looked up
 
 
 class Collector:
@@ -50,7 +57,9 @@ class Collector:
     __slots__ = (
         "_body",
         "_guard",
+        "_held",
         "_llhttp",
+        "_pressure",
         "_settings",
         "_target",
         "_version",
@@ -61,13 +70,21 @@ class Collector:
         "refusal",
         "requests",
         "stage",
+        "upload",
         "wants_continue",
     )
 
-    def __init__(self, settings: Settings, guard: Guard | None) -> None:
-        """Take the limits of *settings*; *guard* judges each whole header section once."""
+    def __init__(
+        self, settings: Settings, guard: Guard | None, pressure: Pressure | None = None
+    ) -> None:
+        """Take the limits of *settings*; *guard* judges each whole header section once.
+
+        :param pressure: is told of bodies that are large and lie in no arena.
+        """
         self._settings = settings
         self._guard = guard
+        self._pressure = pressure
+        self._held = 0  #: bytes that it was told of
         self._llhttp: Any = None
         self.requests: deque[HttpRequest] = deque()  #: whole, in order; the caller takes them
         self._reset()
@@ -82,6 +99,7 @@ class Collector:
         self.headers: dict[bytes, bytes] = {}  #: of the request under way, names in lower case
         self._target = b""
         self._body: bytes | bytearray = b""
+        self.upload: Upload | None = None  #: takes the body in place of us
         self.received = 0  #: bytes fed since the last whole request
         self.stage = IDLE
         self.is_in_body = False  #: the header section is whole, the body is not
@@ -151,30 +169,73 @@ class Collector:
         """Take a piece of the body, chunked framing taken off."""
         if self.refusal is not None:
             return  # nobody will read it
+        if self.upload is not None:
+            self._check_body_size(self.upload.filled + len(data))
+            self.upload.take(data)
+            return
         if not self._body:
             self._body = data
-        elif type(self._body) is bytearray:
-            self._body += data
         else:
-            self._body = bytearray(self._body) + data
+            if type(self._body) is not bytearray:
+                self._body = bytearray(self._body)
+            self._body += data
+            self._hold()
         if self.declared_bytes < 0:  # else it has been checked, and llhttp sees that it is kept
             self._check_body_size(len(self._body))
 
     def on_message_complete(self) -> None:
         """Keep the whole request."""
-        llhttp, body = self._llhttp, self._body
-        self.requests.append(
-            HttpRequest(
-                llhttp.get_method(),
-                self._target,
-                self.headers,
-                body if type(body) is bytes else bytes(body),
-                llhttp.should_keep_alive(),
-                self._version,
-                self.refusal,
-            )
+        llhttp, body, upload = self._llhttp, self._body, self.upload
+        request = HttpRequest(
+            llhttp.get_method(),
+            self._target,
+            self.headers,
+            body if type(body) is bytes else bytes(body),
+            llhttp.should_keep_alive(),
+            self._version,
+            self.refusal,
         )
+        if upload is not None:
+            request.body, request.batcher = upload.lay(), upload.batcher
+        self.requests.append(request)
+        self._let_go()
         self._reset()
+
+    def _hold(self) -> None:
+        """Count what lies here of a large body, if there is room for it."""
+        more, pressure = len(self._body) - self._held, self._pressure
+        if pressure is None or len(self._body) < self._settings.large_body:
+            return
+        if not pressure.has_room(more):
+            raise QueueFull
+        pressure.bodies += more
+        self._held += more
+
+    def _let_go(self) -> None:
+        if self._held and self._pressure is not None:
+            self._pressure.bodies -= self._held
+            self._held = 0
+
+    @property
+    def body_bytes(self) -> int:
+        """How much has come of the body that is under way."""
+        return self.upload.filled if self.upload is not None else len(self._body)
+
+    def start_upload(self, batcher: Batcher | Pipeline) -> Upload:
+        """Have the rest of a body of unknown size laid into the shared memory of a model."""
+        limit = self._settings.max_body
+        size = min(limit, max(batcher.bodies.arena.size // SHARE, len(self._body)))
+        self._let_go()
+        self.upload = Upload(batcher, None, self._body, size, limit)
+        self._body = b""
+        return self.upload
+
+    def abandon(self) -> None:
+        """Nobody will wait for the body that is under way."""
+        self._let_go()
+        upload, self.upload = self.upload, None
+        if upload is not None:
+            upload.abandon()
 
     def _check_version_and_host(self, version: str, host: bytes | None) -> None:
         if version not in ("1.1", "1.0"):

@@ -8,7 +8,6 @@ is answered once more and closed.
 from __future__ import annotations
 
 import socket
-import struct
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from servekit.frontend import http2
 from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.compression import VARY
 from servekit.frontend.receiving import Receiver
-from servekit.frontend.sending import JOIN_BYTES, Sender
+from servekit.frontend.sending import JOIN_BYTES, RESET, Sender
 from servekit.frontend.streaming import StreamWriter
 from servekit.frontend.tls import TlsSocket
 
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.frontend.asking import Awaited
-    from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.management import Door
-    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.streaming import StreamedAnswer
 
@@ -40,7 +37,6 @@ SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is loo
 FRESH_S = 0.5  #: how long a client that asked nothing yet is waited for while draining
 LINGER_S = 2.0  #: how long a refused upload is read on, so that the client sees the refusal
 NEVER = float("inf")
-RESET = struct.pack("ii", 1, 0)  #: SO_LINGER: what was not acknowledged is thrown away
 
 
 class Connection:
@@ -75,7 +71,7 @@ class Connection:
         self._socket = sock
         self.front_end = front_end
         self.peer = peer
-        self._sender = Sender(sock, front_end.loop, self._finish, self.close)
+        self._sender = Sender(sock, front_end, self._finish, self.close)
         self._refusal: ServekitError | None = None  #: to be said after the answers under way
         self._keeps_alive = True
         self._extra_lines = b""  #: header lines of the next answer, for a browser
@@ -115,14 +111,11 @@ class Connection:
 
     # ------------------------------------------------------------ what the receiver says
 
-    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None = None) -> None:
-        """Have *request* answered.
-
-        :param batcher: of its model, if it has been looked up.
-        """
+    def begin(self, request: HttpRequest) -> None:
+        """Have *request* answered."""
         self.is_busy = True
         self.expires = NEVER
-        self._keeps_alive = request.keeps_alive
+        self._keeps_alive = request.keeps_alive and not self.front_end.is_crowded
         self._version = request.version
         self._is_head = request.method == b"HEAD"
         if self.front_end.cors is not None:
@@ -130,9 +123,9 @@ class Connection:
         if self.front_end.compression is not None:
             self._coding = self.front_end.compression.choose(request.headers)
             if b"content-encoding" in request.headers:
-                self.front_end.compression.unpacker.route(self, request, batcher)
+                self.front_end.compression.unpacker.route(self, request, request.batcher)
                 return
-        self.front_end.route(self, request, batcher)
+        self.front_end.route(self, request, request.batcher)
 
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""

@@ -124,6 +124,11 @@ class Link:
             raise ChannelClosed("the peer sent no arena")
         return self._answers.view(slab)
 
+    def trim(self) -> None:
+        """Give back what we have mapped of answers; what is still needed is mapped anew."""
+        if self._answers is not None:
+            self._answers.trim()
+
     def close(self) -> None:
         """Close the channel; ``on_lost`` is not called."""
         if not self.is_open:

@@ -22,6 +22,7 @@ from servekit.frontend.fields import without_upgrade
 if TYPE_CHECKING:
     from servekit.frontend.access import Guard
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.pressure import Pressure
     from servekit.settings import Settings
 
 __all__ = ["READ_BYTES", "RequestParser"]
@@ -47,9 +48,11 @@ class RequestParser(Collector):
 
     __slots__ = ("_framing_limit", "behind_preface")
 
-    def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
+    def __init__(
+        self, settings: Settings, guard: Guard | None = None, pressure: Pressure | None = None
+    ) -> None:
         """Take the limits of *settings*; *guard* judges each whole header section once."""
-        super().__init__(settings, guard)
+        super().__init__(settings, guard, pressure)
         self._framing_limit = settings.max_header + settings.max_target
         self.behind_preface: bytes | None = None  #: what came after that of HTTP/2
         self._start_anew()
@@ -93,14 +96,13 @@ class RequestParser(Collector):
         """Of the request that is under way."""
         return self._llhttp.get_method(), self._target
 
-    @property
-    def body_bytes(self) -> int:
-        """How much has come of the body that is under way."""
-        return len(self._body)
-
     def close(self) -> None:
-        """Break the circles of parser and callbacks."""
+        """Break the circles of parser and callbacks; requests that nobody took are gone."""
         self._llhttp = self._guard = None
+        for request in self.requests:
+            if not isinstance(request.body, bytes):
+                request.batcher.bodies.free(request.body)
+        self.requests.clear()
 
     def _start_anew(self) -> None:
         self._llhttp = httptools.HttpRequestParser(self)
@@ -141,7 +143,7 @@ class RequestParser(Collector):
         if not self.is_in_body:
             return self.received
         # the last piece may be all there is of a body, and small chunks are mostly framing
-        return self.received - READ_BYTES - FRAMING_PER_BYTE * len(self._body)
+        return self.received - READ_BYTES - FRAMING_PER_BYTE * self.body_bytes
 
 
 def check_line(data: bytes) -> RequestError | None:

@@ -7,9 +7,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull, RequestError
-from servekit.frontend.bodies import Upload, body_expires
 from servekit.frontend.collecting import BEGUN, BODY, HEADER, IDLE
 from servekit.frontend.parsing import READ_BYTES, RequestParser
+from servekit.frontend.upload import BodyClock, Upload
 
 if TYPE_CHECKING:
     import socket
@@ -28,7 +28,7 @@ class Receiver:
     """Reads the socket of the ``Connection`` that owns it, and tells it what has come."""
 
     __slots__ = (
-        "_body_since",
+        "_clock",
         "_connection",
         "_is_reading",
         "_parser",
@@ -48,10 +48,10 @@ class Receiver:
         self._settings = connection.front_end.settings
         access = connection.front_end.access
         guard = access.guard(connection) if access else None
-        self._parser = RequestParser(self._settings, guard)
+        self._parser = RequestParser(self._settings, guard, connection.front_end.pressure)
         self.requests = self._parser.requests  #: whole, in order; the connection takes them
         self._upload: Upload | None = None
-        self._body_since = 0.0
+        self._clock: BodyClock | None = None  #: of the body under way
         self.linger_bytes = LINGER_BYTES
         self.is_at_end = False  #: the client will send no more
         self._watcher: Any = connection.front_end.loop.io(sock.fileno(), READ)
@@ -86,10 +86,14 @@ class Receiver:
 
     def resume(self) -> None:
         """Read on, unless a body waits for room."""
-        waits = self._upload is not None and self._upload.slab is None
-        if not self._is_reading and not self.is_at_end and not waits:
+        if not (self._is_reading or self.is_at_end or self._waits_for_room):
             self._is_reading = True
             self._watcher.start(self._on_readable)
+
+    @property
+    def _waits_for_room(self) -> bool:
+        upload = self._upload or self._parser.upload
+        return upload is not None and upload.is_waiting
 
     def close(self) -> None:
         """Read no more; the socket is the connection's to close."""
@@ -163,19 +167,22 @@ class Receiver:
         if parser.refusal is not None:
             connection.refuse(parser.refusal)
             return
-        if parser.stage == BODY:
-            self._await_body(now, parser.body_bytes)
-            return
-        parser.stage = BODY
-        self._body_since = now
+        if parser.stage != BODY:
+            parser.stage = BODY
+            self._clock = BodyClock(self._settings, now)
+            if parser.wants_continue:
+                connection.send_continue()
         self._await_body(now, parser.body_bytes)
-        if parser.wants_continue:
-            connection.send_continue()
-        if parser.declared_bytes >= self._settings.large_body and not connection.is_closed:
+        if connection.is_closed:
+            return
+        if parser.declared_bytes >= self._settings.large_body:
             self._start_upload()
+        elif parser.declared_bytes < 0 and parser.body_bytes >= self._settings.large_body:
+            self._go_on_in_shared_memory()
 
     def _await_body(self, now: float, received: int) -> None:
-        self._connection.expires = body_expires(self._settings, self._body_since, now, received)
+        assert self._clock is not None
+        self._connection.expires = self._clock.expires(now, received)
 
     def _discard(self, size: int) -> None:
         """Read on a little after a refusal, so that the client gets to read it."""
@@ -200,14 +207,29 @@ class Receiver:
             return
         head, begun = parser.take_head()
         self._upload = upload = Upload(batcher, head, begun, size)
-        if upload.slab is None:
-            upload.on_room = self._on_room
-            self.pause()  # the client waits with us until there is room
-        else:
+        self._attend(upload)
+        if not upload.is_waiting:
             self._receive_upload(upload)
 
+    def _go_on_in_shared_memory(self) -> None:
+        """Lay a body that grows, chunk by chunk, where a worker can read it."""
+        parser = self._parser
+        if parser.upload is None:
+            batcher = self._connection.front_end.router.find(*parser.method_and_target)
+            if batcher is None or not batcher.bodies.fits(self._settings.max_body):
+                return
+            parser.start_upload(batcher)
+        assert parser.upload is not None
+        self._attend(parser.upload)
+
+    def _attend(self, upload: Upload) -> None:
+        upload.shed = self._connection.expire
+        if upload.is_waiting:
+            upload.on_room = self._on_room
+            self.pause()  # the client waits with us until there is room
+
     def _on_room(self) -> None:
-        self._body_since = monotonic()  # the wait was not the client's fault
+        self._clock = BodyClock(self._settings, monotonic())  # the wait was not the client's fault
         self.resume()
 
     def _receive_upload(self, upload: Upload) -> None:
@@ -220,7 +242,7 @@ class Receiver:
         else:
             if is_whole:
                 self._upload = None
-                self._connection.begin(upload.finish(), upload.batcher)
+                self._connection.begin(upload.finish())
                 if self._connection.is_encrypted and not self._connection.is_closed:
                     self.look()  # what is decrypted already no event will tell of
             else:
@@ -228,7 +250,7 @@ class Receiver:
 
     def lateness(self) -> ServekitError | None:
         """Return what to tell a client whose time is over; ``None``: nothing, it asked nothing."""
-        if self._upload is not None and self._upload.slab is None:
+        if self._waits_for_room:
             return QueueFull()
         if self.is_in_request:
             return ClientTooSlow("the request did not arrive whole in time")
@@ -239,3 +261,4 @@ class Receiver:
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.abandon()
+        self._parser.abandon()

@@ -115,6 +115,11 @@ class Replica:
             self._link.close()
             self._on_lost()
 
+    def trim(self) -> None:
+        """Give back what we have mapped of answers; what is still needed is mapped anew."""
+        if self._link is not None:
+            self._link.trim()
+
     def retire(self) -> None:
         """Take no more batches, and close the channel when the one inside is answered."""
         self._is_retired = True

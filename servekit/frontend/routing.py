@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.answer import AnswerHeads
     from servekit.frontend.pipeline import Place
+    from servekit.frontend.pressure import Pressure
     from servekit.messages import Hung, Lost, ModelRow, RouteRow
     from servekit.settings import Settings
 
@@ -45,6 +46,7 @@ class Routing:
         loop: Any,
         heads: AnswerHeads,
         report: Callable[[Hung | Lost], None],
+        pressure: Pressure,
     ) -> None:
         """Know no model yet.
 
@@ -61,6 +63,7 @@ class Routing:
         self._loop = loop
         self._heads = heads
         self._report = report
+        self._pressure = pressure
         self._queue_memory = QueueMemory(settings.queue_memory)
         self._caches = Caches()
         self._metrics: dict[str, metrics.ModelMetrics] = {}
@@ -168,7 +171,9 @@ class Routing:
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
         counters = self._counters(row.label)
-        batcher = Batcher(row, counters, self._loop, self._settings, self._queue_memory)
+        batcher = Batcher(
+            row, counters, self._loop, self._settings, self._queue_memory, self._pressure
+        )
         batcher.beside = {name: self._counters(f"{row.name}:{name}") for name in row.beside}
         return batcher
 

@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import fcntl
+import socket
 import struct
 import termios
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
+    from servekit.frontend.management import Door
+    from servekit.frontend.pressure import Pressure
+    from servekit.frontend.server import FrontEnd
     from servekit.frontend.tls import TlsSocket
 
-__all__ = ["JOIN_BYTES", "Sender"]
+__all__ = ["JOIN_BYTES", "RESET", "Sender"]
 
 WRITE = 2
+RESET = struct.pack("ii", 1, 0)  #: SO_LINGER: what was not acknowledged is thrown away
 JOIN_BYTES = 16_384  #: below it, copying a body behind its head is cheaper than a second buffer
 
 
@@ -28,12 +32,14 @@ class Sender:
         "_loop",
         "_moved_at",
         "_on_lost",
+        "_pressure",
         "_release",
         "_socket",
         "_taken",
         "_taken_at",
         "_watcher",
-        "_written",
+        "held",
+        "moved",
         "on_flushed",
         "rest",
     )
@@ -41,7 +47,7 @@ class Sender:
     def __init__(
         self,
         sock: socket.socket | TlsSocket,
-        loop: Any,
+        front_end: FrontEnd | Door,
         on_flushed: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
@@ -51,18 +57,21 @@ class Sender:
         :param on_lost: called when the client takes nothing any more.
         """
         self._socket = sock
-        self._loop = loop
+        self._loop = front_end.loop
+        self._pressure: Pressure = front_end.pressure
         self.on_flushed = on_flushed
         self._on_lost = on_lost
         self.rest: list[memoryview] = []  #: what the kernel has not taken yet
         self._release: Callable[[], None] | None = None
         self._watcher: Any = None
-        self._written = 0  #: bytes, since something has had to wait
+        self.moved = 0  #: bytes that the kernel took, since something has had to wait
+        self.held = 0  #: bytes in memory until all of it is out
 
     def send(self, data: bytes) -> None:
         """Write *data*, or keep what the kernel does not take."""
         if self.rest:
             self.rest.append(memoryview(data))
+            self.hold(len(data))
             return
         try:
             sent = self._socket.send(data)
@@ -81,6 +90,7 @@ class Sender:
         self._release = release
         if self.rest:
             self.rest += [memoryview(head), memoryview(body)]
+            self.hold(len(head) + len(body))
         else:
             try:
                 sent = self._socket.sendmsg((head, body))
@@ -109,7 +119,7 @@ class Sender:
 
     def _count_taken(self) -> int:
         """Return how much has been acknowledged; what the kernel still holds is not taken."""
-        return self._written - self.count_held()
+        return self.moved - self.count_held()
 
     def count_held(self) -> int:
         """Return how many bytes the kernel holds that the client's has not acknowledged."""
@@ -124,7 +134,29 @@ class Sender:
         self.rest.clear()
         self._let_go()
 
+    # ------------------------------------------------------------ memory
+
+    bodies = None  #: what is held is an answer
+
+    @property
+    def left(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return sum(map(len, self.rest))
+
+    def hold(self, size: int) -> None:
+        """Count *size* bytes more that wait for the client."""
+        if not self.held:
+            self._pressure.shedder.add(self)
+        self.held += size
+        self._pressure.hold_answers(size)
+
+    def shed(self) -> None:
+        """Give up a client for whom we hold too much for too long."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._on_lost()
+
     def _keep(self, buffers: list[memoryview], sent: int) -> None:
+        self.hold(sum(map(len, buffers)))
         self.rest = _after(buffers, sent)
         if self._watcher is None:
             self._watcher = self._loop.io(self._socket.fileno(), WRITE)
@@ -138,7 +170,7 @@ class Sender:
         except OSError:
             self._on_lost()
             return
-        self._written += sent
+        self.moved += sent
         self._moved_at = monotonic()
         self.rest = _after(self.rest, sent)
         if not self.rest:
@@ -147,6 +179,10 @@ class Sender:
             self.on_flushed()
 
     def _let_go(self) -> None:
+        if self.held:
+            self._pressure.shedder.discard(self)
+            self._pressure.hold_answers(-self.held)
+            self.held = 0
         release, self._release = self._release, None
         if release is not None:
             release()

@@ -71,6 +71,7 @@ class FrontEnd:
         self.slices = Slices(self.loop)
         self.connections: set[Watched] = set()
         self.is_draining = False
+        self.is_crowded = False  #: connections are closed after one answer
         self.address = (settings.host, settings.port)
         self.application: Any = None
         self.tls: ssl.SSLContext | None = None  #: connections are in the clear without it
@@ -86,10 +87,15 @@ class FrontEnd:
         self._acceptor = Acceptor(self)
         self._others: list[Acceptor] = []  #: of management
         self._expiry = Expiry(longest_look_s(settings), monotonic())
-        self.pressure = Pressure(settings.memory)
+        self.pressure = Pressure(settings.memory, settings.body_timeout)
         self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
         self.routing = Routing(
-            settings, run_dir / "metrics", self.loop, self.heads, self._control.say
+            settings,
+            run_dir / "metrics",
+            self.loop,
+            self.heads,
+            self._control.say,
+            self.pressure,
         )
         self.router = self.routing.router
 
@@ -106,7 +112,7 @@ class FrontEnd:
             gevent.sleep(0.001)
         listeners = list(listeners)
         self.address = listeners[0].getsockname()[:2]
-        self.pressure.measure(monotonic())
+        self.pressure.sweep(monotonic())
         self._acceptor.open(listeners)
         self._sweeper = self.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
@@ -139,32 +145,35 @@ class FrontEnd:
         """Close each connection when it is idle, until none is left or the time is over."""
         deadline = monotonic() + limit_s
         while self.connections and monotonic() < deadline:
-            for connection in list(self.connections):
-                connection.close_if_idle(monotonic())
+            self._close_idle(monotonic())
             gevent.sleep(0.02)
+
+    def _close_idle(self, now: float) -> None:
+        for connection in list(self.connections):
+            connection.close_if_idle(now)
 
     def add(self, connection: Watched) -> None:
         """Keep *connection*, and its time."""
         self.connections.add(connection)
+        self.is_crowded = len(self.connections) > self.settings.max_connections
         self._expiry.watch(connection, monotonic())
 
     def _sweep(self) -> None:
         now = monotonic()
         second = int(now)
+        self.pressure.sweep(now)
         self.routing.models.sweep(now)
         self._expiry.sweep(now)
-        self.pressure.measure(now)
-        if self.pressure.is_high and self.connections:  # else there is nothing to wait for
-            self._acceptor.pause()
-        else:
-            self._acceptor.resume()
-        for acceptor in self._others:
+        self.is_crowded = len(self.connections) > self.settings.max_connections
+        for acceptor in (self._acceptor, *self._others):
             acceptor.resume()
         if self.access_log is not None:
             self.access_log.write()
         if second != self._second:
             self._second = second
             self.heads.renew()
+            if self.pressure.is_high:
+                self._close_idle(now)
 
     # ------------------------------------------------------------ one request's way
 
@@ -184,10 +193,10 @@ class FrontEnd:
             request_id = given.decode("latin-1")
         else:
             request_id = self.next_request_id()
-        if request.refusal is not None or self.pressure.is_full:
+        batcher = batcher or self.router.find(request.method, request.target)
+        if request.refusal is not None or (self.pressure.is_full and batcher is not None):
             self._turn_away(connection, request, batcher, request_id)
             return
-        batcher = batcher or self.router.find(request.method, request.target)
         if batcher is None:
             self._answer_other(connection, request, request_id)
             return

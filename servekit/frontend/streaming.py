@@ -64,6 +64,7 @@ class StreamWriter:
     def _put(self, data: bytes) -> None:
         if self._sender.rest:
             self._held += data
+            self._sender.hold(len(data))
         else:
             self._sender.send(data)
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of a front-end under test, and what its scripted worker gets."""
 
+import contextlib
+import os
+from pathlib import Path
 from time import monotonic
 
 from servekit.frontend.metrics import collect
@@ -49,3 +52,20 @@ def wait_for_queue(front_end, tasks):
             if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
                 return
     raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")
+
+
+def wait_for(condition, what):
+    deadline = monotonic() + WAIT_S
+    while not condition():
+        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
+        os.sched_yield()
+
+
+def resident(front_end) -> int:
+    """Return the bytes that the arenas of the front-end take."""
+    total = 0
+    for fd in Path(f"/proc/{front_end.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if "servekit-arena" in str(fd.readlink()):
+                total += fd.stat().st_blocks * 512
+    return total

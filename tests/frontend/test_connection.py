@@ -3,8 +3,11 @@
 
 import re
 import socket
+from contextlib import ExitStack
 
 import pytest
+
+from servekit.frontend.accepting import RESERVE
 
 from .conftest import post, receive
 from .framing import GET
@@ -102,13 +105,16 @@ def test_body_of_single_byte_chunks_is_taken_whole(shared):
         assert receive(sock)[::2] == (200, body)
 
 
-def test_client_over_the_limit_of_connections_is_told(start):
+def test_clients_over_the_limit_of_connections_are_answered_once_and_further_ones_told(start):
     front_end = start(max_connections=1)
-    with front_end.connect() as first, front_end.connect() as second:
-        first.sendall(post(b"1"))
-        assert receive(first)[0] == 200
+    with ExitStack() as stack:
+        socks = [stack.enter_context(front_end.connect()) for _ in range(1 + RESERVE)]
+        socks[-1].sendall(post(b"1"))
+        status, headers, _ = receive(socks[-1])
+        assert (status, headers["connection"]) == (200, "close")
+        others = [stack.enter_context(front_end.connect()) for _ in range(2)]
 
-        assert receive(second)[0] == 503
+        assert receive(others[-1])[0] == 503
 
 
 @pytest.mark.parametrize(("sent", "body"), ANSWERED)

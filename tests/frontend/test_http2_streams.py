@@ -9,6 +9,7 @@ from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdat
 
 from servekit.frontend.answer import AnswerHeads
 from servekit.frontend.http2.outgoing import Outgoing
+from servekit.frontend.pressure import Pressure
 from servekit.frontend.streaming import StreamedAnswer
 from servekit.messages import Part
 
@@ -103,7 +104,7 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
 
 
 def test_nothing_is_said_to_keep_a_dropped_stream_alive():
-    writer = Outgoing(lambda: None)
+    writer = Outgoing(lambda: None, Pressure(0, 5.0), lambda: None)
     connection = Mock(is_closed=False, begin_stream=lambda *_: writer)
     task = Mock(connection=connection, is_done=False, step=None, arrived=0.0, request_id="1")
     streamed = StreamedAnswer(task, AnswerHeads(), 0.0)

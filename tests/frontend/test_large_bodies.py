@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Large bodies and answers through shared memory, at the front-end's end."""
 
-import contextlib
 import os
 import socket
+import threading
 from contextlib import ExitStack
-from pathlib import Path
 from time import monotonic
 
 import pytest
 
 from servekit.messages import ReplicaRow, Slab
 
+from .clients import resident, wait_for
 from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 BODY = os.urandom(300_000)
@@ -27,29 +27,6 @@ def small_arena(start):
 def next_item(front_end):
     (item,) = front_end.worker.batches.get(timeout=WAIT_S)
     return item
-
-
-def wait_for(condition, what):
-    deadline = monotonic() + WAIT_S
-    while not condition():
-        assert monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        os.sched_yield()
-
-
-def resident(front_end) -> int:
-    """Return the bytes that the arenas of the front-end take."""
-    total = 0
-    for fd in Path(f"/proc/{front_end_pid(front_end)}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            if "servekit-arena" in str(fd.readlink()):
-                total += fd.stat().st_blocks * 512
-    return total
-
-
-def front_end_pid(front_end) -> int:
-    pid = front_end.process.pid
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
 
 
 @pytest.mark.parametrize("piece", [300_000, 7_777, 65_536])
@@ -81,13 +58,78 @@ def test_expect_continue_before_a_large_body(shared):
     next_item(shared)
 
 
-def test_chunked_large_body_travels_in_the_frame(shared):
-    head = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunks(body: bytes, size: int) -> bytes:
+    """Return *body* in chunks of *size* bytes."""
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [300_000, 7_777, 100])
+def test_chunked_large_body_reaches_the_worker_in_shared_memory(shared, size):
     with shared.connect() as sock:
-        sock.sendall(head + b"%x\r\n" % len(BODY) + BODY + b"\r\n0\r\n\r\n")
+        sock.sendall(CHUNKED + chunks(BODY, size))
 
         assert receive(sock)[::2] == (200, BODY)
-    assert type(next_item(shared)[0]) is bytes
+        assert next_item(shared)[0].size == len(BODY)
+        sock.sendall(post(b"next"))
+        assert receive(sock)[::2] == (200, b"next")
+        next_item(shared)
+
+
+def test_chunked_body_gets_more_room_as_it_grows(start):
+    front_end = start(arena=2**21, max_body=2**20)  # it begins with 128 KiB
+    body = os.urandom(1_000_000)
+    with front_end.connect() as sock:
+        for _ in range(3):
+            sock.sendall(CHUNKED + chunks(body, 50_000))
+            assert receive(sock)[::2] == (200, body)
+
+    wait_for(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
+
+
+def test_chunked_body_waits_for_room_as_others_do(start):
+    front_end = start(arena=16 * 350_000, max_body=350_000)  # for 16 of them
+    front_end.worker.is_holding = True
+    with ExitStack() as stack:
+        socks = [stack.enter_context(front_end.connect()) for _ in range(20)]
+        threads = [
+            threading.Thread(target=sock.sendall, args=(CHUNKED + chunks(BODY, 9_999),))
+            for sock in socks
+        ]
+        for thread in threads:
+            thread.start()
+        next_item(front_end)
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+
+        assert [receive(sock)[::2] for sock in socks] == [(200, BODY)] * 20
+        for thread in threads:
+            thread.join(WAIT_S)
+
+
+def test_chunked_body_that_finds_no_room_to_grow_is_refused(start):
+    front_end = start(arena=2**20, max_body=700_000)
+    front_end.worker.is_holding = True
+    with front_end.connect() as first, front_end.connect() as second:
+        for sock in (first, second):
+            sock.sendall(CHUNKED + chunks(bytes(600_000), 50_000))
+            next_item(front_end) if sock is first else None
+
+        assert receive(second)[0] == 429
+        front_end.worker.release()
+        assert receive(first)[0] == 200
+
+
+def test_chunked_body_over_the_limit_is_refused_and_leaves_no_memory(start):
+    front_end = start(max_body=200_000)
+    with front_end.connect() as sock:
+        sock.sendall(CHUNKED + chunks(BODY, 50_000))
+        assert receive(sock)[0] == 413
+
+    wait_for(lambda: resident(front_end) == 0, "the arena is empty and trimmed")
 
 
 def test_large_body_for_another_route_is_no_prediction(shared):

@@ -8,6 +8,7 @@ import pytest
 from servekit.errors import NotReady
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
+from servekit.frontend.pressure import Pressure
 from servekit.frontend.task import Task
 from servekit.frontend.task_queue import QueueMemory
 from servekit.messages import Interface, ModelRow, ReplicaRow
@@ -35,7 +36,7 @@ def model(tmp_path):
 
     def make():
         metrics = ModelMetrics(tmp_path, f"m{next(names)}")
-        made = Batcher(ROW, metrics, None, Settings(arena=2**16), memory)
+        made = Batcher(ROW, metrics, None, Settings(arena=2**16), memory, Pressure(0, 5.0))
         made.clients, made.memory = Clients(), memory
         return made
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
+from servekit.frontend.pressure import Pressure
 from servekit.frontend.task import Task
 from servekit.frontend.task_queue import QueueMemory
 from servekit.messages import Interface, ModelRow, ReplicaRow
@@ -40,7 +41,12 @@ class QueueAlone:
         replica = ReplicaRow(0, 1, str(directory / "nobody.sock"), "serving")
         row = ModelRow("alone", "1.0", "", [replica], BATCH, 0.0, 1e6, count, interface=Interface())
         self.batcher = Batcher(
-            row, ModelMetrics(directory, "alone"), None, Settings(), QueueMemory(2**29)
+            row,
+            ModelMetrics(directory, "alone"),
+            None,
+            Settings(),
+            QueueMemory(2**29),
+            Pressure(0, 5.0),
         )
         self.straw = Straw()
         self.tasks: list[Task] = []

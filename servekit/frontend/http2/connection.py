@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from h2.errors import ErrorCodes
 
-from servekit.frontend.connection import RESET
 from servekit.frontend.http2.exchange import LINGER_S, NEVER, SEND_LOOK_S
 from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.streams import Streams
 from servekit.frontend.parsing import READ_BYTES
+from servekit.frontend.sending import RESET
 from servekit.frontend.tls import TlsSocket
 
 if TYPE_CHECKING:

@@ -10,21 +10,19 @@ from h2.errors import ErrorCodes
 
 from servekit.errors import ServekitError
 from servekit.frontend.answer import CONTINUE, problem_answer
-from servekit.frontend.bodies import body_expires
 from servekit.frontend.compression import VARY
 from servekit.frontend.http2.answers import fields_of
 from servekit.frontend.http2.incoming import Incoming
 from servekit.frontend.http2.outgoing import Outgoing
+from servekit.frontend.upload import BodyClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.frontend.asking import Awaited
-    from servekit.frontend.batcher import Batcher
     from servekit.frontend.collecting import HttpRequest
     from servekit.frontend.http2.streams import Streams
     from servekit.frontend.management import Door
-    from servekit.frontend.pipeline import Pipeline
     from servekit.frontend.server import FrontEnd
     from servekit.frontend.streaming import StreamedAnswer
 
@@ -40,6 +38,7 @@ class Exchange:
 
     __slots__ = (
         "_answered_at",
+        "_clock",
         "_coding",
         "_extra_lines",
         "_incoming",
@@ -64,9 +63,10 @@ class Exchange:
         self.front_end: FrontEnd | Door = streams.front_end
         self.peer = streams.connection.peer
         self.stream_id = stream_id
-        self.outgoing = Outgoing(self._on_more)
+        self.outgoing = Outgoing(self._on_more, self.front_end.pressure, self.reset)
         self._extra_lines = self._coding = b""
         self._answered_at = 0.0  #: ``monotonic``: all of it is out
+        self._clock: BodyClock | None = None  #: of what comes after the answer
         self._is_head = False
         self._is_open = True  #: the client has more to send
         self.is_closed = False
@@ -136,18 +136,15 @@ class Exchange:
         """*size* bytes have come of a frame that is not whole."""
         self._incoming.hear(size)
 
-    def begin(self, request: HttpRequest, batcher: Batcher | Pipeline | None) -> None:
-        """Have *request* answered.
-
-        :param batcher: of its model, if it has been looked up.
-        """
+    def begin(self, request: HttpRequest) -> None:
+        """Have *request* answered."""
         self.expires = NEVER
         self._prepare(request.method, request.headers)
         compression = self.front_end.compression
         if compression is not None and b"content-encoding" in request.headers:
-            compression.unpacker.route(self, request, batcher)
+            compression.unpacker.route(self, request, request.batcher)
             return
-        self.front_end.route(self, request, batcher)
+        self.front_end.route(self, request, request.batcher)
 
     def _prepare(self, method: bytes, headers: dict[bytes, bytes]) -> None:
         self._is_head = method == b"HEAD"
@@ -249,6 +246,7 @@ class Exchange:
         """The answer is out; a client that still sends its request gets the chance to read it."""
         self._answered_at = monotonic()
         if self._is_open:
+            self._clock = BodyClock(self.front_end.settings, self._answered_at)
             self._linger()
         else:
             self.close()
@@ -262,8 +260,8 @@ class Exchange:
         if received > 2 * settings.max_body:
             self.reset(ErrorCodes.NO_ERROR)
         else:
-            at_pace = body_expires(settings, self._answered_at, now, received)
-            self.expires = min(now + LINGER_S, at_pace)
+            assert self._clock is not None
+            self.expires = min(now + LINGER_S, self._clock.expires(now, received))
 
     def reset(self, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
         """Say that no more will come, and forget the stream."""

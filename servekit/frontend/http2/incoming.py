@@ -7,9 +7,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull
-from servekit.frontend.bodies import Upload, body_expires
 from servekit.frontend.http2.protocol import WINDOW_BYTES, MalformedRequest
 from servekit.frontend.http2.requests import StreamCollector
+from servekit.frontend.upload import BodyClock, Upload
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -25,10 +25,10 @@ class Incoming:
     """Belongs to an ``Exchange``, and gives it the request."""
 
     __slots__ = (
+        "_clock",
         "_collector",
         "_exchange",
         "_is_whole",
-        "_since",
         "_upload",
         "_withheld",
         "is_under_way",
@@ -41,11 +41,11 @@ class Incoming:
         access = front_end.access
         guard = access.guard(exchange) if access else None
         self._exchange = exchange
-        self._collector = StreamCollector(front_end.settings, guard)
+        self._collector = StreamCollector(front_end.settings, guard, front_end.pressure)
         self._upload: Upload | None = None
         self.received = 0  #: bytes of the body, those that nobody waits for too
         self._withheld = 0  #: bytes that the client may not send again before there is room
-        self._since = 0.0
+        self._clock: BodyClock | None = None  #: of the body
         self._is_whole = False  #: but may wait for room
         self.is_under_way = True  #: somebody waits for it, and it has not been handed over
 
@@ -66,7 +66,8 @@ class Incoming:
 
     @property
     def _waits_for_room(self) -> bool:
-        return self._upload is not None and self._upload.slab is None
+        upload = self._upload or self._collector.upload
+        return upload is not None and upload.is_waiting
 
     def lateness(self) -> ServekitError:
         """Return what to tell a client whose time is over."""
@@ -86,8 +87,7 @@ class Incoming:
     def await_body(self) -> None:
         """Start the clock of the body; a large one goes by another way."""
         collector, exchange = self._collector, self._exchange
-        self._since = monotonic()
-        self._set_clock(self._since)
+        self._restart_clock()
         if collector.wants_continue:
             exchange.send_continue()
         size = collector.declared_bytes
@@ -96,11 +96,24 @@ class Incoming:
         batcher = exchange.front_end.router.find(collector.method, collector.target)
         if batcher is not None and batcher.bodies.fits(size):
             head, begun = collector.take_head()
-            self._upload = upload = Upload(batcher, head, begun, size)
-            if upload.slab is None:
-                upload.on_room = self._on_room
-            else:
+            self._upload = Upload(batcher, head, begun, size)
+            self._attend(self._upload)
+            if not self._upload.is_waiting:
                 self._widen()
+
+    def _look_at_size(self) -> None:
+        """Lay a body that grows, and has become large, where a worker can read it."""
+        collector, front_end = self._collector, self._exchange.front_end
+        settings = front_end.settings
+        if collector.upload is not None or collector.declared_bytes >= 0:
+            return
+        if collector.body_bytes >= settings.large_body:
+            batcher = front_end.router.find(collector.method, collector.target)
+            if batcher is not None and batcher.bodies.fits(settings.max_body):
+                self._attend(collector.start_upload(batcher))
+
+    def _attend(self, upload: Upload) -> None:
+        upload.on_room, upload.shed = self._on_room, self._exchange.expire
 
     def hear(self, size: int) -> None:
         """*size* bytes have come of a frame that is not whole: the client is at it."""
@@ -108,12 +121,16 @@ class Incoming:
             self._set_clock(monotonic(), size)
 
     def _set_clock(self, now: float, more: int = 0) -> None:
-        settings = self._exchange.front_end.settings
-        self._exchange.expires = body_expires(settings, self._since, now, self.received + more)
+        assert self._clock is not None
+        self._exchange.expires = self._clock.expires(now, self.received + more)
+
+    def _restart_clock(self) -> None:
+        now = monotonic()
+        self._clock = BodyClock(self._exchange.front_end.settings, now)
+        self._set_clock(now)
 
     def _on_room(self) -> None:
-        self._since = monotonic()  # the wait was not the client's fault
-        self._set_clock(self._since)
+        self._restart_clock()  # the wait was not the client's fault
         self._exchange.streams.acknowledge(self._exchange.stream_id, self._withheld)
         self._withheld = 0
         if self._is_whole:
@@ -123,7 +140,8 @@ class Incoming:
 
     def _widen(self) -> None:
         """Let the client send more at once: there is room."""
-        assert self._upload is not None
+        if self._upload is None:
+            return  # nobody said how much will come
         wanted = min(WIDE_BYTES, self._upload.size)
         if wanted > WINDOW_BYTES:
             self._exchange.streams.widen(self._exchange.stream_id, wanted - WINDOW_BYTES)
@@ -144,6 +162,7 @@ class Incoming:
             self._upload.take(data)
         else:
             self._collector.on_body(data)
+            self._look_at_size()
         self._set_clock(monotonic())
 
     def end(self) -> None:
@@ -156,7 +175,7 @@ class Incoming:
             return
         if upload is None:
             self.is_under_way = False
-            self._exchange.begin(self._collector.end(), None)
+            self._exchange.begin(self._collector.end())
         elif upload.filled < upload.size:
             raise MalformedRequest("the body is not as long as Content-Length says")
         else:
@@ -168,7 +187,7 @@ class Incoming:
         upload = self._upload
         if upload is not None and upload.slab is not None:
             self._upload, self.is_under_way = None, False
-            self._exchange.begin(upload.finish(), upload.batcher)
+            self._exchange.begin(upload.finish())
 
     def abandon(self) -> None:
         """Nobody will wait for the rest."""
@@ -176,3 +195,4 @@ class Incoming:
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.abandon()
+        self._collector.abandon()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.frontend.http2.answers import Fields
+    from servekit.frontend.pressure import Pressure
 
 __all__ = ["Outgoing"]
 
@@ -25,17 +26,26 @@ class Outgoing:
         "_looked_at",
         "_on_more",
         "_pieces",
+        "_pressure",
         "_release",
         "_seen",
         "fields",
         "is_ended",
         "sent",
+        "shed",
         "size",
     )
 
-    def __init__(self, on_more: Callable[[], None]) -> None:
-        """Call *on_more* when there is more to do."""
+    def __init__(
+        self, on_more: Callable[[], None], pressure: Pressure, shed: Callable[[], None]
+    ) -> None:
+        """Call *on_more* when there is more to do.
+
+        :param pressure: is told what waits.
+        :param shed: called when others need the memory more.
+        """
         self._on_more = on_more
+        self._pressure, self.shed = pressure, shed
         self.fields: Fields | None = None  #: to be sent first
         self._pieces: deque[memoryview] = deque()
         self._release: Callable[[], None] | None = None
@@ -61,8 +71,10 @@ class Outgoing:
         """
         self._release = self._release or release
         if len(piece):
+            if not self.size:
+                self._pressure.shedder.add(self)
             self._pieces.append(memoryview(piece))
-            self.size += len(piece)
+            self._hold(len(piece))
             self._on_more()
         return self.size <= MAX_HELD_BYTES
 
@@ -77,9 +89,10 @@ class Outgoing:
         if len(piece) > limit:
             self._pieces.appendleft(piece[limit:])
             piece = piece[:limit]
-        self.size -= len(piece)
+        self._hold(-len(piece))
         self.sent += len(piece)
         if not self.size:
+            self._pressure.shedder.discard(self)
             self._seen = NOTHING  # the client keeps up: who waits now waits anew
         return piece
 
@@ -93,11 +106,34 @@ class Outgoing:
             self.start_clock(now)
         return now - self._looked_at >= timeout_s
 
+    def _hold(self, size: int) -> None:
+        self.size += size
+        self._pressure.hold_answers(size)
+
+    bodies = None  #: what is held is an answer
+
+    @property
+    def held(self) -> int:
+        """Bytes that are free when it ends."""
+        return self.size
+
+    @property
+    def moved(self) -> int:
+        """Bytes that have gone."""
+        return self.sent
+
+    @property
+    def left(self) -> int:
+        """Bytes that are still to go."""
+        return self.size
+
     def close(self) -> None:
         """Forget what waits, and whom to call."""
-        del self._on_more
+        self._pressure.shedder.discard(self)
+        self._hold(-self.size)
+        del self._on_more, self.shed
         self._pieces.clear()
-        self.size, self.fields = 0, None
+        self.fields = None
         release, self._release = self._release, None
         if release is not None:
             release()

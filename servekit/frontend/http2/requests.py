@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.access import Guard
     from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.pressure import Pressure
     from servekit.settings import Settings
 
 __all__ = ["StreamCollector"]
@@ -56,9 +57,9 @@ class StreamCollector(Collector):
 
     __slots__ = ("_is_end",)
 
-    def __init__(self, settings: Settings, guard: Guard | None) -> None:
+    def __init__(self, settings: Settings, guard: Guard | None, pressure: Pressure) -> None:
         """Take the limits of *settings*; *guard* judges the header section."""
-        super().__init__(settings, guard)
+        super().__init__(settings, guard, pressure)
         self._llhttp = Line(b"")
         self._is_end = False
 
@@ -122,11 +123,6 @@ class StreamCollector(Collector):
         begun, self._body = self._body, b""
         self.on_message_complete()
         return self.requests.popleft(), begun
-
-    @property
-    def body_bytes(self) -> int:
-        """How much has come of the body."""
-        return len(self._body)
 
     def _check_version_and_host(self, _version: str, host: bytes | None) -> None:
         if host not in known_hosts:

@@ -60,7 +60,7 @@ class Turns:
         self._is_due = self._is_over = False
         self._held = b""  #: behind what the kernel has not taken
         self._on_sent, self._on_lost = on_sent, on_lost
-        self.sender = Sender(sock, front_end.loop, self._on_flushed, on_lost)
+        self.sender = Sender(sock, front_end, self._on_flushed, on_lost)
 
     def wake(self, *exchanges: Exchange) -> None:
         """Have *exchanges* written, and what the protocol says, once the loop gets to it."""
