@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from servekit.counters import Counters
 from servekit.errors import StartupError
 from servekit.frontend.gunicorn import Application
 from servekit.settings import Settings
@@ -19,13 +20,15 @@ def main() -> None:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--manage", type=int, nargs="*", default=())
+    parser.add_argument("--counters", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args()
     die_with_parent(args.parent)
     values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     try:
-        Application(Settings(**values), args.run_dir, args.listener, args.manage).run()
+        counters = Counters(args.counters)
+        Application(Settings(**values), args.run_dir, args.listener, args.manage, counters).run()
     except StartupError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(os.EX_CONFIG)  # the supervisor does not try again

@@ -61,7 +61,7 @@ def answer_batch(
         start, counted = head(media_type), metrics.OK
         if responses and (place := batch.index(task)) in responses:
             start = own_head(start, *responses[place])
-            counted = metrics.PLACES.get(responses[place][0], metrics.OTHER)
+            counted = metrics.PLACES.get(responses[place][0], metrics.OTHER_STATUS)
         task.is_done = True
         duration = now - task.arrived
         values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1

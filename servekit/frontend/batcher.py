@@ -207,13 +207,13 @@ class Batcher:
     def expire(self, now: float) -> None:
         """Answer 504 to every task past its deadline, waiting or in flight."""
         self.queue.expire(now)
-        is_idle = not self.waiting
+        running = 0
         for replica in self.every_replica:
             replica.expire(now)
-            is_idle = is_idle and replica.batch is None
+            running += len(replica.batch or ())
         self.hand_over()
-        self.rate.sample(now, self.metrics.answered, is_idle=is_idle)
-        self.metrics.set_waiting(self.waiting)
+        self.rate.sample(now, self.metrics.answered, is_idle=not self.waiting + running)
+        self.metrics.set_tasks(self.waiting, running)
         self.culprits.forget(now)
         self.bodies.relieve()
         self.bodies.trim()

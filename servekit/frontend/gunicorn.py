@@ -9,13 +9,14 @@ import os
 import signal
 import socket
 import sys
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import gevent
 from gevent import events, hub, monkey
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from gunicorn.workers.base import Worker
+from gunicorn.workers import base
 from gunicorn.workers.ggevent import GeventWorker
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from servekit.counters import Counters
     from servekit.settings import Settings
 
 __all__ = ["Application", "FrontEndWorker"]
@@ -49,8 +51,41 @@ Read = TypeVar("Read")
 log = logging.getLogger("servekit.frontend")
 
 
+class Heartbeat:
+    """Stands for gunicorn's file of the same use, which a full disk has no room for."""
+
+    def __init__(self, _cfg: object) -> None:
+        """Have never beaten."""
+        self._descriptor = os.memfd_create("servekit-heartbeat", os.MFD_CLOEXEC)
+
+    def notify(self) -> None:
+        """Note that the process lives."""
+        now = monotonic()
+        os.utime(self._descriptor, (now, now))
+
+    def last_update(self) -> float:
+        """Return when it was noted last."""
+        return os.fstat(self._descriptor).st_mtime
+
+    def fileno(self) -> int:
+        """Return the descriptor that the processes share."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give it back."""
+        os.close(self._descriptor)
+
+
+base.WorkerTmp = Heartbeat
+
+
 class FrontEndWorker(GeventWorker):  # type: ignore[misc]
     """Serves ``servekit.frontend.server.FrontEnd`` where gunicorn would run a WSGI server."""
+
+    def __init__(self, *args: Any) -> None:
+        """Be forked soon. Runs in the arbiter."""
+        super().__init__(*args)
+        self.share = self.app.counters.give()
 
     def patch(self) -> None:
         """Let the blocking calls of Flask views and plugins yield; our own sockets never block."""
@@ -68,7 +103,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         die_with_parent(self.ppid)
         self.patch()
         hub.reinit()
-        Worker.init_process(self)
+        base.Worker.init_process(self)
 
     def run(self) -> None:
         """Serve until told to stop, then drain."""
@@ -124,16 +159,23 @@ class Application(BaseApplication):  # type: ignore[misc]
     """What gunicorn loads in each worker: one ``FrontEnd`` and its Flask app."""
 
     def __init__(
-        self, settings: Settings, run_dir: Path, listener: int, manage: Sequence[int]
+        self,
+        settings: Settings,
+        run_dir: Path,
+        listener: int,
+        manage: Sequence[int],
+        counters: Counters,
     ) -> None:
         """Serve on the inherited descriptor *listener*, and management on those of *manage*.
 
+        :param counters: of all front-ends that there were and will be.
         :raises StartupError: a required plugin, a token file, a certificate or a library is not
             as it should be.
         """
         self._settings = settings
         self._run_dir = run_dir
         self._listener = listener
+        self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self.front_end: Any = None
         self._hooks = create_plugin_manager(required=settings.require_plugins).hook
@@ -155,12 +197,14 @@ class Application(BaseApplication):  # type: ignore[misc]
             "loglevel": "warning",
             "errorlog": "-",
             "control_socket_disable": True,  # it would be a thread, and a socket in the home
+            "child_exit": lambda _arbiter, worker: self.counters.merge(worker.share),
         }
         for name, value in settings.items():
             self.cfg.set(name, value)
 
     def run(self) -> None:
         """Be the arbiter until told to stop."""
+        self.counters.merge_all()
         gc.collect()
         gc.freeze()  # the collector would write to, and so copy, every page that was shared
         try:
@@ -179,7 +223,7 @@ class Application(BaseApplication):  # type: ignore[misc]
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
         kind = FrontEndWithJobs if self._settings.jobs else FrontEnd
-        self.front_end = kind(self._settings, self._run_dir)
+        self.front_end = kind(self._settings, self._run_dir, self.counters)
         self.front_end.access = self._access()
         self.front_end.tls = self._tls
         self.front_end.compression = self._compression

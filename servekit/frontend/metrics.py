@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counters of the hot path: a fixed array of doubles for each model and front-end.
 
-The arrays lie in files of the run directory, mapped by the front-end that counts, so
-that any front-end can add up all of them, and a restarted one loses nothing. An
-increment costs two array accesses: no lock, no label lookup.
+The arrays lie in memory that all front-ends see (``counters``), so that any of them can add
+up all of them, and nothing is lost with one that dies. An increment costs two array
+accesses: no lock, no label lookup.
 """
 
-import mmap
-import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -20,17 +17,21 @@ from prometheus_client.core import (
     Metric,
 )
 
+from servekit.counters import Counters, Share
+
 __all__ = ["ModelMetrics", "collect", "waiting"]
+
+KEY = "model"  #: the first part of the keys of the arrays; the second is a label
 #: upper bounds of the duration buckets, in seconds: 100 us to 60 s
 DURATIONS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-STATUSES = (
-    *(200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507),
-    "other",  #: what a service alone says
-)
+#: counted one by one, as a service may answer with any of them
+STATUSES = range(100, 600)
+#: shown from the start; the others once there was one
+SHOWN = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
 DROPS = ("expired", "cancelled", "poison")
 CACHED = ("hit", "miss")
 
@@ -60,13 +61,14 @@ def _lay_out() -> tuple[dict[object, int], int]:
     for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
         places[name] = end
         end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting"):
+    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting", "running"):
         places[key] = end
         end += 1
     return places, end
 
 
 PLACES, LENGTH = _lay_out()
+GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
 #: what is of requests, not of batches and queues
 OF_REQUESTS = (
     *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
@@ -80,27 +82,17 @@ PREDICTS = PLACES["predict_duration_seconds"]
 BATCHES = PLACES["batch_size"]
 BATCHES_SUM = BATCHES + len(SIZES) + 1
 OK = PLACES[200]
-OTHER = PLACES["other"]
 FIRST_OUTPUTS = PLACES["first_output_seconds"]
 
 
 class ModelMetrics:
     """One front-end's array for one model."""
 
-    __slots__ = ("_map", "values")
+    __slots__ = ("values",)
 
-    def __init__(self, directory: Path, model: str) -> None:
-        """Map a new file of *directory*, named by this process and *model*."""
-        directory.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(
-            directory / f"{os.getpid()}-{model}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            os.ftruncate(descriptor, LENGTH * 8)
-            self._map = mmap.mmap(descriptor, LENGTH * 8)
-        finally:
-            os.close(descriptor)
-        self.values = memoryview(self._map).cast("d")
+    def __init__(self, share: Share, label: str) -> None:
+        """Count in *share* for the model, or the stage, of *label*."""
+        self.values = share.take((KEY, label), LENGTH, GAUGES)
 
     def count_status(self, status: int) -> None:
         """Count an answer that is not a 200."""
@@ -121,9 +113,10 @@ class ModelMetrics:
         """Number of tasks that workers have answered."""
         return self.values[BATCHES_SUM]
 
-    def set_waiting(self, tasks: int) -> None:
-        """Note the length of the queue."""
-        self.values[PLACES["waiting"]] = tasks
+    def set_tasks(self, waiting: int, running: int) -> None:
+        """Note how many tasks are in the queue, and how many workers have."""
+        self.values[PLACES["waiting"]] = waiting
+        self.values[PLACES["running"]] = running
 
     def count_stream(self, step: int) -> None:
         """Count a stream that a worker has begun (+1), or is done with (-1)."""
@@ -171,7 +164,7 @@ class ModelMetrics:
         self._observe(PREDICTS, DURATIONS, predict_s)
 
 
-def collect(directory: Path) -> Iterator[Metric]:
+def collect(counters: Counters) -> Iterator[Metric]:
     """Yield the series of all models, and of all stages, summed over the front-ends that ever ran.
 
     What a request goes through is counted for its model, or for the one stage that answered
@@ -179,7 +172,7 @@ def collect(directory: Path) -> Iterator[Metric]:
     """
     models: Totals = {}
     stages: Totals = {}
-    for label, values in sorted(_read_all(directory).items()):  # a model before its stages
+    for label, values in sorted(_read(counters).items()):  # a model before its stages
         model, _, stage = label.partition(STAGE)
         if stage:
             stages[model, stage] = values
@@ -190,34 +183,27 @@ def collect(directory: Path) -> Iterator[Metric]:
             models[model,] = values
     for name in HISTOGRAMS:
         yield _histogram(f"servekit_{name}", name, ["model"], models)
-    yield _counters("servekit_requests", "Predictions answered", "status", STATUSES, models)
+    yield _counters("servekit_requests", "Predictions answered", "status", SHOWN, models, STATUSES)
     yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, models)
     yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, models)
-    yield _gauge("servekit_tasks_waiting", ["model"], models)
+    yield _gauge("servekit_tasks_waiting", "Tasks in the queue", ["model"], models)
+    yield _gauge("servekit_tasks_running", "Tasks that workers have", ["model"], models)
     yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
     if stages:
         for name in STAGE_HISTOGRAMS:
             yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
-        yield _gauge("servekit_stage_tasks_waiting", ["model", "stage"], stages)
+        labels = ["model", "stage"]
+        yield _gauge("servekit_stage_tasks_waiting", "Tasks in the queue", labels, stages)
+        yield _gauge("servekit_stage_tasks_running", "Tasks that workers have", labels, stages)
 
 
-def waiting(directory: Path) -> dict[str, int]:
+def waiting(counters: Counters) -> dict[str, int]:
     """Return how many tasks wait for each model, in all front-ends that live."""
-    return {model: int(values[PLACES["waiting"]]) for model, values in _read_all(directory).items()}
+    return {model: int(values[PLACES["waiting"]]) for model, values in _read(counters).items()}
 
 
-def _read_all(directory: Path) -> dict[str, list[float]]:
-    totals: dict[str, list[float]] = {}
-    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        pid, _, model = path.name.partition("-")
-        values = list(memoryview(path.read_bytes()).cast("d"))
-        if not values:
-            continue  # another front-end is just making it
-        if not Path("/proc", pid).exists():  # its counts stay true, its gauge does not
-            values[PLACES["waiting"]] = values[PLACES["streams"]] = 0.0
-        so_far = totals.setdefault(model, [0.0] * LENGTH)
-        totals[model] = [a + b for a, b in zip(so_far, values, strict=True)]
-    return totals
+def _read(counters: Counters) -> dict[str, list[float]]:
+    return {key[1]: values for key, values in counters.read().items() if key[0] == KEY}
 
 
 def _streams(values: list[float]) -> bool:
@@ -246,10 +232,10 @@ def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> Histo
     return family
 
 
-def _gauge(name: str, labels: list[str], totals: Totals) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, "Tasks in the queue", labels=labels)
+def _gauge(name: str, text: str, labels: list[str], totals: Totals) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
     for key, values in totals.items():
-        family.add_metric(key, values[PLACES["waiting"]])
+        family.add_metric(key, values[PLACES[name.rpartition("_")[2]]])
     return family
 
 
@@ -271,11 +257,14 @@ def _counters(
     name: str,
     text: str,
     label: str,
-    keys: tuple[object, ...],
+    shown: Sequence[object],
     totals: Totals,
+    others: Iterable[object] = (),
 ) -> CounterMetricFamily:
+    """Return one series for each of *shown*, and for each of *others* that is not 0."""
     family = CounterMetricFamily(name, text, labels=["model", label])
     for model, values in totals.items():
-        for key in keys:
+        met = [key for key in others if key not in shown and values[PLACES[key]]]
+        for key in (*shown, *met):
             family.add_metric([*model, str(key)], values[PLACES[key]])
     return family

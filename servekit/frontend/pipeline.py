@@ -134,7 +134,7 @@ class Pipeline:
         counters = self.metrics.values
         counters[metrics.REQUESTS + bisect_left(metrics.DURATIONS, duration_s)] += 1
         counters[metrics.REQUESTS_SUM] += duration_s
-        counters[metrics.PLACES.get(status, metrics.OTHER)] += 1
+        counters[metrics.PLACES.get(status, metrics.OTHER_STATUS)] += 1
 
     def count_failure(self, status: int) -> None:
         """Count an answer that is a problem."""

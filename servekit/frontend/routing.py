@@ -21,10 +21,10 @@ from servekit.messages import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from prometheus_client.core import Metric
 
+    from servekit.counters import Counters, Share
     from servekit.frontend.answer import AnswerHeads
     from servekit.frontend.pipeline import Place
     from servekit.frontend.pressure import Pressure
@@ -42,7 +42,8 @@ class Routing:
     def __init__(
         self,
         settings: Settings,
-        metrics_dir: Path,
+        counters: Counters,
+        share: Share,
         loop: Any,
         heads: AnswerHeads,
         report: Callable[[Hung | Lost], None],
@@ -50,7 +51,8 @@ class Routing:
     ) -> None:
         """Know no model yet.
 
-        :param metrics_dir: where front-ends count.
+        :param counters: of all front-ends.
+        :param share: where this one counts.
         :param heads: of answers.
         :param report: tells the supervisor of a worker that hangs, or is gone with a batch.
         """
@@ -59,7 +61,8 @@ class Routing:
         self.router = Router()
         self.models = Models(self._make_batcher, self._make_replica)
         self._settings = settings
-        self._metrics_dir = metrics_dir
+        self._counters = counters
+        self._share = share
         self._loop = loop
         self._heads = heads
         self._report = report
@@ -90,11 +93,11 @@ class Routing:
 
     def waiting(self) -> dict[str, int]:
         """Return how many tasks wait for each model, in all front-ends together."""
-        return metrics.waiting(self._metrics_dir)
+        return metrics.waiting(self._counters)
 
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends, and those of services."""
-        yield from metrics.collect(self._metrics_dir)
+        yield from metrics.collect(self._counters)
         yield from own_metrics(
             (batcher.labels | {"replica": str(replica.row.index)}, replica.measures)
             for batcher in self.models
@@ -144,7 +147,7 @@ class Routing:
         found = kind(
             row,
             places,
-            self._counters(row.name),
+            self._metrics_of(row.name),
             self._heads,
             large_body=self._settings.large_body,
             loop=self._loop,
@@ -170,17 +173,17 @@ class Routing:
                 log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
-        counters = self._counters(row.label)
+        counters = self._metrics_of(row.label)
         batcher = Batcher(
             row, counters, self._loop, self._settings, self._queue_memory, self._pressure
         )
-        batcher.beside = {name: self._counters(f"{row.name}:{name}") for name in row.beside}
+        batcher.beside = {name: self._metrics_of(f"{row.name}:{name}") for name in row.beside}
         return batcher
 
-    def _counters(self, label: str) -> metrics.ModelMetrics:
+    def _metrics_of(self, label: str) -> metrics.ModelMetrics:
         """Return what counts for a model, or for one stage of it."""
         if label not in self._metrics:
-            self._metrics[label] = metrics.ModelMetrics(self._metrics_dir, label)
+            self._metrics[label] = metrics.ModelMetrics(self._share, label)
         return self._metrics[label]
 
     def _make_replica(self, batcher: Batcher) -> Replica:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from servekit.counters import Counters
     from servekit.crashes import CrashReport
     from servekit.frontend.access import Access
     from servekit.frontend.access_log import AccessLog
@@ -63,8 +64,11 @@ log = logging.getLogger("servekit.frontend")
 class FrontEnd:
     """The state that the connections of one front-end process share."""
 
-    def __init__(self, settings: Settings, run_dir: Path) -> None:
-        """Connect to the supervisor of *run_dir*; accept nothing yet."""
+    def __init__(self, settings: Settings, run_dir: Path, counters: Counters) -> None:
+        """Connect to the supervisor of *run_dir*; accept nothing yet.
+
+        :param counters: of all front-ends; this one has the share that was given last.
+        """
         self.settings = settings
         self.loop = gevent.get_hub().loop
         self.heads = AnswerHeads()
@@ -89,9 +93,11 @@ class FrontEnd:
         self._expiry = Expiry(longest_look_s(settings), monotonic())
         self.pressure = Pressure(settings.memory, settings.body_timeout)
         self._control = Control(run_dir / "control.sock", self.loop, self._on_table)
+        self.counters, self.share = counters, counters.share(counters.last)
         self.routing = Routing(
             settings,
-            run_dir / "metrics",
+            counters,
+            self.share,
             self.loop,
             self.heads,
             self._control.say,

@@ -21,26 +21,25 @@ MAX_WAIT_S = 5.0
 
 
 def front_end_command(
-    run_dir: Path, listener: int, manage: Sequence[int], *, has_several: bool
+    run_dir: Path, listener: int, manage: Sequence[int], counters: int
 ) -> Command:
     """Return how to start it.
 
     :param manage: descriptors of the management listeners.
-    :param has_several: its processes add up their metrics in a directory.
+    :param counters: descriptor of the memory that its processes count in.
     """
     environment = dict(os.environ)
-    if has_several:
-        metrics = run_dir / "prometheus"
-        metrics.mkdir(exist_ok=True)
-        environment["PROMETHEUS_MULTIPROC_DIR"] = str(metrics)
+    environment.pop("PROMETHEUS_MULTIPROC_DIR", None)  # of somebody else's files
     arguments = python_module(
         "servekit.frontend",
         *("--run-dir", str(run_dir)),
         *("--listener", str(listener)),
         *("--manage", *map(str, manage)),
+        *("--counters", str(counters)),
         *("--parent", str(os.getpid())),
     )
-    return Command(arguments=arguments, environment=environment, inherited=(listener, *manage))
+    inherited = (listener, *manage, counters)
+    return Command(arguments=arguments, environment=environment, inherited=inherited)
 
 
 class FrontEnd:

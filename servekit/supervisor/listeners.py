@@ -47,10 +47,17 @@ def _bind_failure(host: str, port: int, error: OSError) -> str:
 
 
 def bind_unix(path: Path) -> socket.socket:
-    """Return a listening socket at *path*, which must be free."""
+    """Return a listening socket at *path*, which must be free.
+
+    :raises OSError: the disk is full, or no descriptor is left.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(os.fspath(path))
-    listener.listen(UNIX_BACKLOG)
+    try:
+        listener.bind(os.fspath(path))
+        listener.listen(UNIX_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

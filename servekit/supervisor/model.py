@@ -129,7 +129,10 @@ class Model:
 
     def launch(self) -> None:
         """Boot the replicas of the first version."""
-        self._versions.launch()
+        try:
+            self._versions.launch()
+        except OSError as error:
+            self._refuse(f"cannot be launched: {error.strerror}")
 
     def stop(self) -> None:
         """Let the workers leave."""

@@ -111,6 +111,7 @@ class ReplicaSet:
 
         :param indexes: numbers that no other replica of the model has, or had.
         :param sockets: what the names of their sockets begin with.
+        :raises OSError: there is no room for a socket; those that are there want to be closed.
         """
         for stage in self.prepared.stages:
             backoff = Backoff()

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from servekit.errors import StartupError
@@ -31,18 +31,33 @@ class RunDirectory:
         try:
             _sweep(place)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
-            self._lock = _lock(self.path / LOCK, os.O_CREAT)
-            os.write(self._lock, str(os.getpid()).encode())
         except OSError as error:
             raise StartupError(f"run_dir: {place}: {error.strerror}") from error
+        self._lock = -1
+        with self.beginning():
+            self._lock = _lock(self.path / LOCK, os.O_CREAT)
+            os.write(self._lock, str(os.getpid()).encode())
         if len(os.fsencode(self.path)) + LONGEST_NAME > MAX_SOCKET_PATH:
             self.remove()
             raise StartupError(f"run_dir: {place}: too long for the path of a socket")
 
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Put files into it; where there is no room for them it goes again.
+
+        :raises StartupError: says why there is no room.
+        """
+        try:
+            yield
+        except OSError as error:
+            self.remove()
+            raise StartupError(f"run_dir: {self.path.parent}: {error.strerror}") from error
+
     def remove(self) -> None:
         """Delete it with all that it holds."""
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        if self._lock >= 0:
+            os.close(self._lock)
 
 
 def running(parent: str = "") -> dict[int, Path]:

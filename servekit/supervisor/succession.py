@@ -59,16 +59,24 @@ class Succession:
         self.current = ReplicaSet(self._loop, self._server, prepared, self._on_change)
 
     def launch(self) -> None:
-        """Boot the first version."""
+        """Boot the first version.
+
+        :raises OSError: there is no room for its sockets; there is no version then.
+        """
         if self.current is not None:
-            self.current.launch(self._indexes, self._sockets)
+            try:
+                self.current.launch(self._indexes, self._sockets)
+            except OSError:
+                self.current.close()
+                self.current = None
+                raise
 
     def follow(self, prepared: Prepared) -> None:
         """Load a version beside the current one; it takes over once all its replicas serve."""
         self._next = ReplicaSet(self._loop, self._server, prepared, self._on_change, is_trial=True)
         try:
             self._next.launch(self._indexes, self._sockets)
-        except OSError as error:  # no descriptor is left for a socket
+        except OSError as error:  # no descriptor is left for a socket, or no room on the disk
             self._next.failure = f"cannot be launched: {error.strerror}"
             self._on_change()
 

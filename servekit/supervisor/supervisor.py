@@ -7,6 +7,7 @@ import os
 import signal
 import traceback
 
+from servekit.counters import create_memory
 from servekit.errors import StartupError
 from servekit.messages import Hung, Lost, ModelRow, Reload, Table
 from servekit.settings import Settings
@@ -58,7 +59,9 @@ class Supervisor:
         self._manage = bind_manage(settings)
         self._run_directory = RunDirectory(settings.run_dir)
         self.run_dir = self._run_directory.path
-        self._manage.append(bind_private(self.run_dir))
+        with self._run_directory.beginning():
+            self._write_settings()
+            self._manage.append(bind_private(self.run_dir))
         self.loads = Loads(usable_cores(), available_bytes)
         self.crashes = CrashLog(self.run_dir, journal)
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
@@ -70,18 +73,17 @@ class Supervisor:
         self._error: StartupError | None = None
         self._is_serving = False
         self._is_interrupted = False
-        self._control = ControlSocket(
-            self._loop,
-            self.run_dir / "control.sock",
-            self._table,
-            self._front_ends_ready,
-            self._reported,
-        )
-        several = settings.front_ends > 1
+        with self._run_directory.beginning():
+            self._control = ControlSocket(
+                self._loop,
+                self.run_dir / "control.sock",
+                self._table,
+                self._front_ends_ready,
+                self._reported,
+            )
+        self._counters = create_memory()
         manage = [listener.fileno() for listener in self._manage]
-        command = front_end_command(
-            self.run_dir, self._listener.fileno(), manage, has_several=several
-        )
+        command = front_end_command(self.run_dir, self._listener.fileno(), manage, self._counters)
         self._front_end = FrontEnd(
             self._loop, command, journal, self._advance, self._front_end_unable
         )
@@ -103,7 +105,6 @@ class Supervisor:
         """
         try:
             self._orphans.adopt()
-            self._write_settings()
             self.journal.attach(self._loop.call_later)
             raise_descriptor_limit()
             self._daemons.start()

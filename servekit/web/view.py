@@ -6,6 +6,7 @@ from typing import Protocol
 
 from prometheus_client import Metric
 
+from servekit.counters import Counters, Share
 from servekit.messages import Table
 from servekit.settings import Settings
 
@@ -64,6 +65,16 @@ class ServerView(Protocol):
     @property
     def jobs(self) -> JobsView | None:
         """Where it has jobs: it may be asked to answer later."""
+        ...
+
+    @property
+    def counters(self) -> Counters | None:
+        """What all front-ends count; ``None``: this one is alone."""
+        ...
+
+    @property
+    def share(self) -> Share | None:
+        """Where this one counts."""
         ...
 
     @property

@@ -48,7 +48,7 @@ def wait_for_queue(front_end, tasks):
     """Wait until the front-end counts so many waiting tasks."""
     deadline = monotonic() + WAIT_S
     while monotonic() < deadline:
-        for family in collect(front_end.run_dir / "metrics"):
+        for family in collect(front_end.counters):
             if family.name == "servekit_tasks_waiting" and family.samples[0].value == tasks:
                 return
     raise AssertionError(f"not {tasks} tasks in the queue within {WAIT_S} s")

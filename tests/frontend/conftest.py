@@ -19,6 +19,7 @@ import pytest
 from servekit.arena import OVERFLOW_BYTES, Arena, ArenaReader
 from servekit.cancelling import CancelledReader
 from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.counters import Counters, create_memory
 from servekit.messages import (
     ControlMessage,
     Freed,
@@ -180,7 +181,10 @@ class FrontEndUnderTest:
         fd = self.listener.fileno()
         command = [sys.executable, "-m", "servekit.frontend", "--run-dir", str(self.run_dir)]
         command += ["--listener", str(fd), "--parent", str(os.getpid())]
-        return subprocess.Popen(command, pass_fds=[fd], start_new_session=True)
+        self.counters = Counters(create_memory())
+        counters = self.counters.descriptor
+        command += ["--counters", str(counters)]
+        return subprocess.Popen(command, pass_fds=[fd, counters], start_new_session=True)
 
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""
@@ -203,6 +207,7 @@ class FrontEndUnderTest:
         self.worker.close()
         self.control.close()
         self.listener.close()
+        os.close(self.counters.descriptor)
         return status
 
 

@@ -212,9 +212,7 @@ def test_an_answer_is_good_for_a_while(start):
 def test_hits_and_misses_are_counted(caching, ask):
     def counted():
         (family,) = [
-            each
-            for each in collect(caching.run_dir / "metrics")
-            if each.name == "servekit_cache_looks"
+            each for each in collect(caching.counters) if each.name == "servekit_cache_looks"
         ]
         return {sample.labels["result"]: sample.value for sample in family.samples}
 

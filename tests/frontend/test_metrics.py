@@ -1,37 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted is what /metrics adds up."""
 
+import os
 from types import SimpleNamespace
+from unittest.mock import Mock
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from servekit.counters import Counters, create_memory
 from servekit.frontend import metrics
 from servekit.frontend.answering import observe_stages
 from servekit.frontend.metrics import ModelMetrics, collect
 from servekit.messages import RUN, STAGE
 
 
-class Collector:
-    def __init__(self, directory):
-        self.directory = directory
+@pytest.fixture
+def counters():
+    found = Counters(create_memory())
+    yield found
+    os.close(found.descriptor)
 
-    def collect(self):
-        return collect(self.directory)
+
+def counting(counters, model="a"):
+    """Return what the next front-end counts in."""
+    return ModelMetrics(counters.share(counters.give()), model)
 
 
-def scrape(directory):
+def scrape(counters):
     registry = CollectorRegistry()
-    registry.register(Collector(directory))
+    registry.register(Mock(spec=["collect"], collect=lambda: collect(counters)))
     return generate_latest(registry).decode()
 
 
-def test_batches_and_statuses_are_counted(tmp_path):
-    counters = ModelMetrics(tmp_path, "a")
-    counters.observe_batch(3, 0.002, 0.02)
-    counters.count_status(504)
-    counters.count_drop("expired")
-    counters.values[metrics.OK] += 3
-    text = scrape(tmp_path)
+def test_batches_and_statuses_are_counted(counters):
+    counted = counting(counters)
+    counted.observe_batch(3, 0.002, 0.02)
+    counted.count_status(504)
+    counted.count_drop("expired")
+    counted.values[metrics.OK] += 3
+    text = scrape(counters)
 
     for line in (
         'servekit_batch_size_bucket{le="2.0",model="a"} 0.0',
@@ -45,33 +53,49 @@ def test_batches_and_statuses_are_counted(tmp_path):
         assert line in text
 
 
-def test_front_ends_are_added_up_and_dead_ones_queue_nothing(tmp_path):
-    counters = ModelMetrics(tmp_path, "a")
-    counters.set_waiting(5)
-    counters.count_status(429)
-    dead = tmp_path / f"{2**22 + 1}-a"  # no such pid
-    dead.write_bytes((tmp_path / next(tmp_path.iterdir()).name).read_bytes())
-    text = scrape(tmp_path)
+def test_front_ends_are_added_up_and_what_is_gone_queues_nothing(counters):
+    for _ in range(2):
+        counted = counting(counters)
+        counted.set_tasks(5, 3)
+        counted.count_status(429)
+    text = scrape(counters)
+    counters.merge(2)
+    after = scrape(counters)
 
-    assert 'servekit_requests_total{model="a",status="429"} 2.0' in text
-    assert 'servekit_tasks_waiting{model="a"} 5.0' in text
-
-
-def test_a_front_end_that_is_just_starting_has_counted_nothing(tmp_path):
-    ModelMetrics(tmp_path, "a").count_status(429)
-    (tmp_path / "1-a").touch()  # made, and not given its size yet
-
-    assert 'servekit_requests_total{model="a",status="429"} 1.0' in scrape(tmp_path)
+    for said in (text, after):
+        assert 'servekit_requests_total{model="a",status="429"} 2.0' in said
+    assert 'servekit_tasks_waiting{model="a"} 10.0' in text
+    assert 'servekit_tasks_running{model="a"} 6.0' in text
+    assert 'servekit_tasks_waiting{model="a"} 5.0' in after
+    assert 'servekit_tasks_running{model="a"} 3.0' in after
 
 
-def test_unknown_status_counts_as_500(tmp_path):
-    ModelMetrics(tmp_path, "a").count_status(418)
+def test_a_front_end_that_is_just_starting_has_counted_nothing(counters):
+    counting(counters).count_status(429)
+    counters.give()
 
-    assert 'servekit_requests_total{model="a",status="500"} 1.0' in scrape(tmp_path)
+    assert 'servekit_requests_total{model="a",status="429"} 1.0' in scrape(counters)
 
 
-def test_no_front_end_no_series(tmp_path):
-    assert 'model="' not in scrape(tmp_path / "absent")
+@pytest.mark.parametrize("status", [100, 201, 226, 299, 302, 418, 451, 511, 599])
+def test_each_status_is_counted_as_itself(counters, status):
+    counted = counting(counters)
+    before = scrape(counters)
+    counted.count_status(status)
+
+    assert f'status="{status}"' not in before
+    assert f'servekit_requests_total{{model="a",status="{status}"}} 1.0' in scrape(counters)
+
+
+@pytest.mark.parametrize("status", [0, 99, 600, -1, 10**9])
+def test_what_is_no_status_is_counted_as_500(counters, status):
+    counting(counters).count_status(status)
+
+    assert 'servekit_requests_total{model="a",status="500"} 1.0' in scrape(counters)
+
+
+def test_no_front_end_no_series(counters):
+    assert 'model="' not in scrape(counters)
 
 
 def test_stages_of_one_worker_are_counted_with_their_own_tasks():

@@ -81,17 +81,17 @@ def test_an_answer_has_the_status_and_the_headers_that_its_service_gave(front_en
 def test_its_status_is_counted(front_end):
     def counted(status):
         (family,) = [
-            each for each in collect(front_end.run_dir / "metrics")
+            each for each in collect(front_end.counters)
             if each.name == "servekit_requests"
         ]  # fmt: skip
         return sum(s.value for s in family.samples if s.labels["status"] == status)
 
-    before = counted("404"), counted("other")
+    before = counted("404"), counted("418")
     for status in (404, 418):
         front_end.worker.responses = {0: (status, [])}
         assert ask(front_end)[0] == status
 
-    assert (counted("404"), counted("other")) == (before[0] + 1, before[1] + 1)
+    assert (counted("404"), counted("418")) == (before[0] + 1, before[1] + 1)
 
 
 @pytest.mark.parametrize(

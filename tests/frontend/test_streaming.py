@@ -121,7 +121,7 @@ def streaming(tmp_path_factory):
 
 
 def samples(front_end, name):
-    for family in collect(front_end.run_dir / "metrics"):
+    for family in collect(front_end.counters):
         for sample in family.samples:
             if sample.name == name:
                 return sample.value

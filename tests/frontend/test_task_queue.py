@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from servekit.counters import Share, create_memory
 from servekit.errors import NotReady
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
@@ -35,7 +36,7 @@ def model(tmp_path):
     memory, names = QueueMemory(1000), count()
 
     def make():
-        metrics = ModelMetrics(tmp_path, f"m{next(names)}")
+        metrics = ModelMetrics(Share(create_memory(), 0), f"m{next(names)}")
         made = Batcher(ROW, metrics, None, Settings(arena=2**16), memory, Pressure(0, 5.0))
         made.clients, made.memory = Clients(), memory
         return made

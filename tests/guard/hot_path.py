@@ -33,12 +33,14 @@ class FrontEndPath:
 
     def __init__(self, directory: Path) -> None:
         from servekit.channel import encode_frame
+        from servekit.counters import Counters, create_memory
         from servekit.frontend.server import FrontEnd
         from servekit.messages import Interface, ModelRow, ReplicaRow, Table
         from servekit.settings import Settings
 
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
-        self.front_end = FrontEnd(Settings(header_timeout=1e6, keep_alive=1e6), directory)
+        counters = Counters(create_memory())
+        self.front_end = FrontEnd(Settings(header_timeout=1e6, keep_alive=1e6), directory, counters)
         replica = ReplicaRow(0, 1, str(directory / "worker.sock"), "serving")
         row = ModelRow("sum", "1.0", "", [replica], BATCH, 0.0, 1000.0, 1024, interface=Interface())
         self.supervisor = control.accept()[0]

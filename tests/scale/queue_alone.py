@@ -11,6 +11,7 @@ from statistics import median
 from time import monotonic, process_time
 from typing import Any
 
+from servekit.counters import Share, create_memory
 from servekit.frontend.batcher import Batcher
 from servekit.frontend.metrics import ModelMetrics
 from servekit.frontend.pressure import Pressure
@@ -42,7 +43,7 @@ class QueueAlone:
         row = ModelRow("alone", "1.0", "", [replica], BATCH, 0.0, 1e6, count, interface=Interface())
         self.batcher = Batcher(
             row,
-            ModelMetrics(directory, "alone"),
+            ModelMetrics(Share(create_memory(), 0), "alone"),
             None,
             Settings(),
             QueueMemory(2**29),

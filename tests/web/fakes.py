@@ -23,6 +23,7 @@ class FakeServer:
         self.series: list[Metric] = []
         self.routing = self
         self.jobs = None
+        self.counters = self.share = None
 
     def live_replicas(self, model: str) -> int:
         return self.live.get(model, 0)

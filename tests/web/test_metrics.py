@@ -2,14 +2,14 @@
 """``/metrics`` holds both worlds, and no client can make it grow."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from prometheus_client import values
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
+
+from servekit.counters import Counters, create_memory
 
 from .fakes import FakeServer
 
@@ -84,26 +84,53 @@ def test_each_app_counts_for_itself():
     assert samples(second, "flask_http_request_total") == []
 
 
-ONE_FRONT_END = """
-from tests.web.fakes import FakeServer
-client = FakeServer().client()
-client.get("/ping/live")
-print(client.get("/metrics").text)
-"""
+@pytest.fixture
+def shared_values():
+    """Let apps of this process stand for front-ends that count together."""
+    before, counters = values.ValueClass, Counters(create_memory())
+    yield counters
+    values.ValueClass = before
+    os.close(counters.descriptor)
 
 
-def test_several_front_ends_count_together(tmp_path):
-    shared = tmp_path / "prometheus"
-    shared.mkdir()
-    (shared / "histogram_1.db").touch()  # of a third, which is just starting
-    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(shared)}
-    run = [sys.executable, "-c", ONE_FRONT_END]
-    root = Path(__file__).parents[2]
+def front_end(counters):
+    """Return the client of the next front-end."""
+    server = FakeServer()
+    server.counters, server.share = counters, counters.share(counters.give())
+    return server.client()
+
+
+def test_several_front_ends_count_together_and_none_takes_its_counts_along(shared_values):
     for _ in range(2):
-        last = subprocess.run(
-            run, env=environment, cwd=root, capture_output=True, text=True, check=True, timeout=60
-        )
+        client = front_end(shared_values)
+        client.get("/ping/live")
+    found = [
+        samples(client, f"flask_http_request_{name}")
+        for name in ("total", "duration_seconds_count")
+    ]
+    shared_values.merge(1)
+    after = [
+        samples(client, f"flask_http_request_{name}")
+        for name in ("total", "duration_seconds_count")
+    ]
 
-    counted = [line for line in last.stdout.splitlines() if 'rule="/ping/live"' in line]
+    assert ({"method": "GET", "status": "200"}, 2.0) in found[0]
+    assert ({"method": "GET", "rule": "/ping/live", "status": "200"}, 2.0) in found[1]
+    for before, later in zip(found, after, strict=True):
+        assert all(value <= dict(map(_keyed, later))[key] for key, value in map(_keyed, before))
 
-    assert [line.split()[-1] for line in counted if "seconds_count" in line] == ["2.0"]
+
+def test_buckets_of_several_front_ends_are_added_up(shared_values):
+    for _ in range(3):
+        client = front_end(shared_values)
+        client.get("/ping/live")
+    found = samples(client, "flask_http_request_duration_seconds_bucket")
+    counts = [value for labels, value in found if labels["rule"] == "/ping/live"]
+
+    assert counts == sorted(counts)
+    assert counts[-1] == 3.0
+
+
+def _keyed(sample):
+    labels, value = sample
+    return tuple(labels.items()), value

@@ -59,14 +59,12 @@ class JobFolder:
     """What one front-end sees of the jobs of all."""
 
     def __init__(self, directory: Path, ttl_s: float) -> None:
-        """Use *directory*, where an answer stays for *ttl_s*."""
-        directory.mkdir(mode=0o700, exist_ok=True)
+        """Use *directory*, where an answer stays for *ttl_s*. On a full disk, try again later."""
         self._directory, self._ttl_s = directory, ttl_s
         self._owner = secrets.token_hex(4)
-        new = directory / f"new-{self._owner}"  # nobody takes it for a front-end that is gone
-        self._lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        new.rename(directory / self._owner)
+        self._lock: int | None = None
+        with suppress(OSError):
+            self._sign()
         self._answered: dict[str, Answered] = {}  #: as seen by ``scan``
         self.count = 0  #: of all front-ends, as of the last ``scan`` and what we did since
         self.size = 0  #: bytes of their answers; who ``put``s adds them
@@ -77,6 +75,8 @@ class JobFolder:
 
         :raises OSError: there is no room.
         """
+        if self._lock is None:
+            self._sign()
         name = f"{self._owner}-{secrets.token_hex(16)}"
         self._write(name, [msgspec.json.encode((model, request_id))])
         self.count += 1
@@ -121,7 +121,10 @@ class JobFolder:
 
     def scan(self, now: float) -> list[str]:
         """Let time pass; return the jobs under way whose front-end is gone."""
-        files = os.listdir(self._directory)  # noqa: PTH208 - of thousands the names are enough
+        try:
+            files = os.listdir(self._directory)  # noqa: PTH208 - of thousands the names are enough
+        except FileNotFoundError:
+            return []  # there was no room for it yet
         names = {file for file in files if len(file) == NAME_LENGTH}
         done = names & {file[:NAME_LENGTH] for file in files if file.endswith(ANSWER)}
         known = self._answered
@@ -156,6 +159,22 @@ class JobFolder:
             return False
         path.unlink(missing_ok=True)
         return False
+
+    def _sign(self) -> None:
+        """Say that we live: the lock goes with us.
+
+        :raises OSError: there is no room.
+        """
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        new = self._directory / f"new-{self._owner}"  # nobody takes it for one that is gone
+        lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            new.rename(self._directory / self._owner)
+        except OSError:
+            os.close(lock)
+            raise
+        self._lock = lock
 
     def _write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from servekit.counters import Counters
     from servekit.errors import ServekitError
     from servekit.frontend.asking import Asker
     from servekit.frontend.batcher import Batcher
@@ -50,9 +51,9 @@ log = logging.getLogger("servekit.frontend")
 class FrontEndWithJobs(FrontEnd):
     """Serves predictions that are fetched later, beside all others; free for those."""
 
-    def __init__(self, settings: Settings, run_dir: Path) -> None:
+    def __init__(self, settings: Settings, run_dir: Path, counters: Counters) -> None:
         """Connect to the supervisor of *run_dir*; find there what others keep."""
-        super().__init__(settings, run_dir)
+        super().__init__(settings, run_dir, counters)
         self.jobs = self._keeper = Keeper(run_dir / "jobs", settings, self.heads)
         self._scan_at = 0.0
 

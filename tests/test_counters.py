@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that front-ends count in."""
+
+import logging
+import os
+import threading
+
+import pytest
+
+from servekit import counters as subject
+from servekit.counters import Counters, Share, create_memory
+
+KEY = ("model", "a")
+
+
+@pytest.fixture
+def counters():
+    found = Counters(create_memory())
+    yield found
+    os.close(found.descriptor)
+
+
+def count(counters, amount, *keys):
+    """Be a front-end that counts *amount* in each of *keys*; return its share's number."""
+    number = counters.give()
+    share = counters.share(number)
+    for key in keys or [KEY]:
+        share.take(key, 2, gauges=(1,))[:] = memoryview(bytes(16)).cast("d")
+        share.take((*key, "more"), 1)[0] = amount
+    return number
+
+
+def test_nothing_is_lost_with_who_counted_it(counters):
+    numbers = [count(counters, 2.0), count(counters, 3.0, KEY, ("b",))]
+    before = counters.read()
+    for number in numbers:
+        counters.merge(number)
+
+    assert counters.read() == before
+    assert before[*KEY, "more"] == [5.0]
+
+
+def test_a_thousand_front_ends_one_after_the_other_need_the_memory_of_one(counters):
+    counters.merge(count(counters, 1.0))
+    size = os.fstat(counters.descriptor).st_size
+    for _ in range(999):
+        counters.merge(count(counters, 1.0))
+
+    assert counters.read()[*KEY, "more"] == [1000.0]
+    assert os.fstat(counters.descriptor).st_size == size
+
+
+def test_gauges_end_with_who_set_them(counters):
+    number = counters.give()
+    counters.share(number).take(KEY, 2, gauges=(1,))[:] = memoryview(
+        b"".join(map(subject.NUMBER.pack, (7.0, 9.0)))
+    ).cast("d")
+    counters.merge(number)
+
+    assert counters.read() == {KEY: [7.0, 0.0]}
+
+
+def test_a_new_parent_takes_over_what_the_last_one_left(counters):
+    count(counters, 1.0), count(counters, 2.0)
+    heir = Counters(counters.descriptor)
+    heir.merge_all()
+
+    assert heir.read()[*KEY, "more"] == [3.0]
+    assert heir.give() == 1
+
+
+def test_who_reads_meanwhile_never_sees_less(counters):
+    count(counters, 1.0)
+    seen, is_over = [], threading.Event()
+
+    def read():
+        reader = Counters(counters.descriptor)
+        while not is_over.is_set():
+            seen.append(reader.read()[*KEY, "more"][0])
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for _ in range(200):
+        counters.merge(count(counters, 1.0))
+    is_over.set()
+    thread.join(20)
+
+    assert seen == sorted(seen)
+    assert counters.read()[*KEY, "more"] == [201.0]
+
+
+def test_where_there_is_no_room_counting_goes_on(counters, monkeypatch, caplog):
+    monkeypatch.setattr(subject, "SHARE", 4096)
+    os.ftruncate(counters.descriptor, 0)
+    os.ftruncate(counters.descriptor, subject.HEAD + 2 * 4096)
+    share = Share(counters.descriptor, 1)
+    share.take(KEY, 500)[0] = 1.0
+    with caplog.at_level(logging.WARNING):
+        other = share.take(("model", "b"), 500)
+    other[499] += 1
+
+    assert other[499] == 1.0
+    assert list(counters.read()) == [KEY]
+    assert "model b is not shown" in caplog.text
