@@ -6,6 +6,7 @@ refused, so there is one way to read it. The search below only words the refusal
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from servekit_archiver.counting import counted
@@ -22,6 +23,11 @@ from servekit_archiver.zipformat import (
 from servekit_archiver.zipsource import Source
 
 __all__ = ["Directory", "find_directory"]
+
+#: suffixes of files that lie in a model directory
+OF_MODELS: Final = frozenset(
+    (".py", ".toml", ".onnx", ".joblib", ".skops", ".pt", ".pth", ".safetensors", ".npy", ".bin")
+)
 
 BYTES_PER_ENTRY: Final = 2048  #: of the central directory at most: a header, a name, some extras
 
@@ -99,7 +105,15 @@ def _why_no_end(source: Source) -> str:
     found = tail.rfind(END.signature)
     if found >= 0 and len(tail) - found >= END.size:
         return f"has {counted(len(tail) - found - END.size, 'byte')} after its end record, limit 0"
-    if source.size == 0:
-        return "is empty"
-    is_zip = source.read(0, min(4, source.size)) == LOCAL.signature
-    return "is cut short: it has no end record" if is_zip else "is not a zip file"
+    if source.read(0, min(4, source.size)) == LOCAL.signature:
+        return "is cut short: it has no end record"
+    what = "is not an archive" if source.size else "is empty, and not an archive"
+    return f"{what}; {_advice(source.path)}"
+
+
+def _advice(path: Path) -> str:
+    """Say what somebody who names a file of a model wants to name."""
+    directory = path.absolute().parent
+    if path.suffix in OF_MODELS:
+        return f"a model is an archive or a directory: did you mean {directory}?"
+    return "a model is an archive, which servekit build makes, or a directory"

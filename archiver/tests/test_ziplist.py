@@ -16,6 +16,7 @@ from archiver.tests.forging import Item, deflate, forge_zip, manifest_item
 GIB = 1 << 30
 DIFFER = "entry 'x': its local header and the central directory differ in "
 MAX32 = (1 << 32) - 1
+ADVICE = "a model is an archive, which servekit build makes, or a directory"
 WIDE = struct.pack("<2H2Q", 1, 16, 1, 1)
 
 
@@ -187,15 +188,23 @@ def test_an_end_record_that_is_not_exact_is_refused(forge, how, why):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is empty"),
-        (b"PK", "is not a zip file"),
-        (b"hello, world" * 9, "is not a zip file"),
+        (b"", f"is empty, and not an archive; {ADVICE}"),
+        (b"PK", f"is not an archive; {ADVICE}"),
+        (b"hello, world" * 9, f"is not an archive; {ADVICE}"),
         (b"PK\x03\x04" + b"x" * 99, "is cut short: it has no end record"),
         (END.pack(0, 0, 0, 0, 0, 0, 0), f"has no {MANIFEST}: it is no model archive"),
     ],
 )
 def test_a_file_that_is_no_archive_is_refused(forge, content, why):
     assert refusal(forge.raw(content)) == why
+
+
+@pytest.mark.parametrize("content", [b"", b"from servekit import Service\n" * 9])
+@pytest.mark.parametrize("name", ["service.py", "model.toml", "model.onnx", "iris.joblib"])
+def test_a_file_of_a_model_directory_names_the_directory(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+
+    assert refusal(tmp_path / name).endswith(f"did you mean {tmp_path}?")
 
 
 @pytest.mark.parametrize("junk", [b"x", b"0123456789", b"\0" * 65_000, b"PK\x05\x06" + b"\0" * 18])

@@ -31,6 +31,8 @@ examples:
   servekit describe ./answers --path /v1/embeddings
 """
 PLACE = "#/$defs/"
+MANIFEST_SAYS_NOTHING = "not declared in the manifest; --import reads the types of the code"
+NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,6 +115,8 @@ def lines(known: Known, shown: Sequence[Described]) -> Iterator[tuple[str, str]]
         yield "service", told if manifest.stages else stage.service
     for described in shown:
         yield from _path_lines(described, manifest.description)
+        if not described.signature.inputs and not described.input_schema:
+            yield "input", NEITHER_SAYS if known.is_imported else MANIFEST_SAYS_NOTHING
 
 
 def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
@@ -145,8 +149,6 @@ def _sides(described: Described) -> Iterator[tuple[str, str]]:
         for label, schema in sides:
             for name, words in fields(schema, described.definitions):
                 yield label, f"{name}  {words}".strip()
-    else:
-        yield "input", "not declared in the manifest; see servekit describe --help"
 
 
 def _cut(text: str) -> str:

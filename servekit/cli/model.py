@@ -30,6 +30,7 @@ class Known:
 
     manifest: Manifest
     paths: Sequence[Described]  #: what answers at each of its paths, its own ``/predict`` first
+    is_imported: bool = False  #: whether its code was asked, too
 
     def at(self, path: str | None) -> Described:
         """Return what answers at *path*; at the first one, if none is named.
@@ -79,7 +80,7 @@ def read(parsed: argparse.Namespace) -> Known:
     """
     manifest = manifest_of(parsed.model)
     known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
-    return Known(manifest, describe_models([_row(manifest, known)]))
+    return Known(manifest, describe_models([_row(manifest, known)]), parsed.imports)
 
 
 def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:

@@ -69,7 +69,8 @@ comes with the archiver alone: machines that train need no server. See the
 OUTPUT = """
 ## What `servekit start` prints
 
-The line with the URLs goes to stdout, everything else to stderr: one line for each event of the
+The line with the URLs goes to stdout, with the names of models that could not be loaded at its end;
+everything else goes to stderr: one line for each event of the
 lifecycle, and what workers print, each line led by `MODEL/REPLICA | `. Control characters in it are
 escaped, and a flood is cut short with a count. On a terminal each model that loads has a spinner;
 `NO_COLOR` turns colours off. With `--log-format json` each line is an object with `time`, `level`,

@@ -89,12 +89,21 @@ def problem(described: Described, found: Sample | None, parsed: argparse.Namespa
     if parsed.form and described.instances:
         return "several instances are no form; leave out --form"
     if found is None and parsed.form and sample(described) is not None:
-        return "nothing says which fields it has; leave out --form, or try --import"
+        return f"nothing says which fields it has; leave out --form{_import_hint(parsed)}"
+    if found is None and parsed.imports:
+        return (
+            "neither the manifest nor the types of its code say what it takes: give it [[examples]]"
+        )
     if found is None:
-        return "nothing says what it takes: give it [[examples]] or a [signature], or try --import"
+        hint = _import_hint(parsed)
+        return f"nothing says what it takes: give it [[examples]] or a [signature]{hint}"
     if parsed.stream and parsed.format == "python" and isinstance(found, File):
         return "servekit-client sends no file as it is and streams the answer; try another --format"
     return ""
+
+
+def _import_hint(parsed: argparse.Namespace) -> str:
+    return "" if parsed.imports else ", or try --import"
 
 
 def _unpacked(path: Path) -> tuple[Path, str]:

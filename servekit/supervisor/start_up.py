@@ -30,14 +30,21 @@ def problem(models: Sequence[Model], settings: Settings) -> StartupError | None:
         return kind("no model could be loaded")
     for clash in clashes([model.row() for model in models if model.has_settled]):
         return StartupError(f"models: {clash.text}")
-    if failed and settings.strict:
-        names = ", ".join(model.name for model in failed)
-        return StartupError(f"strict: {names} could not be loaded")
+    if failed and settings.strict and has_settled(models):  # so that it names all of them
+        return StartupError(f"strict: {_names(failed)} could not be loaded")
     return None
 
 
 def serving(models: Sequence[Model], url: str) -> Notice:
     """Return the one line that scripts wait for."""
     labels = [model.label for model in models if model.is_loaded]
+    failed = [model for model in models if not model.is_loaded]
     text = f"{__version__} serving {', '.join(labels) or 'nothing yet'} at {url}  (docs at /docs)"
-    return Notice("serving", "servekit", text, fields={"url": url, "models": labels})
+    if failed:
+        text += f"; {_names(failed)} could not be loaded"
+    fields = {"url": url, "models": labels, "failed": [model.name for model in failed]}
+    return Notice("serving", "servekit", text, fields=fields)
+
+
+def _names(models: Sequence[Model]) -> str:
+    return ", ".join(model.name for model in models)

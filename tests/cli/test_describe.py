@@ -75,6 +75,23 @@ class Typed(Service):
 """
 
 
+UNTYPED = """
+from servekit import Service
+
+class Untyped(Service):
+    def predict(self, batch):
+        return batch
+"""
+
+
+@pytest.fixture
+def untyped(tmp_path):
+    """A model of which neither the manifest nor the code says what it takes."""
+    (tmp_path / "model.toml").write_text('name = "u"\nservice = "service:Untyped"\n')
+    (tmp_path / "service.py").write_text(UNTYPED)
+    return tmp_path
+
+
 @pytest.fixture
 def say(capfd, monkeypatch, tmp_path):
     """Return ``say(*arguments)``, which gives exit status, stdout and stderr."""
@@ -351,3 +368,13 @@ def test_a_call_that_cannot_be_is_refused(say, staged, flags, reason):
 
     assert (status, text) == (PROBLEM_FOUND, "")
     assert reason in error
+
+
+@pytest.mark.parametrize("command", [["describe"], ["snippet"], ["snippet", "--form"]])
+def test_import_is_advised_only_to_those_who_did_not_give_it(say, untyped, command):
+    told = "".join(map(str, say(*command, untyped)[1:]))
+    told_again = "".join(map(str, say(*command, untyped, "--import")[1:]))
+
+    assert "--import" in told
+    assert "--import" not in told_again
+    assert "types of" in told_again

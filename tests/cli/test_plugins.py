@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``servekit plugins`` names what is offered and what is broken."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from servekit.cli import main
 from servekit.cli import plugins as command
+from servekit.hookspecs import ReadOnly
 from servekit.plugins import InstalledPlugin
 
 ONNX = InstalledPlugin(
@@ -15,6 +17,13 @@ ONNX = InstalledPlugin(
     SimpleNamespace(register_services=lambda: {"onnx": "servekit_onnx.service:OnnxService"}),
     hooks=("register_services",),
 )
+NOWHERE = {
+    "no-module": "servekit_nowhere.service:S",
+    "no-name": "servekit.service:Nothing",
+    "no-class": "servekit.cli:main",
+    "no-colon": "servekit.service.Service",
+    "nothing": None,
+}
 BROKEN = InstalledPlugin("torch", "servekit-torch 2.0", None, "ImportError: no libcuda")
 RAISING = InstalledPlugin(
     "odd", "odd 1", SimpleNamespace(register_codecs=lambda: 1 / 0), hooks=("register_codecs",)
@@ -64,3 +73,54 @@ def test_status(installed, plugins, flags, status):
     installed(*plugins)
 
     assert main(["plugins", *flags]) == status
+
+
+def offering(hook, name="odd", **offers):
+    module = SimpleNamespace(**{hook: lambda: offers})
+    return InstalledPlugin(name, "odd 1", module, hooks=(hook,))
+
+
+@pytest.mark.parametrize("key", NOWHERE)
+def test_strict_imports_what_is_offered(installed, capsys, key):
+    installed(ONNX, offering("register_services", **{key: NOWHERE[key]}))
+    status = main(["plugins", "--strict", "--json"])
+    onnx, odd = json.loads(capsys.readouterr().out)
+
+    assert (status, onnx["error"]) == (1, "")
+    assert odd["error"].startswith(f"service {key}: ")
+
+
+@pytest.mark.parametrize(
+    ("hook", "offers", "says"),
+    [
+        ("register_codecs", {"a/b": "json:loads"}, "codec a/b: json:loads has neither decode nor"),
+        (
+            "register_codecs",
+            {"image/png": ReadOnly("servekit_image.codecs:png")},
+            "codec image/png: servekit_image.codecs:png is offered as ReadOnly, and has encode",
+        ),
+        (
+            "register_fetchers",
+            {"s3": "servekit:__version__"},
+            "fetcher s3: servekit:__version__ can",
+        ),
+    ],
+)
+def test_strict_looks_at_what_is_imported(installed, capsys, hook, offers, says):
+    installed(offering(hook, **offers))
+
+    assert main(["plugins", "--strict"]) == 1
+    assert f"  broken    {says}" in capsys.readouterr().out
+
+
+def test_strict_names_two_plugins_that_offer_the_same(installed, capsys):
+    installed(ONNX, offering("register_services", onnx="servekit_onnx.service:OnnxService"))
+
+    assert main(["plugins", "--strict"]) == 1
+    out = capsys.readouterr().out
+    assert "service onnx: odd offers it too" in out
+    assert "service onnx: onnx offers it too" in out
+
+
+def test_the_plugins_of_this_repository_are_whole():
+    assert main(["plugins", "--strict"]) == 0

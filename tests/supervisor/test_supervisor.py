@@ -131,6 +131,29 @@ def test_start_fails(start, model, acts, flags, reason):
     assert server.messages()[-1].endswith(("no model could be loaded", "bad1 could not be loaded"))
 
 
+def test_strict_start_names_every_model_that_failed(start, model):
+    """One is refused at once, one crashes, and one hangs until its time is up."""
+    directories = [
+        model("good"),
+        model("odd"),
+        model("bad", act="crash"),
+        model("slow", act="hang"),
+    ]
+    (directories[1] / "model.toml").write_text('name = "odd"\nservice = "service:S"\nsize = 3\n')
+    server = start(*directories, "--strict", "--load-timeout", "1")
+
+    assert server.wait_exit() == 3
+    assert server.messages()[-1] == "strict: odd, bad, slow could not be loaded"
+
+
+def test_line_that_says_serving_names_the_models_that_failed(start, model):
+    server = start(model("good"), model("bad", act="refuse"), model("worse", act="crash"))
+    event = server.wait_for("serving")
+
+    assert (event["models"], event["failed"]) == (["good/1.0"], ["bad", "worse"])
+    assert event["message"].endswith("; bad, worse could not be loaded")
+
+
 def test_last_words_of_a_worker_are_shown(start, model):
     server = start(model(act="crash"))
 
