@@ -155,3 +155,21 @@ def test_the_deadline_of_the_request_is_that_of_each(server):
 
     assert status == 504
     assert answer["title"] == "Deadline exceeded"
+
+
+ODD = [2**64, -(2**70), "\ud800", {"\udfff": [1e300, 2**200]}, [], None, "plain"]
+
+
+def test_long_integers_and_lone_surrogates_stay_what_they_are_and_fail_no_neighbour(server):
+    status, _, answer = ask(server, {"instances": ODD}, "/v1/kept")
+
+    assert status == 200
+    assert [each["prediction"] for each in answer["predictions"]] == ODD
+
+
+@pytest.mark.parametrize("path", ["/v1/each", "/v1/twice"])
+def test_the_steps_of_a_route_hand_on_whatever_a_client_sends(server, path):
+    status, _, answer = ask(server, ODD, path)
+
+    assert status == 200
+    assert answer == {"prediction": ODD}
