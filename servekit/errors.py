@@ -50,7 +50,7 @@ written for the client and is sent; that of any other is replaced by the class's
 own ``title``, so internals never leave the server.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 __all__ = [
@@ -127,7 +127,19 @@ class RequestError(ServekitError):
         """Say what is wrong; *errors* holds one ``{"field", "message"}`` for each wrong field."""
         super().__init__(detail)
         self.detail = detail
-        self.errors = list(errors)
+        self.errors = _listed(errors)
+
+
+def _listed(errors: Any) -> list[Any]:
+    """Return *errors* as a list; what is no list of them, a service's mistake, is one of them."""
+    if errors is None:
+        return []
+    if isinstance(errors, Mapping | str | bytes):
+        return [errors]
+    try:
+        return list(errors)
+    except Exception:  # noqa: BLE001 - an author's object
+        return [errors]
 
 
 class ClientError(RequestError):

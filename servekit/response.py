@@ -4,15 +4,18 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any, Final
 
-__all__ = ["NAME", "Response", "check_headers", "check_status"]
+__all__ = ["NAME", "Response", "check_headers", "check_status", "head_of"]
 
 NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff\t]{0,4096}")
 MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *; *[\x20-\x7e]+)?", re.ASCII)
 OWN_TYPES: Final = "application/vnd.servekit."  #: what stages alone write for one another
 MAX_HEADERS: Final = 32
+MAX_MEDIA_TYPE: Final = 256  #: characters
+SHOWN: Final = 80  #: characters of a value that an error repeats
 #: their answers have no body, or a part of one
 WITHOUT_BODY: Final = (204, 205, 206, 304)
 #: framing and the connection's own (RFC 9110 7.6.1), and what the server says itself
@@ -36,22 +39,83 @@ class Response:
     content_type: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no answer can say.
+        """Take plain values for those of other types, and refuse what no answer can say.
 
         :raises ValueError: the status, a header or the content type is none.
         """
-        check_status(self.status)
-        check_headers(self.headers.items())
-        if self.content_type is not None and not MEDIA_TYPE.fullmatch(self.content_type):
-            raise ValueError(f"{self.content_type!r} is no content type")
-        if (self.content_type or "").startswith(OWN_TYPES):
-            raise ValueError(f"{self.content_type}: is the server's to say")
+        status, headers, content_type = head_of(self)
+        object.__setattr__(self, "status", status)
+        object.__setattr__(self, "headers", dict(headers))
+        object.__setattr__(self, "content_type", content_type)
+
+
+def head_of(response: Response) -> tuple[int, list[tuple[str, str]], str | None]:
+    """Return status, headers and content type of *response* as an answer can say them.
+
+    :raises ValueError: it cannot; the message names the part, its value and the limit.
+    """
+    status = _whole(response.status)
+    check_status(status)
+    headers = _pairs(response.headers)
+    check_headers(headers)
+    if response.content_type is None:
+        return status, headers, None
+    content_type = _text("content_type", response.content_type)
+    if len(content_type) > MAX_MEDIA_TYPE:
+        raise ValueError(f"content_type: {len(content_type)} characters, limit {MAX_MEDIA_TYPE}")
+    if not MEDIA_TYPE.fullmatch(content_type):
+        raise ValueError(f"{content_type!r} is no content type")
+    if content_type.lower().startswith(OWN_TYPES):
+        raise ValueError(f"{content_type}: is the server's to say")
+    return status, headers, content_type
+
+
+def _whole(status: Any) -> int:
+    """Return *status*, a whole number of any type, as an ``int``."""
+    try:
+        found = None if isinstance(status, str | bytes) else int(status)
+        if found is not None and found == status:
+            return found
+    except Exception:  # noqa: BLE001 - an author's object may raise anything
+        found = None
+    raise ValueError(f"status {_shown(status)}: not a whole number")
+
+
+def _pairs(headers: Any) -> list[tuple[str, str]]:
+    """Return *headers*, a mapping or ``None``, as texts."""
+    if headers is None:
+        return []
+    if not isinstance(headers, Mapping):
+        shown = _shown(headers)
+        raise ValueError(f"headers {shown}: not a mapping of names to texts")  # noqa: TRY004
+    return [
+        (name := _text("header", key), _text(f"header {name!r}", value))
+        for key, value in headers.items()
+    ]
+
+
+def _text(what: str, value: Any) -> str:
+    """Return *value*, a text, bytes or a number, as a plain text."""
+    if isinstance(value, str):
+        return str.__str__(value)  # whatever a subclass makes of itself
+    if isinstance(value, bytes | bytearray):
+        return value.decode("latin-1")
+    if isinstance(value, Number):
+        return str(value)
+    raise ValueError(f"{what}: {_shown(value)} is not a text")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:SHOWN]
+    except Exception:  # noqa: BLE001 - an author's object, or an integer of 5,000 digits
+        return f"of type {type(value).__name__}"
 
 
 def check_status(status: int) -> None:
     """Take what an answer with a body may have, or raise ``ValueError``."""
     if not 200 <= status <= 599 or status in WITHOUT_BODY:
-        raise ValueError(f"status {status}: not 200 to 599, or one without a body")
+        raise ValueError(f"status {_shown(status)}: not 200 to 599, or one without a body")
 
 
 def check_headers(headers: Iterable[tuple[str, str]]) -> None:

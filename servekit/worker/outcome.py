@@ -32,7 +32,7 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
         name.
     """
     if isinstance(result, list):
-        outputs = result
+        outputs = list(result)  # a subclass may count otherwise than it lists
     elif _rows(result) is not None:
         outputs = list(result)
     elif may_be_mapping and isinstance(result, Mapping) and result:
@@ -75,12 +75,18 @@ def error_of(error: BaseException) -> type[ServekitError]:
 def error_answer(error: BaseException) -> tuple[str, str, bytes]:
     """Return the answer of one failed request; only a ``RequestError`` brings its text."""
     kind = error_of(error)
-    detail, fields = "", []
-    if isinstance(error, RequestError):
-        detail = _text(getattr(error, "detail", ""))
-        fields = [_field(entry) for entry in list(getattr(error, "errors", ()))[:SHOWN_FIELDS]]
+    detail, fields = _told(error) if isinstance(error, RequestError) else ("", [])
     body = json.encode({"detail": detail, "errors": fields})
     return kind.__name__, "application/json", body
+
+
+def _told(error: RequestError) -> tuple[str, list[dict[str, str]]]:
+    """Return what *error* says; its author may have put anything there."""
+    try:
+        detail = _text(getattr(error, "detail", ""))
+        return detail, [_field(entry) for entry in [*error.errors][:SHOWN_FIELDS]]
+    except Exception:  # noqa: BLE001 - an author's attributes
+        return "", []
 
 
 def _field(entry: Any) -> dict[str, str]:
@@ -90,8 +96,12 @@ def _field(entry: Any) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return value[:SHOWN].decode("utf-8", "replace")
     try:
-        text = str(value)
+        text = str.__str__(str(value))
     except Exception:  # noqa: BLE001 - an author's object
         text = type(value).__name__
     return text[:SHOWN].encode("utf-8", "replace").decode()

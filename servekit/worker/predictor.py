@@ -8,7 +8,7 @@ from typing import Any
 
 from servekit.cancelling import CancelledReader
 from servekit.errors import ClientError, RequestError, ResultNotEncodable
-from servekit.response import Response
+from servekit.response import Response, head_of
 from servekit.service import Request, Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
 from servekit.worker.failures import told
@@ -17,7 +17,7 @@ from servekit.worker.log import report
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.turn import EXPIRED, GONE, Answered, Failed, Responses, Task, Turn
-from servekit.worker.writing import Plan, Plans, own_body, write
+from servekit.worker.writing import BYTES, Plan, Plans, own_body, write
 
 __all__ = ["Predictor"]
 
@@ -112,6 +112,8 @@ class Predictor:
         answers: list[Any],
     ) -> bool:
         """Let the service see the batch; return whether somebody has gone, who is answered."""
+        if self._responses:  # of a batch that failed on its way out
+            self._responses = {}
         has_lost = self._current.begin(items, number, cancelled, headers)
         if has_lost:
             for place in range(len(answers)):
@@ -214,9 +216,8 @@ class Predictor:
             try:
                 if self._postprocess is not None:
                     output = self._postprocess(output)
-                if type(output) is Response:
-                    answers[place] = ("", *self._responded(plan, output))
-                    self._responses[place] = (output.status, list(output.headers.items()))
+                if isinstance(output, Response):
+                    answers[place] = ("", *self._responded(plan, output, place))
                 else:
                     answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
@@ -250,12 +251,20 @@ class Predictor:
         """Return the media type and the body of *output*. Raises what a codec raises."""
         return self._checked(*write(plan, output))
 
-    def _responded(self, plan: Plan, response: Response) -> tuple[str, bytes]:
-        if response.content_type is None:
-            return self.written(plan, response.output)
-        return self._checked(response.content_type, own_body(response))
+    def _responded(self, plan: Plan, response: Response, place: int) -> tuple[str, bytes]:
+        status, headers, content_type = head_of(response)
+        if isinstance(response.output, Response):
+            raise ResultNotEncodable("output: a Response within a Response")
+        if content_type is None:
+            answer = self.written(plan, response.output)
+        else:
+            answer = self._checked(content_type, own_body(response))
+        self._responses[place] = (status, headers)
+        return answer
 
     def _checked(self, media_type: str, body: bytes) -> tuple[str, bytes]:
+        if type(body) is not bytes:
+            body = _bytes(body, media_type)
         if len(body) > self._max_answer_bytes:
             limit = self._max_answer_bytes
             raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
@@ -269,3 +278,13 @@ class Predictor:
             heading, raised = told(self._service, where, error)
             report(heading, raised, request_ids)
         return error_answer(error)
+
+
+def _bytes(body: Any, media_type: str) -> bytes:
+    """Return what a codec gave in place of ``bytes``.
+
+    :raises ResultNotEncodable: it is something else.
+    """
+    if isinstance(body, BYTES):
+        return bytes(body)
+    raise ResultNotEncodable(f"{media_type}: its codec gave a {type(body).__name__}, not bytes")

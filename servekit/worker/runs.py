@@ -147,7 +147,7 @@ class HandedOn:
 
 def _body(value: Any) -> tuple[bytes, bytes]:
     """Return *value* as the body and the content type of a request."""
-    if type(value) is not Response:
+    if not isinstance(value, Response):
         return codec.encode(value), VALUE_HEADER
     if value.content_type is None:
         return codec.encode(value.output), VALUE_HEADER
@@ -173,7 +173,7 @@ def _taken(
 
 
 def _input(predictor: Predictor, task: Task, value: Any) -> Any:
-    is_response = type(value) is Response
+    is_response = isinstance(value, Response)
     if predictor.has_preprocess or (is_response and value.content_type is not None):
         body, header = _body(value)
         return predictor.read(header, body, task.place)

@@ -26,12 +26,20 @@ from servekit.worker.heap import Heap
 from servekit.worker.log import report
 from servekit.worker.outcome import error_answer
 from servekit.worker.sharing import SharedBodies
+from servekit.worker.turn import Turn
 from servekit.worker.wrapping import Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Channel", "Server", "peer_user"]
+    from servekit.worker.current import OpenItem
+    from servekit.worker.predictor import Predictor
+    from servekit.worker.runs import Run
+    from servekit.worker.targets import Mixed
+
+    Speaker = Predictor | Run | Mixed
+
+__all__ = ["Channel", "Server", "answered", "peer_user"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
 TIMEVAL = struct.Struct("ll")
@@ -168,7 +176,7 @@ class Server:
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        turn = speaker.answer(items, message.batch, shared.cancelled, message.headers)
+        turn = answered(speaker, items, message.batch, shared.cancelled, message.headers)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
@@ -213,6 +221,15 @@ class Server:
             self._poll.unregister(descriptor)
             channel.shared.close()
         channel.sock.close()
+
+
+def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> Turn:
+    """Return the answers of *speaker*; a batch may fail, the worker goes on."""
+    try:
+        return speaker.answer(items, *batch)
+    except Exception as error:  # noqa: BLE001 - it should not, whatever a service returns
+        log_failure("batch", error, [item[3] for item in items])
+        return Turn([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})
 
 
 class Channel:

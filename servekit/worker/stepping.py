@@ -146,7 +146,10 @@ class Stepping:
             return Advance(is_over=True, error=entry)
         is_over = isinstance(entry, Done)
         found = entry.output if is_over else entry
-        outputs = found if isinstance(found, list) else [] if found is None else [found]
+        outputs = [*found] if isinstance(found, list) else [] if found is None else [found]
+        refusal = next((each for each in outputs if isinstance(each, BaseException)), None)
+        if refusal is not None:  # as it may stand for an output of ``predict``
+            return Advance(is_over=True, error=refusal)
         if self._postprocess is None:
             return Advance(outputs, is_over)
         try:

@@ -9,7 +9,7 @@ from servekit.channel import FrameTooLarge, encode_frame
 from servekit.messages import Freed, Open, Part, Parts, Slab
 from servekit.worker.current import OpenItem
 from servekit.worker.runs import Run
-from servekit.worker.serving import Channel, Server
+from servekit.worker.serving import Channel, Server, answered
 from servekit.worker.stepping import Stepping
 from servekit.worker.streams import Stream, Streams
 from servekit.worker.wrapping import Loaded
@@ -62,7 +62,7 @@ class StreamServer(Server):
 
     def _answer(self, channel: Channel, message: Open, item: OpenItem) -> None:
         speaker = self._targets.of([message.target])
-        turn = speaker.answer([item], message.stream, None, {0: message.headers})
+        turn = answered(speaker, [item], message.stream, None, {0: message.headers})
         self._is_leaving |= speaker.is_leaving
         (end,) = channel.shared.lay_out(turn.answers)
         response = turn.responses.get(0)

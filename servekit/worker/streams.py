@@ -7,7 +7,9 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from servekit.errors import ResultNotEncodable
 from servekit.messages import VALUE, Part
+from servekit.response import Response
 from servekit.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.media import parse_accept
@@ -16,7 +18,7 @@ from servekit.worker.turn import EXPIRED, GONE, Failed
 from servekit.worker.writing import Plan, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from servekit.messages import Answer, Open
     from servekit.service import Request
@@ -89,10 +91,12 @@ class Stream:
     def part(self, advance: Advance, write: Write) -> Part | None:
         """Return what one step brings for the client. Raises what the writing raises."""
         if self.format is None:
+            _refuse_responses(advance.outputs)
             self._kept += advance.outputs
             return self._last(write) if advance.is_over else None
         if not (advance.outputs or advance.is_over):
             return None
+        _refuse_responses(advance.outputs)
         texts = [write(OUTPUT, output)[1] for output in advance.outputs]
         body = b"".join([self.format.output % text for text in texts])
         end = ("", "", b"") if advance.is_over else None
@@ -112,6 +116,11 @@ class Stream:
         if end is not None and self._begun and self.run is not None:
             steps[self.run.last_name] = monotonic() - self._begun
         return Part(self.message.stream, media_type, body, outputs, end, steps=steps)
+
+
+def _refuse_responses(outputs: Sequence[Any]) -> None:
+    if any(isinstance(output, Response) for output in outputs):
+        raise ResultNotEncodable("output: a Response has no place in a stream")
 
 
 class Streams:

@@ -52,10 +52,11 @@ class Failed(NamedTuple):
     answer: Answered
 
 
-OTHERS: Final = (Failed, Response, memoryview)  #: what may stand in the place of an output
+OTHERS: Final = (Failed, memoryview)  #: what may stand in the place of an output
 
 
 def are_plain(outputs: list[Any]) -> bool:
     """Whether all of *outputs* are just that: no error, no response, no view of a body."""
     kinds = set(map(type, outputs))
-    return kinds.isdisjoint(OTHERS) and not any(issubclass(kind, RequestError) for kind in kinds)
+    is_refusal = (RequestError, Response)
+    return kinds.isdisjoint(OTHERS) and not any(issubclass(kind, is_refusal) for kind in kinds)
