@@ -228,7 +228,7 @@ def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> Tu
     try:
         return speaker.answer(items, *batch)
     except Exception as error:  # noqa: BLE001 - it should not, whatever a service returns
-        log_failure("batch", error, [item[3] for item in items])
+        report("batch failed", error, [item[3] for item in items])
         return Turn([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})
 
 
