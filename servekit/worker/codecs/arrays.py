@@ -15,6 +15,7 @@ __all__ = [
     "MAX_DIMENSIONS",
     "Lists",
     "as_lists",
+    "check_lists",
     "from_bytes",
     "is_array",
     "to_little_endian",
@@ -132,10 +133,20 @@ def as_lists(array: Any) -> Any:
 
     :raises ResultNotEncodable: it is made of lists rather than of elements.
     """
-    if list_count(array.shape) > max(SPARE_OUTPUT_LISTS, LISTS_PER_ELEMENT * array.size):
+    check_lists(array)
+    return array.tolist()
+
+
+def check_lists(array: Any) -> None:
+    """Refuse an *array* of an output that is made of lists rather than of elements.
+
+    :raises ResultNotEncodable: it is.
+    """
+    if array.ndim > 1 and list_count(array.shape) > max(
+        SPARE_OUTPUT_LISTS, LISTS_PER_ELEMENT * array.size
+    ):
         shown = str(list(array.shape))[:80]
         raise ResultNotEncodable(
             f"output: an array of shape {shown} makes {list_count(array.shape)} lists, limit "
             f"{SPARE_OUTPUT_LISTS} or {LISTS_PER_ELEMENT} for each element"
         )
-    return array.tolist()

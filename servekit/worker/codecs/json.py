@@ -143,7 +143,29 @@ def is_fine_time(value: Any) -> bool:
     return timestamps is not None and isinstance(value, timestamps.FineTime)
 
 
-_encode = msgspec.json.Encoder(enc_hook=plain).encode
+class Writers(dict[type, Callable[[Any], Any]]):
+    """What makes of a value, by its type, what msgspec can write. Remembers types of numpy."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Any]:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or not issubclass(kind, numpy.ndarray | numpy.generic):
+            return plain
+        from servekit.worker.codecs.array_texts import writer_of  # imports numpy
+
+        self[kind] = write = writer_of(kind) or plain
+        return write
+
+
+_writers = Writers()
+
+
+def written(value: Any) -> Any:
+    """Return numbers of numpy as a text, and the rest as ``plain`` does."""
+    return _writers[type(value)](value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=written).encode
+_encode_plain = msgspec.json.Encoder(enc_hook=plain).encode
 
 
 class JsonCodec:
@@ -167,7 +189,7 @@ class JsonCodec:
         :raises ResultNotEncodable: it holds what JSON cannot, NaN and infinity included.
         """
         try:
-            text = _encode(output)
+            text = _encoded(output)
         except UnicodeEncodeError:
             return _encode_surrogates(output)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -176,6 +198,13 @@ class JsonCodec:
         if b"null" in text and not _is_finite(msgspec.to_builtins(output, enc_hook=plain)):
             raise ResultNotEncodable("output: NaN or infinity is not JSON")
         return text
+
+
+def _encoded(output: Any) -> bytes:
+    try:
+        return _encode(output)
+    except TypeError:  # a number of numpy as the key of a mapping, where no text can stand
+        return _encode_plain(output)
 
 
 def _encode_surrogates(output: Any) -> bytes:
