@@ -15,6 +15,7 @@ GIVE_UP_AFTER = 5  #: failures within the window
 PROBE_S = 60.0  #: one try this often once given up
 KILL_WINDOW_S = 5.0
 KILL_WAIT_S = 0.25
+MAX_KILL_WAIT_S = 4.0  #: between workers that are killed while they boot
 JITTER = 0.1
 
 
@@ -38,6 +39,7 @@ class Backoff:
         self._jitter = jitter
         self._failures: deque[float] = deque()
         self._last_kill = float("-inf")
+        self._boot_kills = 0  #: since a worker last served
         self._has_given_up = False
 
     def failed(self, now: float, served_s: float | None) -> Wait:
@@ -57,15 +59,19 @@ class Backoff:
             return Wait(PROBE_S, has_given_up=True)
         return Wait(self._delay(len(self._failures) - (served_s is not None)))
 
-    def killed(self, now: float) -> Wait:
-        """Judge a ready worker that was killed: by us as it hung, or by an outsider.
+    def killed(self, now: float, *, has_served: bool = True) -> Wait:
+        """Judge a worker that was killed: by an outsider, or by us as it hung.
 
         That says little about the model, so it never leads to giving up: a hang is rare
         by nature (it takes a timeout each time), and an outsider had a reason. The
-        second kill within a few seconds waits a little, so nobody can make us spin.
+        second kill within a few seconds waits a little, so nobody can make us spin; while
+        workers do not even get ready, each waits twice as long as the one before.
         """
         is_first = now - self._last_kill > KILL_WINDOW_S
         self._last_kill = now
+        self._boot_kills = 0 if has_served else self._boot_kills + 1
+        if self._boot_kills > 1:
+            return Wait(min(MAX_KILL_WAIT_S, KILL_WAIT_S * 2 ** (self._boot_kills - 2)))
         return Wait(0.0 if is_first else KILL_WAIT_S)
 
     def _delay(self, doublings: int) -> float:

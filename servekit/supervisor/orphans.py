@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What services start and leave behind: adopted and killed, by us or, after us, by the guard.
 
-A service may start a daemon in a session of its own. We inherit it when its worker is gone.
+A service may start a daemon in a session of its own. We inherit it as soon as whoever forked
+it is gone; it may live as long as the worker that it came from, and is reaped when it ends.
 """
 
 import ctypes
@@ -14,12 +15,14 @@ from time import monotonic, sleep
 
 from servekit.supervisor.guard import Guard
 from servekit.supervisor.loop import Loop
+from servekit.supervisor.process import ORIGIN, Process
 
 __all__ = ["Orphans"]
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 REAP_S = 1.0  #: a killed orphan is reaped after so long at most
 PAUSE_S = 0.005
+MARKED = f"{ORIGIN}=".encode()
 
 
 class Orphans:
@@ -44,9 +47,9 @@ class Orphans:
         self._guard = Guard(self._run_dir)
 
     def sweep(self) -> None:
-        """Kill those that there are; come back for what is not dead yet."""
+        """Reap those that have ended, kill those whose worker has; come back for the dying."""
         try:
-            left = _kill_strangers(self._known() | self._guard_pid)
+            left = _sweep(self._known() | self._guard_pid, _is_left_behind)
         except OSError:  # no descriptor is left to look with
             left = 1
         if left:
@@ -55,7 +58,7 @@ class Orphans:
     def end(self) -> None:
         """Kill and reap every child that is left, and send the guard home."""
         deadline = monotonic() + REAP_S
-        while _kill_strangers(self._guard_pid) and monotonic() < deadline:
+        while _sweep(self._guard_pid, lambda _pid: True) and monotonic() < deadline:
             sleep(PAUSE_S)
         if self._guard:
             self._guard.close()
@@ -65,19 +68,42 @@ class Orphans:
         return {self._guard.pid} if self._guard else set()
 
 
-def _kill_strangers(known: Container[int]) -> int:
-    """Kill and reap children of ours that are not *known*; return how many are left."""
-    left = 0
+def _sweep(known: Container[int], is_to_go: Callable[[int], bool]) -> int:
+    """Reap children of ours that are not *known*, and kill those that are to go.
+
+    Return how many are dying.
+    """
+    dying = 0
     for pid in _children():
         if pid not in known:
             with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                left += os.waitpid(pid, os.WNOHANG)[0] == 0
-    return left
+                if os.waitpid(pid, os.WNOHANG)[0] == 0 and is_to_go(pid):
+                    os.kill(pid, signal.SIGKILL)
+                    dying += os.waitpid(pid, os.WNOHANG)[0] == 0
+    return dying
+
+
+def _is_left_behind(pid: int) -> bool:
+    """Whether the child that *pid* came from has ended; one that hides that may stay until we end.
+
+    It shows in the environment, or else in the session, which the child led.
+    """
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        session = os.getsid(pid)
+    except OSError:  # it went while we looked
+        return False
+    origins = [each.partition(b"=")[2].decode() for each in variables if each.startswith(MARKED)]
+    if origins:
+        return origins[0] not in Process.living
+    return session != pid and not Path(f"/proc/{session}").exists()
 
 
 def _children() -> list[int]:
     """Return the pids of our children, dead ones that nobody reaped included."""
+    with suppress(OSError):  # some kernels are built without it
+        main = os.getpid()
+        return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if _parent(pid) == os.getpid()]
 

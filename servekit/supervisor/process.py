@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One child process seen from outside: pid, output, exit code, signals."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -10,14 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from time import monotonic
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.output import Lines, Throttle
 from servekit.supervisor.user import User
 
-__all__ = ["Command", "Process", "python_module"]
+__all__ = ["ORIGIN", "Command", "Process", "python_module"]
 
+#: the variable that a child and all below it have; its value is of no other child of ours
+ORIGIN = "_SERVEKIT_CHILD"
 READ_BYTES = 1 << 16
 LAST_READS = 16  #: a child that is gone is read on for so long, in case somebody floods its pipe
 
@@ -44,6 +47,9 @@ def python_module(module: str, *arguments: str, python: str = sys.executable) ->
 class Process:
     """A running child. It leads a session of its own, so that its children can be killed too."""
 
+    living: ClassVar[set[str]] = set()  #: the values of ``ORIGIN`` whose child has not ended
+    _numbers = itertools.count()
+
     def __init__(
         self,
         loop: Loop,
@@ -59,6 +65,7 @@ class Process:
         """
         self._loop = loop
         self._on_exit = on_exit
+        self._origin = str(next(self._numbers))
         self._popen = subprocess.Popen(
             command.arguments,
             stdin=subprocess.DEVNULL,
@@ -66,11 +73,12 @@ class Process:
             stderr=subprocess.STDOUT,
             bufsize=0,
             cwd=command.directory,
-            env=dict(command.environment),
+            env={**command.environment, ORIGIN: self._origin},
             pass_fds=tuple(command.inherited),
             start_new_session=True,
             **_rights(command.user),
         )
+        self.living.add(self._origin)
         self.pid = self._popen.pid
         self.started_at = monotonic()
         self._pidfd = os.pidfd_open(self.pid)
@@ -96,6 +104,7 @@ class Process:
         # The group goes while its leader is a zombie: until it is reaped nobody else can
         # have its number.
         _kill_group(self.pid)
+        self.living.discard(self._origin)
         self._output.finish()
         self._loop.unwatch(self._pidfd)
         os.close(self._pidfd)

@@ -81,7 +81,7 @@ class Replica:
         self.generation = 0
         self.state = State.STARTING
         self.reason = "loading"
-        self.has_settled = False  #: its first worker got ready, or died
+        self.has_settled = False  #: a worker got ready, or could not be loaded
         self._has_served = False
 
     @property
@@ -175,7 +175,7 @@ class Replica:
     def _exited(self, ended: Exit) -> None:
         self._worker = None
         self._set_timer(None)
-        self.has_settled = True
+        self.has_settled = self.has_settled or not ended.is_killed
         self.reason = ended.reason or f"exited with {ended.exit_code}"
         self.state = advance(self.state, Event.EXITED)
         wait = None
@@ -190,7 +190,7 @@ class Replica:
 
     def _judge(self, ended: Exit) -> Wait:
         if ended.is_killed:
-            return self._backoff.killed(monotonic())
+            return self._backoff.killed(monotonic(), has_served=ended.served_s is not None)
         return self._backoff.failed(monotonic(), ended.served_s)
 
     def _retry(self) -> None:

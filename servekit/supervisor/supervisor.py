@@ -35,7 +35,7 @@ from servekit.supervisor.watching import Watching
 
 __all__ = ["Supervisor"]
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD)
 STDERR = 2
 
 
@@ -204,6 +204,9 @@ class Supervisor:
                 model.hung(report)
 
     def _signalled(self, number: int) -> None:
+        if number == signal.SIGCHLD:  # maybe of an orphan; our own children tell us themselves
+            self._loop.defer(self._orphans.sweep)
+            return
         if number == signal.SIGHUP and not self._has_lost_terminal():
             self._reload()
             return

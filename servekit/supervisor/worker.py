@@ -29,7 +29,7 @@ class Exit:
     reason: str  #: "" where the exit code says it all
     served_s: float | None  #: ``None`` if it was never ready
     lived_s: float
-    is_killed: bool  #: while it served, by us as it hung or by an outsider
+    is_killed: bool  #: by an outsider, or while it served by us as it hung
     last_lines: tuple[str, ...] = ()  #: of what it printed
 
 
@@ -130,8 +130,8 @@ class Worker:
         self._link.close()
         now = monotonic()
         is_oom = self._is_out_of_memory()
-        is_outsider = exit_code == -signal.SIGKILL and is_oom is False
-        is_excused = (self._is_ours or is_outsider) and not self._is_fault
+        is_outsider = exit_code == -signal.SIGKILL and is_oom is False and not self._is_ours
+        is_hung = self._is_ours and self._ready_at is not None and not self._is_fault
         last_lines = tuple(self.process.tail)
         cause = exits.cause(exit_code, is_out_of_memory=is_oom, last_lines=last_lines)
         self._on_exit(
@@ -141,7 +141,7 @@ class Worker:
                 reason=self._reason or cause,
                 served_s=None if self._ready_at is None else now - self._ready_at,
                 lived_s=now - self.process.started_at,
-                is_killed=is_excused and self._ready_at is not None,
+                is_killed=is_outsider or is_hung,
                 last_lines=last_lines,
             )
         )

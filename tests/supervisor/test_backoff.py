@@ -73,3 +73,11 @@ def test_kills_never_lead_to_giving_up(backoff):
 
 def test_rare_kill_restarts_at_once(backoff):
     assert [backoff.killed(now) for now in (0.0, 10.0)] == [Wait(0.0)] * 2
+
+
+def test_kills_while_booting_wait_ever_longer_and_never_give_up(backoff):
+    waits = [backoff.killed(float(now), has_served=False) for now in range(8)]
+    after = backoff.killed(8.0), backoff.killed(9.0, has_served=False)
+
+    assert [wait.delay_s for wait in waits] == [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    assert after == (Wait(KILL_WAIT_S), Wait(KILL_WAIT_S))

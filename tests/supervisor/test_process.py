@@ -114,7 +114,7 @@ def test_stopped_child_can_be_killed():
 def test_child_sees_only_its_environment_directory_and_descriptors(tmp_path):
     reader, writer = os.pipe()
     code = (
-        "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}), os.getcwd());"
+        "import os; print(sorted(set(os.environ) - {'LC_CTYPE', '_SERVEKIT_CHILD'}), os.getcwd());"
         "print([fd for fd in range(200) if os.path.exists(f'/proc/self/fd/{fd}')])"
     )
     child = Child(code, environment={"A": "1"}, directory=str(tmp_path), inherited=(writer,)).run()
