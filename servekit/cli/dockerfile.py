@@ -2,6 +2,7 @@
 """``servekit dockerfile``: writes what a container image of models is built from."""
 
 import argparse
+import dataclasses
 import json
 import re
 import shlex
@@ -23,8 +24,9 @@ __all__ = ["add_arguments", "run"]
 
 EPILOG = """\
 DIR gets a Dockerfile and what it copies: the archives, their requirements, and servekit and the
-plugins that the models name, pinned to the versions here (as wheels, if no index has them); and
-compose.yaml with a Prometheus, and kubernetes.yaml.
+plugins that the models name, pinned to the versions here (as wheels, if they came from no index);
+and compose.yaml with a Prometheus, and kubernetes.yaml. What the models import and no package
+brings is said: add it to their requirements.
 
 examples:
   servekit dockerfile digits.mar -o digits-image
@@ -77,6 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="more packages, such as plugins with codecs; at the version that is installed here",
     )
     parser.add_argument(
+        "--find-links",
+        action="extend",
+        nargs="+",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="folders of wheels that packages here were installed from: they come along, as they"
+        " do from the folders that pip is configured to look in",
+    )
+    parser.add_argument(
         "--fetch-assets",
         action="store_true",
         help="fetch the models' [assets] when the image is built (default: when it is started)",
@@ -110,6 +122,7 @@ def run(parsed: argparse.Namespace) -> int:
         base=parsed.base or BASE,
         tag=parsed.tag or "",
         install=[parse_requirement(text) for text in parsed.install],
+        links=[directory(path) for path in parsed.find_links],
         has_assets_inside=parsed.fetch_assets,
         cache=Path(cache) if cache else None,
     )
@@ -117,12 +130,21 @@ def run(parsed: argparse.Namespace) -> int:
         image = write_context(order, parsed.output, tell=tell, force=parsed.force)
     except ArchiveError as error:
         raise StartupError(str(error)) from error
+    for lack in image.lacking:
+        tell(f"warning: {lack}")
     print(
         json.dumps(facts(image, parsed.output), indent=2)
         if parsed.json
         else as_text(image, parsed.output)
     )
     return OK
+
+
+def directory(path: Path) -> Path:
+    """Check that *path* is a folder."""
+    if not path.is_dir():
+        raise StartupError(f"--find-links: {path} is not a folder")
+    return path
 
 
 def tell(line: str) -> None:
@@ -146,6 +168,8 @@ def facts(image: Image, directory: Path) -> dict[str, object]:
             for each in image.models
         ],
         "files": sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()),
+        "wheels": list(image.wheels),
+        "lacking": [dataclasses.asdict(lack) for lack in image.lacking],
         "build": build_command(image, directory),
     }
 
@@ -159,7 +183,14 @@ def as_text(image: Image, directory: Path) -> str:
     together = shlex.join(["docker", "compose", "--project-directory", str(directory)])
     return (
         f"{directory}: build context of {models}\n"
+        f"packages {_packages(image)}\n"
         f"build    {build_command(image, directory)}\n"
         f"run      {run_it} {image.tag}\n"
         f"or both, with Prometheus: {together} up --build --wait"
     )
+
+
+def _packages(image: Image) -> str:
+    if not image.wheels:
+        return "all from the index (--find-links DIR if some came from a folder of wheels)"
+    return f"from the index, but for {', '.join(image.wheels)}"

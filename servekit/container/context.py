@@ -3,19 +3,29 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import Distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from servekit_archiver import build_archive, unpack
 
 from servekit.container.deployments import compose, kubernetes, prometheus
 from servekit.container.dockerfile import dockerfile, dockerignore
-from servekit.container.image import Image, Packed, tag_of
+from servekit.container.image import Image, Lack, Packed, tag_of
+from servekit.container.imports import imported_modules, lacking
 from servekit.container.needs import plugin_packages
-from servekit.container.packages import build_wheels, installed_closure, pins, wanted_names
+from servekit.container.packages import (
+    build_wheels,
+    configured_links,
+    copy_links,
+    installed_closure,
+    pins,
+    wanted_names,
+)
 from servekit.errors import StartupError
 
 __all__ = ["Order", "Source", "write_context"]
@@ -41,6 +51,7 @@ class Order:
     base: str
     tag: str = ""  #: "" takes name and version of the first model
     install: Sequence[Requirement] = ()
+    links: Sequence[Path] = ()  #: folders of wheels, beside those that pip is configured to use
     has_assets_inside: bool = False
     cache: Path | None = None  #: where archives are unpacked
 
@@ -69,19 +80,39 @@ def _fill(order: Order, draft: Path, tell: Tell) -> Image:
     for model in models:
         roots += plugin_packages(model.manifest)
     closure = installed_closure(roots)
-    own = (wanted_names(model.requirements, _place(model)) for model in models)
-    lines = pins(roots, closure, set[str]().union(*own))
-    wheels = build_wheels(closure, draft / "wheels", tell)
+    own = set[str]().union(*(wanted_names(each.requirements, _place(each)) for each in models))
+    lines = pins(roots, closure, own)
+    asked = {canonicalize_name(root.name) for root in roots} | own
+    every = installed_closure([*roots, *(Requirement(name) for name in own if _is_name(name))])
     image = Image(
         models=models,
         tag=order.tag or tag_of(models[0].name, models[0].manifest.version),
         base=order.base,
-        has_wheels=bool(wheels),
+        wheels=_bring(every, draft / "wheels", order.links, tell),
         has_assets_inside=order.has_assets_inside,
+        lacking=tuple(_lacks(models, asked | set(every))),
     )
     for name, text in _texts(image, lines).items():
         (draft / name).write_text(text, encoding="utf-8")
     return image
+
+
+def _bring(
+    closure: Mapping[str, Distribution], directory: Path, links: Sequence[Path], tell: Tell
+) -> tuple[str, ...]:
+    """Put the packages that are not the index's into *directory*; return their files."""
+    built = build_wheels(closure, directory, tell)
+    return *built, *copy_links(closure, [*links, *configured_links()], directory)
+
+
+def _lacks(models: Sequence[Packed], packages: Set[str]) -> Iterator[Lack]:
+    for model in models:
+        for module, package in lacking(model.modules, packages).items():
+            yield Lack(model.name, model.modules[module], module, package)
+
+
+def _is_name(text: str) -> bool:
+    return canonicalize_name(text) == text and "/" not in text
 
 
 def _pack(source: Source, draft: Path, cache: Path | None) -> Packed:
@@ -97,7 +128,11 @@ def _pack(source: Source, draft: Path, cache: Path | None) -> Packed:
     named = manifest.requirements
     text = (directory / named).read_text(encoding="utf-8") if named else ""
     model = Packed(
-        name=source.name or manifest.name, manifest=manifest, digest=digest, requirements=text
+        name=source.name or manifest.name,
+        manifest=manifest,
+        digest=digest,
+        requirements=text,
+        modules=imported_modules(manifest, directory),
     )
     if (draft / model.archive).exists():
         raise StartupError(f"models: {model.name} is there twice; name one NAME=PATH")

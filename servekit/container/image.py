@@ -2,11 +2,29 @@
 """What an image is to hold: its models, and the packages that they need."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from servekit_archiver import Manifest
 
-__all__ = ["Image", "Packed", "tag_of"]
+__all__ = ["Image", "Lack", "Packed", "tag_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A module that a model imports and no package of the image brings."""
+
+    model: str
+    file: str  #: of the model, which imports it
+    module: str
+    package: str  #: the one that is likely to bring it
+
+    def __str__(self) -> str:
+        return (
+            f"{self.model}: {self.file} imports {self.module}, which no package of the image"
+            f" brings; add {self.package} to the model's requirements,"
+            f" or give --install {self.package}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +35,7 @@ class Packed:
     manifest: Manifest
     digest: str  #: of the archive's content
     requirements: str = ""  #: text of its requirements file; "" for none
+    modules: Mapping[str, str] = field(default_factory=dict)  #: foreign ones, and who imports them
 
     @property
     def archive(self) -> str:
@@ -48,8 +67,14 @@ class Image:
     models: tuple[Packed, ...]
     tag: str  #: ``digits:1.0``
     base: str  #: the image that it begins with
-    has_wheels: bool  #: whether the context brings wheels of packages that no index has
+    wheels: tuple[str, ...]  #: files of packages that the context brings and no index needs to have
+    lacking: tuple["Lack", ...] = ()  #: modules that nothing in the image brings
     has_assets_inside: bool  #: fetched when the image is built, not when it is started
+
+    @property
+    def has_wheels(self) -> bool:
+        """Whether the context brings packages."""
+        return bool(self.wheels)
 
     @property
     def label(self) -> str:

@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which packages an image gets: those that are installed here, at the same versions.
 
-What was installed from a folder, a wheel or a repository is on no index: it comes along as a wheel.
+What was installed from a folder, a wheel or a repository is on no index: it comes along as a wheel,
+and so does what lies in the folders that pip looks for links in (``--find-links``).
 """
 
+import ast
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from servekit.errors import StartupError
 
-__all__ = ["build_wheels", "installed_closure", "parse_requirement", "pins", "wanted_names"]
+__all__ = [
+    "build_wheels",
+    "configured_links",
+    "copy_links",
+    "installed_closure",
+    "parse_requirement",
+    "pins",
+    "wanted_names",
+]
 
 OUTPUT_LINES = 5  #: of a failed pip, the end of it
 
@@ -26,13 +43,13 @@ OUTPUT_LINES = 5  #: of a failed pip, the end of it
 def parse_requirement(text: str) -> Requirement:
     """Parse ``servekit-image`` or ``torch>=2``.
 
-    :raises StartupError: it is no requirement.
+    :raises StartupError: it is not a valid requirement.
     """
     try:
         return Requirement(text)
     except InvalidRequirement as error:
         reason = str(error).partition("\n")[0]
-        raise StartupError(f"--install: {text!r} is no requirement: {reason}") from error
+        raise StartupError(f"--install: {text!r} is not a valid requirement: {reason}") from error
 
 
 def installed_closure(roots: Iterable[Requirement]) -> dict[str, Distribution]:
@@ -105,11 +122,59 @@ def _name(line: str) -> str:
     try:
         return canonicalize_name(Requirement(line).name)
     except InvalidRequirement:  # a URL alone, say
-        return line
+        named = _of_file(Path(urlsplit(line).path))
+        return named[0] if named else line
+
+
+def _of_file(path: Path) -> tuple[str, Version] | None:
+    """Return the package and the version that a wheel or a source archive is of, by its name."""
+    for parse in (parse_wheel_filename, parse_sdist_filename):
+        try:
+            name, version, *_ = parse(path.name)
+        except (InvalidWheelFilename, InvalidSdistFilename):
+            continue
+        return name, version
+    return None
+
+
+def configured_links() -> list[Path]:
+    """Return the folders that the configuration of pip, or a variable, has it look for links in."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    settings = (line.partition("=") for line in done.stdout.splitlines())
+    values = (value for name, _, value in settings if name.endswith(".find-links"))
+    places = " ".join(str(ast.literal_eval(value)) for value in values).split()
+    return [Path(unquote(place.removeprefix("file://"))) for place in dict.fromkeys(places)]
+
+
+def copy_links(
+    closure: Mapping[str, Distribution], places: Iterable[Path], directory: Path
+) -> list[str]:
+    """Copy into *directory* the files in *places* that are of packages of *closure*.
+
+    :return: their names.
+    """
+    wanted = {
+        name: Version(package.version) for name, package in closure.items() if not _source(package)
+    }
+    found = dict(_links(places, wanted))
+    if found:
+        directory.mkdir(exist_ok=True)
+    for name, path in found.items():
+        shutil.copyfile(path, directory / name)
+    return sorted(found)
+
+
+def _links(places: Iterable[Path], wanted: Mapping[str, Version]) -> Iterator[tuple[str, Path]]:
+    for place in places:
+        for path in sorted(place.iterdir()) if place.is_dir() else ():
+            named = _of_file(path)
+            if named and wanted.get(named[0]) == named[1]:
+                yield path.name, path
 
 
 def build_wheels(
-    closure: dict[str, Distribution], directory: Path, tell: Callable[[str], object]
+    closure: Mapping[str, Distribution], directory: Path, tell: Callable[[str], object]
 ) -> list[str]:
     """Write a wheel into *directory* for each package that no index has, and return their names.
 
@@ -121,7 +186,7 @@ def build_wheels(
         return []
     sources = list(found.values())
     tell(f"building wheels of {', '.join(found)}")
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--no-input"]
     done = subprocess.run(
         [*command, "--disable-pip-version-check", "--wheel-dir", str(directory), *sources],
@@ -135,7 +200,7 @@ def build_wheels(
         lines = done.stdout.strip().splitlines() or [f"exited with {done.returncode}"]
         told = "\n".join(f"pip: {line}" for line in lines[-OUTPUT_LINES:])
         raise StartupError(f"no wheel of {', '.join(sources)}\n{told}")
-    return sorted(path.name for path in directory.iterdir())
+    return [path.name for path in sorted(directory.iterdir())]
 
 
 def _source(package: Distribution) -> str:

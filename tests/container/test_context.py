@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -268,7 +269,11 @@ def say(capsys, monkeypatch, place):
         (["toy", "-o", "x", "--tag", "toy"], USAGE, "'toy' is not NAME:TAG"),
         (["toy", "-o", "x", "--base", "a b"], USAGE, "'a b' is not the name of an image"),
         (["toy", "-o", "x", "--install", "-r"], USAGE, "--install: expected at least one"),
-        (["toy", "-o", "x", "--install", "a b"], STARTUP_FAILED, "'a b' is no requirement"),
+        (
+            ["toy", "-o", "x", "--install", "a b"],
+            STARTUP_FAILED,
+            "'a b' is not a valid requirement",
+        ),
         (["toy"], USAGE, "the following arguments are required: -o/--output"),
     ],
 )
@@ -299,6 +304,55 @@ def test_a_model_that_no_image_can_hold_is_refused(say, tmp_path, change, compla
 
     assert (status, (tmp_path / "x").exists()) == (STARTUP_FAILED, False)
     assert complaint in told
+
+
+def test_what_a_model_imports_and_does_not_require_is_said(servekit, place, tmp_path):
+    model = tmp_path / "m"
+    model.mkdir()
+    (model / "model.toml").write_text('service = "service:S"\nrequirements = "r.txt"\n')
+    (model / "service.py").write_text(f"import msgspec, yaml, no_such_module\n{SERVICE}")
+    (model / "r.txt").write_text("pyyaml\n")
+    done = servekit(model, "-o", tmp_path / "out", "--json")
+    (lack,) = json.loads(done.stdout)["lacking"]
+
+    assert (done.returncode, lack["module"], lack["file"]) == (OK, "no_such_module", "service.py")
+    assert done.stderr == (
+        f"{WHEELS}warning: m: service.py imports no_such_module, which no package of the image"
+        " brings; add no-such-module to the model's requirements,"
+        " or give --install no-such-module\n"
+    )
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "url"])
+def test_packages_of_folders_of_wheels_come_along(servekit, place, tmp_path, monkeypatch, way):
+    """msgspec and gevent stand for packages that were installed with ``--find-links``."""
+    version = {name: metadata.version(name) for name in ("msgspec", "gevent")}
+    folder = tmp_path / "a folder" if way == "flag" else tmp_path / "folder"
+    folder.mkdir()
+    wheel = f"msgspec-{version['msgspec']}-py3-none-any.whl"
+    names = [wheel, f"gevent-{version['gevent']}.tar.gz"]
+    others = ["msgspec-0.0.1-py3-none-any.whl", "colorama-1-py3-none-any.whl", "notes.txt"]
+    for name in [*names, *others]:
+        (folder / name).write_text("content")
+    if way != "flag":
+        monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri() if way == "url" else str(folder))
+    flags = ["--find-links", folder] if way == "flag" else []
+    done = servekit("toy", "-o", tmp_path / "out", "--json", *flags)
+    found = {path.name for path in (tmp_path / "out" / "wheels").iterdir()}
+
+    assert done.returncode == OK, done.stderr
+    assert set(names) <= found
+    assert not found & set(others)
+    assert set(names) <= set(json.loads(done.stdout)["wheels"])
+    assert "--find-links /tmp/wheels" in (tmp_path / "out" / "Dockerfile").read_text()
+
+
+def test_a_folder_of_wheels_that_is_not_there_is_named(say, tmp_path):
+    status, told = say("toy", "-o", tmp_path / "out", "--find-links", tmp_path / "no")
+
+    assert (status, told) == (
+        STARTUP_FAILED, f"servekit: --find-links: {tmp_path}/no is not a folder\n",
+    )  # fmt: skip
 
 
 def test_force_replaces_what_was_written_and_keeps_the_rest(servekit, outside):

@@ -30,6 +30,7 @@ def test_extras_and_packages_that_are_not_installed_are_asked_for_as_written():
     ("text", "names"),
     [
         ("numpy>=1\nTorch_X[cpu]==2 ; python_version > '3'\n", {"numpy", "torch-x"}),
+        ("https://a/my_own-1.0-py3-none-any.whl\nhttps://a/other-2.tar.gz\n", {"my-own", "other"}),
         ("# all\n\n--extra-index-url https://a/b\nnumpy==1 \\\n  --hash=sha256:00\n", {"numpy"}),
     ],
 )
@@ -67,4 +68,4 @@ def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
 
 def an_image(**keys):
     given = {"models": (), "tag": "m:1", "base": "python:3.12-slim"} | keys
-    return Image(**given, has_wheels=False, has_assets_inside=False)
+    return Image(**given, wheels=(), has_assets_inside=False)
