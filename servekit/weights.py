@@ -47,8 +47,8 @@ def map_npy(directory: Path, file: str) -> "Array":
     path = _inside(directory, file)
     try:
         return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except (OSError, ValueError, EOFError) as error:
-        raise BootError(f"{file}: cannot be mapped as .npy ({error})") from error
+    except Exception as error:  # noqa: BLE001 - its header is a Python literal
+        raise BootError(f"{file}: cannot be mapped as .npy ({_reason(error)})") from None
 
 
 def map_safetensors(directory: Path, file: str) -> dict[str, "Array"]:
@@ -65,8 +65,8 @@ def map_safetensors(directory: Path, file: str) -> dict[str, "Array"]:
         entries = json.loads(content[LENGTH_BYTES:start])
         entries.pop("__metadata__", None)
         return {name: _array(content, start, **entry) for name, entry in entries.items()}
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise BootError(f"{file}: cannot be mapped as safetensors ({error})") from error
+    except Exception as error:  # noqa: BLE001 - its header is JSON of any kind
+        raise BootError(f"{file}: cannot be mapped as safetensors ({_reason(error)})") from None
 
 
 def _array(
@@ -83,6 +83,11 @@ def _array(
         raise ValueError(f"{end - first} bytes are not {dtype} {shape}")
     flat = np.frombuffer(content, np.uint8, end - first, start + first)
     return flat.view(kind).reshape(shape)
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what *error* says, or its kind."""
+    return str(error).split("\n")[0][:200] or type(error).__name__
 
 
 def _inside(directory: Path, file: str) -> Path:

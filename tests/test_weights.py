@@ -8,6 +8,8 @@ import mmap
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from servekit import Context
 from servekit.errors import BootError
@@ -150,3 +152,40 @@ def test_weights_lie_in_the_model_directory(context, file, reason):
 
     with pytest.raises(BootError, match=reason):
         context.load_array(file)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["F32", "", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+ENTRY = st.fixed_dictionaries(
+    {}, optional={"dtype": JSON, "shape": JSON, "data_offsets": JSON, "more": JSON}
+)
+HEADER = (JSON | st.dictionaries(st.text(max_size=3), ENTRY | JSON, max_size=3)).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.binary(max_size=80)
+    | HEADER.map(lambda text: len(text).to_bytes(8, "little") + text + bytes(8))
+    | st.integers(1, 4000).map(lambda depth: (9000).to_bytes(8, "little") + b"[" * depth),
+    st.binary(max_size=80) | st.integers(0, 140).map(lambda end: npy(WEIGHTS)[:end]),
+)
+def test_a_file_of_any_bytes_is_mapped_or_refused_in_one_line(context, tensors, array):
+    reasons = {}
+    for read, name, body in (
+        (context.load_safetensors, "w.safetensors", tensors),
+        (context.load_array, "w.npy", array),
+    ):
+        (context.directory / name).write_bytes(body)
+        try:
+            read(name)
+        except BootError as error:
+            reasons[name] = str(error)
+
+    for name, reason in reasons.items():
+        assert reason.startswith(f"{name}: cannot be mapped as ")
+        assert "\n" not in reason

@@ -14,6 +14,8 @@ __all__ = ["MAX_SAMPLES", "read_audio"]
 
 MAX_SAMPLES: Final = 1 << 26  #: of all channels; 256 MiB as float32, 25 minutes of a CD
 TOO_LONG: Final = f"over the limit of {MAX_SAMPLES} samples"
+MAX_WIDTH: Final = 4  #: bytes of a PCM sample
+UNREADABLE: Final = "not a readable audio file"
 NEEDS_SOUNDFILE: Final = "not a PCM WAV file; nothing reads other formats here"
 
 
@@ -22,17 +24,32 @@ def read_audio(content: bytes) -> Audio:
 
     :raises MediaRefused: nothing here can read it, or it holds more than ``MAX_SAMPLES``.
     """
-    if content[:4] == b"RIFF" and content[8:12] == b"WAVE":
-        try:
-            with wave.open(io.BytesIO(content)) as file:
-                return _pcm(file)
-        except (wave.Error, EOFError):
-            pass  # floats, or compressed
-    return _other(content)
+    try:
+        found = _wav(content) or _other(content)
+    except (MediaRefused, MemoryError):
+        raise
+    except Exception as error:  # of a reader that ran into what it did not expect
+        raise MediaRefused(UNREADABLE) from error
+    if found.sample_rate < 1:
+        raise MediaRefused(f"a sample rate of {found.sample_rate}, expected at least 1")
+    return found
+
+
+def _wav(content: bytes) -> Audio | None:
+    """Return the samples of a PCM WAV file; ``None`` if it is something else."""
+    if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
+        return None
+    try:
+        with wave.open(io.BytesIO(content)) as file:
+            return _pcm(file)
+    except (wave.Error, EOFError, RuntimeError):  # floats, compressed, or not a WAV file at all
+        return None
 
 
 def _pcm(file: wave.Wave_read) -> Audio:
     width, channels = file.getsampwidth(), file.getnchannels()
+    if width > MAX_WIDTH:
+        raise MediaRefused(f"samples of {8 * width} bits, limit {8 * MAX_WIDTH}")
     if file.getnframes() * channels > MAX_SAMPLES:
         raise MediaRefused(TOO_LONG)
     data = file.readframes(file.getnframes())
@@ -61,4 +78,4 @@ def _other(content: bytes) -> Audio:
                 raise MediaRefused(TOO_LONG)
             return Audio(file.read(dtype="float32", always_2d=True), file.samplerate)
     except soundfile.SoundFileError:
-        raise MediaRefused("not a readable audio file") from None
+        raise MediaRefused(UNREADABLE) from None

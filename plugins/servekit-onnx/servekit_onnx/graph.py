@@ -45,6 +45,13 @@ def read_graph(session: Any, outputs: Sequence[str], *, batched: bool) -> Graph:
     :param batched: whether the first axis is the batch, and so no part of the signature.
     :raises BootError: the graph cannot be served so; says what to change.
     """
+    try:
+        return _read(session, outputs, batched)
+    except UnicodeDecodeError:
+        raise BootError("the graph is broken: a name in it is not UTF-8") from None
+
+
+def _read(session: Any, outputs: Sequence[str], batched: bool) -> Graph:
     inputs = list(session.get_inputs())
     served = _chosen(list(session.get_outputs()), outputs)
     return Graph(

@@ -14,6 +14,7 @@ from servekit_onnx.weights import sharing_settings
 
 __all__ = ["open_session"]
 
+SHOWN = 300  # characters of a message of onnxruntime's
 ENUMS = {
     "execution_mode": onnxruntime.ExecutionMode,
     "graph_optimization_level": onnxruntime.GraphOptimizationLevel,
@@ -24,7 +25,7 @@ def open_session(path: Path, options: Options, *, threads: int, replicas: int) -
     """Return a session on the graph in *path* that computes with *threads* threads.
 
     :param replicas: how many sessions on the graph there will be on this machine.
-    :raises BootError: a provider is not installed, or a session option unknown.
+    :raises BootError: a provider is not installed, a session option unknown, or the graph broken.
     """
     available = onnxruntime.get_available_providers()
     for provider in options.providers:
@@ -36,7 +37,11 @@ def open_session(path: Path, options: Options, *, threads: int, replicas: int) -
     is_shared = replicas > 1 if options.share_weights is None else options.share_weights
     chosen = (sharing_settings(path) if is_shared else {}) | options.session
     settings = _session_options(chosen, threads)
-    return onnxruntime.InferenceSession(path, settings, providers=options.providers)
+    try:
+        return onnxruntime.InferenceSession(path, settings, providers=options.providers)
+    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own
+        reason = " ".join(str(error).split())[:SHOWN]
+        raise BootError(f"{path.name}: onnxruntime cannot open it ({reason})") from None
 
 
 def _session_options(chosen: Mapping[str, bool | int | str], threads: int) -> Any:

@@ -169,3 +169,26 @@ def test_session_options_and_entries_are_set(write_graph, load):
     assert settings.graph_optimization_level.name == "ORT_DISABLE_ALL"
     assert settings.get_session_config_entry(entry) == "1"
     assert (settings.intra_op_num_threads, settings.inter_op_num_threads) == (1, 1)
+
+
+def broken(body):
+    """Yield *body* cut short, and with a byte of it changed."""
+    yield from (b"", b"no graph", b"\0" * 64, b"\xff" * 64)
+    yield from (body[:end] for end in range(1, len(body), 7))
+    for place in range(len(body)):
+        yield body[:place] + b"\x99" + body[place + 1 :]
+
+
+def test_a_broken_graph_is_refused_in_one_line(write_graph, load, tmp_path):
+    write_graph("x f n 2", "y f n 2", NEGATE)
+    path = tmp_path / "model.onnx"
+    refused: list[BootError] = []
+    for body in broken(path.read_bytes()):
+        path.write_bytes(body)
+        try:
+            load()
+        except BootError as error:
+            refused.append(error)
+
+    assert len(refused) > 50
+    assert not any("\n" in str(error) or error.__cause__ for error in refused)

@@ -11,7 +11,9 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from servekit.errors import BootError
 
-__all__ = ["read_model"]
+__all__ = ["check_estimator", "read_model"]
+
+SHOWN = 200  # characters of a reader's message
 
 UNCOMPRESSED_PICKLE = b"\x80"  # opcode PROTO; a compressed file begins with its own magic
 
@@ -19,13 +21,33 @@ UNCOMPRESSED_PICKLE = b"\x80"  # opcode PROTO; a compressed file begins with its
 def read_model(path: Path, trusted: Sequence[str], logger: Logger) -> Any:
     """Return the estimator in *path*; what scikit-learn warns of is logged.
 
-    :raises BootError: a ``.skops`` file holds types that nobody trusts.
+    :raises BootError: the file cannot be read, or is a ``.skops`` file and holds types that nobody
+        trusts.
     """
+    reader = "skops" if path.suffix == ".skops" else "joblib"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = _read_skops(path, trusted) if path.suffix == ".skops" else _read_joblib(path)
+        try:
+            model = _read_skops(path, trusted) if reader == "skops" else _read_joblib(path)
+        except BootError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a pickle, or what it imports, may raise anything
+            reason = str(error).split("\n")[0][:SHOWN]
+            said = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+            raise BootError(f"{path.name}: {reader} cannot read it ({said})") from None
     _log_warnings(path, caught, logger)
     return model
+
+
+def check_estimator(model: Any, path: Path) -> None:
+    """Refuse what has no parameters, as every estimator has.
+
+    :raises BootError: *model*, which was in *path*, is something else.
+    """
+    if isinstance(model, type) or not callable(getattr(model, "get_params", None)):
+        kind = model.__name__ if isinstance(model, type) else type(model).__name__
+        what = "the class" if isinstance(model, type) else "an object of type"
+        raise BootError(f"{path.name}: holds {what} {kind}, expected a fitted estimator")
 
 
 def _read_joblib(path: Path) -> Any:

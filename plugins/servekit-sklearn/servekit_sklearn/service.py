@@ -11,7 +11,7 @@ from servekit_sklearn.columns import choose_join
 from servekit_sklearn.hooks import SUFFIXES
 from servekit_sklearn.methods import choose_methods, run_methods
 from servekit_sklearn.options import Options
-from servekit_sklearn.reading import read_model
+from servekit_sklearn.reading import check_estimator, read_model
 from servekit_sklearn.signature import example_batch, inputs_of, outputs_of
 
 __all__ = ["SklearnService"]
@@ -25,6 +25,7 @@ class SklearnService(Service):
         options = context.read_options(Options)
         path = context.find_file(*SUFFIXES, file=options.file)
         model = read_model(path, options.trusted, context.logger)
+        check_estimator(model, path)
         _limit_jobs(model, context.threads)
         self._logger = context.logger
         self._answer = run_methods(model, choose_methods(model, options.method))

@@ -60,3 +60,61 @@ def test_another_version_of_sklearn_is_told_once(tmp_path, caplog, monkeypatch):
     told = f"saved by scikit-learn 1.0 and is served by {sklearn.__version__}: answers may differ"
 
     assert caplog.messages == [f"model.joblib was {told}"]
+
+
+def saved(path, compress=0):
+    """Return the bytes of a fitted estimator, as *path* would hold it."""
+    model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    if path.suffix == ".skops":
+        io.dump(model, path)
+    else:
+        joblib.dump(model, path, compress=compress)
+    return path.read_bytes()
+
+
+def wrongly(body):
+    """Yield *body* cut short, followed by more, and with a byte of it changed."""
+    yield from (b"", b"\x80", b"\x80\x04", b"\x80\x09.", b"PK\x03\x04", b"no model", b"\0" * 64)
+    yield from (body[:end] for end in range(1, len(body), max(1, len(body) // 40)))
+    for place in range(0, len(body), max(1, len(body) // 40)):
+        yield body[:place] + bytes([body[place] ^ 0x40]) + body[place + 1 :]
+
+
+def refused(path, bodies):
+    """Return why some of *bodies* were refused; the others are models."""
+    reasons = []
+    for body in bodies:
+        path.write_bytes(body)
+        try:
+            read_model(path, [], LOGGER)
+        except BootError as error:
+            reasons.append(error)
+    for error in reasons:
+        assert str(error).startswith(path.name)
+        assert "\n" not in str(error)
+        assert error.__suppress_context__ or error.__context__ is None
+    return len(reasons)
+
+
+@pytest.mark.parametrize("compress", [0, 3, ("gzip", 3), ("bz2", 3), ("xz", 3)], ids=str)
+def test_a_broken_joblib_file_is_refused_in_one_line(tmp_path, compress):
+    path = tmp_path / "model.joblib"
+    body = saved(path, compress)
+    cut = [each for each in wrongly(body) if compress or body.startswith(each)]
+
+    assert refused(path, cut) > len(cut) // 2
+
+
+def test_a_broken_skops_file_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "model.skops"
+    broken = list(wrongly(saved(path)))
+
+    assert refused(path, broken) > len(broken) // 2
+
+
+def test_a_model_whose_module_is_missing_names_it(tmp_path):
+    path = tmp_path / "model.joblib"
+    path.write_bytes(b"\x80\x04cnobody.wrote.this\nModel\n.")
+
+    with pytest.raises(BootError, match=r"model.joblib: joblib cannot read it \(Mod.*'nobody'"):
+        read_model(path, [], LOGGER)

@@ -3,6 +3,7 @@
 
 import re
 
+import joblib
 import numpy as np
 import pytest
 from servekit_sklearn.service import _limit_jobs
@@ -151,3 +152,20 @@ def test_a_signature_without_a_trained_column_is_refused_by_name(load):
 def test_wrong_options_are_named(load, options, message):
     with pytest.raises(BootError, match=re.escape(message)):
         load(classifier(), **options)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ({"weights": [1.0]}, "holds an object of type dict, expected a fitted estimator"),
+        (np.ones(3), "holds an object of type memmap"),
+        (None, "holds an object of type NoneType"),
+        (LogisticRegression, "holds the class LogisticRegression"),
+    ],
+    ids=["mapping", "array", "nothing", "class"],
+)
+def test_a_file_without_an_estimator_is_refused(load, tmp_path, held, said):
+    joblib.dump(held, tmp_path / "model.joblib")
+
+    with pytest.raises(BootError, match=f"model.joblib: {said}"):
+        load()
