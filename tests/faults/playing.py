@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from tests.faults.figures import Figure
 from tests.faults.rows import ROWS, promise
 from tests.faults.stage import NotHere, Stage
+from tests.faults.subjects import SERVEKIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.faults.subjects import Subject
 
 LINES_TOLD = 40
 
@@ -23,6 +26,7 @@ class Outcome:
 
     key: str
     promise: str
+    subject: str = SERVEKIT.name
     seconds: float = 0.0
     left_out: str = ""  #: why it could not be played here
     figures: list[Figure] = field(default_factory=list)
@@ -33,13 +37,17 @@ class Outcome:
         return [figure for figure in self.figures if not figure.is_met]
 
 
-def play(key: str, *, is_short: bool, say: Callable[[str], object]) -> Outcome:
+def play(
+    key: str, *, is_short: bool, say: Callable[[str], object], subject: Subject = SERVEKIT
+) -> Outcome:
     """Play a row; one that breaks off is missed."""
-    outcome, began = Outcome(key=key, promise=promise(key)), monotonic()
-    stage = Stage(is_short=is_short, say=say)
+    outcome, began = Outcome(key=key, promise=promise(key), subject=subject.name), monotonic()
+    stage = Stage(is_short=is_short or key in subject.short, say=say, subject=subject)
     try:
-        outcome.figures += ROWS[key](stage)
-        outcome.figures += stage.figures()
+        outcome.left_out = subject.cannot.get(key, "")
+        if not outcome.left_out:
+            outcome.figures += ROWS[key](stage)
+            outcome.figures += stage.figures()
     except NotHere as reason:
         outcome.left_out = str(reason)
     except Exception as error:

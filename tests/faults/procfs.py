@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.benchmarks.processes import TICKS_PER_S, Stat, read_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 LISTEN = "0A"
 LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
-WORKER = re.compile(r"\0servekit\.worker\0([^\0/]+)/")
 
 
 class Process(NamedTuple):
@@ -33,31 +32,27 @@ class Process(NamedTuple):
         return any(s.pid == self.pid and s.started == self.started for s in read_stats())
 
 
-def descendants(root: int) -> list[Process]:
-    """Return *root* and all that descends from it."""
+def descendants(root: int, role: Callable[..., str]) -> list[Process]:
+    """Return *root* and all that descends from it.
+
+    :param role: a ``Subject``'s.
+    """
     stats = {stat.pid: stat for stat in read_stats()}
     found = [stats[root]] if root in stats else []
     for stat in found:
         found += [other for other in stats.values() if other.parent == stat.pid]
-    return [Process(s.pid, s.started, s.parent, _role(s, root, stats)) for s in found]
+
+    def of(stat: Stat) -> str:
+        line = _read(stat.pid, "cmdline")
+        return role(line, is_root=stat.pid == root, is_child=stat.parent == root)
+
+    return [Process(stat.pid, stat.started, stat.parent, of(stat)) for stat in found]
 
 
 def alive(processes: list[Process]) -> list[Process]:
     """Return those that still run."""
     running = {(stat.pid, stat.started) for stat in read_stats()}
     return [each for each in processes if (each.pid, each.started) in running]
-
-
-def _role(stat: Stat, root: int, stats: dict[int, Stat]) -> str:
-    if stat.pid == root:
-        return "supervisor"
-    command = _read(stat.pid, "cmdline")
-    if found := WORKER.search(command):
-        is_main = stat.parent == root
-        return f"worker {found[1]}" if is_main else "other"
-    if "servekit.frontend" in command:
-        return "arbiter" if stat.parent == root else "front-end"
-    return "other"
 
 
 def descriptors(pid: int) -> list[str]:

@@ -7,16 +7,19 @@ import dataclasses
 import json
 import os
 import platform
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.benchmarks.environments import ROOT
 from tests.benchmarks.machine import cpu_model
+from tests.faults.subjects import SERVEKIT
 from tests.scale.table import table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from tests.faults.figures import Figure
     from tests.faults.playing import Outcome
 
 PUBLISHED: Final = ROOT / "docs" / "faults.md"
@@ -27,35 +30,61 @@ INTRODUCTION: Final = """\
 Written by `make faults FAULTS_ARGS=--publish`. Every row starts `servekit start`, does harm to it
 while a client that sends at fixed moments keeps a line for each request, and counts at the end
 what is left. How a row is played is the docstring of its function in `tests/faults/rows/`; what is
-promised is in [behaviour](behaviour.md).
+promised is in [behaviour](behaviour.md).{beside}
 
 Machine: {machine}; {count} figures, {missed} missed; {minutes:.1f} minutes.
 
 """
 
 
-def markdown(outcomes: Sequence[Outcome]) -> str:
-    """Return the report."""
-    figures = [figure for outcome in outcomes for figure in outcome.figures]
+BESIDE: Final = """ Beside servekit the same is done to {peers},
+where it makes sense: with the same services, batches, replicas, queue and largest body, and else
+as it is by default; fewer times where it makes each turn wait to the end (`F9`, `F13`). What
+a peer promises is its own affair: it has figures and no verdicts."""
+
+
+def markdown(outcomes: Sequence[Outcome], peers: Mapping[str, str]) -> str:
+    """Return the report.
+
+    :param outcomes: of servekit, and each peer's behind the same row of servekit's.
+    :param peers: versions by name.
+    """
+    own = [outcome for outcome in outcomes if outcome.subject == SERVEKIT.name]
+    figures = [figure for outcome in own for figure in outcome.figures]
+    named = " and ".join(f"{name} {version}" for name, version in peers.items())
     introduction = INTRODUCTION.format(
+        beside=BESIDE.format(peers=named) if peers else "",
         machine=machine(),
         count=len(figures),
         missed=sum(not figure.is_met for figure in figures),
         minutes=sum(outcome.seconds for outcome in outcomes) / 60,
     )
-    return introduction + "\n".join(map(section, outcomes))
+    sections = [
+        section(outcome, [o for o in outcomes if o.key == outcome.key and o is not outcome])
+        for outcome in own
+    ]
+    return introduction + "\n".join(sections)
 
 
-def section(outcome: Outcome) -> str:
-    """Return the part of one row."""
+def section(outcome: Outcome, beside: Sequence[Outcome] = ()) -> str:
+    """Return the part of one row, with a column for each peer that has been through it."""
     head = f"## {outcome.key}: {outcome.promise}\n\n"
     if outcome.left_out:
         return f"{head}Left out: {outcome.left_out}.\n"
-    rows = [
-        (f.what, f.wanted, cut(f.measured), "kept" if f.is_met else "**MISSED**")
-        for f in outcome.figures
-    ]
-    return head + table(("figure", "wanted", "measured", "verdict"), rows)
+    played = [other for other in beside if not other.left_out]
+    headings = ["figure", "wanted", "measured", "verdict", *(other.subject for other in played)]
+    found = [{f.what: f for f in other.figures} for other in (outcome, *played)]
+    rows = [_cells(*(each.get(what) for each in found)) for what in dict.fromkeys(chain(*found))]
+    left_out = "".join(f"\n{o.subject}: {o.left_out}.\n" for o in beside if o.left_out)
+    return head + table(headings, rows) + left_out
+
+
+def _cells(own: Figure | None, *others: Figure | None) -> list[str]:
+    """Return one line; a figure that only a peer has is of no promise."""
+    what = next(figure.what for figure in (own, *others) if figure)
+    verdict = "" if own is None else "kept" if own.is_met else "**MISSED**"
+    cells = [what, own.wanted if own else "", cut(own.measured) if own else "", verdict]
+    return cells + [cut(other.measured) if other else "" for other in others]
 
 
 def cut(text: str) -> str:

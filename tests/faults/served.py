@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ``servekit start`` in a session of its own: its processes, its log, its end."""
+"""One server in a session of its own: its processes, its log, its end."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from tests.faults import procfs
+from tests.faults.subjects import SERVEKIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from tests.faults.procfs import Process
+    from tests.faults.subjects import Subject
 
-SERVEKIT = Path(sys.executable).with_name("servekit")
 WAIT_S = 60.0
-URL = re.compile(r" at https?://127\.0\.0\.1:(\d+)")
 
 
 class NotAsExpected(Exception):
@@ -39,20 +37,25 @@ class Served:
         *arguments: object,
         environment: Mapping[str, str] | None = None,
         tracer: Sequence[str] = (),
+        subject: Subject = SERVEKIT,
     ) -> None:
         """Start it; *environment* is added to ours, and *tracer* is a command that runs it."""
+        self.subject = subject
         self.directory = directory
         self.log = directory / "log"
         self.scratch = directory / "tmp"  #: TMPDIR: run directory and all that is temporary
         self.scratch.mkdir(parents=True)
         self.cache = directory / "cache"
-        command = [*tracer, SERVEKIT, "start", "--port=0", f"--cache-dir={self.cache}", *arguments]
+        self._command = subject.command(directory, list(map(str, arguments)))
         ours = {key: text for key, text in os.environ.items() if not key.startswith("SERVEKIT_")}
         with self.log.open("wb") as log:
             self.popen = subprocess.Popen(
-                list(map(str, command)),
+                [*tracer, *self._command.argv],
                 cwd=directory,
-                env=ours | {"TMPDIR": str(self.scratch)} | dict(environment or {}),
+                env=ours
+                | {"TMPDIR": str(self.scratch)}
+                | self._command.environment
+                | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -71,26 +74,24 @@ class Served:
 
     def wait_ready(self, timeout_s: float = WAIT_S) -> Served:
         """Wait until it serves on ``port``."""
-        self.wait_for(" serving ", timeout_s)
-        found = URL.search(self.said)
-        assert found is not None
-        self.port = int(found[1])
-        if self._is_traced:
-            self.pid = procfs.descendants(self.pid)[1].pid
-        return self
+        self.port = 0
 
-    def wait_for(self, text: str, timeout_s: float = WAIT_S) -> None:
-        """Wait until it has said *text*; its end without it is an error."""
-        has_ended = lambda: self.popen.poll() is not None  # noqa: E731
-        wait_until(lambda: text in self.said or has_ended(), f"the server says {text!r}", timeout_s)
-        if text not in self.said:
-            raise NotAsExpected(f"the server ended without {text!r}:\n{self.said}")
+        def is_decided() -> bool:
+            self.port = self.subject.port(self._command, self.said)
+            return bool(self.port) or self.popen.poll() is not None
+
+        wait_until(is_decided, "the server serves", timeout_s)
+        if not self.port:
+            raise NotAsExpected(f"the server ended before it served:\n{self.said}")
+        if self._is_traced:
+            self.pid = self.processes()[1].pid
+        return self
 
     # ------------------------------------------------------------ its processes
 
     def processes(self) -> list[Process]:
         """Return all of its processes."""
-        found = procfs.descendants(self.pid)
+        found = procfs.descendants(self.pid, self.subject.role)
         self._known.update(found)
         return found
 

@@ -15,11 +15,13 @@ from tests.faults.client import Client
 from tests.faults.figures import Figure, equal, none
 from tests.faults.requests import Shot, get, post, predict
 from tests.faults.served import Served
+from tests.faults.subjects import SERVEKIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.faults.ledger import Line
+    from tests.faults.subjects import Subject
 
 MODELS = Path(__file__).parent / "models"
 LARGE = b"x" * 200_000  #: goes by shared memory
@@ -33,8 +35,11 @@ class NotHere(Exception):
 class Stage:
     """Gives one row its servers and its counts."""
 
-    def __init__(self, *, is_short: bool, say: Callable[[str], object]) -> None:
-        """Be empty. *say* shows progress."""
+    def __init__(
+        self, *, is_short: bool, say: Callable[[str], object], subject: Subject = SERVEKIT
+    ) -> None:
+        """Be empty. *say* shows progress; *subject* is what is harmed."""
+        self.subject = subject
         self.is_short = is_short
         self.say = say
         self._directory = Path(mkdtemp(prefix="faults-"))
@@ -75,7 +80,9 @@ class Stage:
         self._servers += 1
         shared = leaks.shared_memory()
         directory = self._directory / str(self._servers)
-        server = Served(directory, *arguments, environment=environment, tracer=tracer)
+        server = Served(
+            directory, *arguments, environment=environment, tracer=tracer, subject=self.subject
+        )
         try:
             server.wait_ready()
             (warm_up or warm)(server)
@@ -107,7 +114,7 @@ BUG = "unexpected error"  #: how a front-end logs a mistake of its own
 
 def warm(server: Served) -> None:
     """Ask every route once, so that what is made on first use is there."""
-    for path in ("/ping", "/metrics", "/api-description"):
+    for path in (server.subject.ping_path, "/metrics", "/api-description"):
         ask(server, Shot(id=path, wire=get(path)))
     for process in server.processes():
         if process.role.startswith("worker "):

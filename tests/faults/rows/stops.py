@@ -168,7 +168,9 @@ def front_end_kills(stage: Stage) -> Iterator[Figure]:
                     line.status == 200 and line.due > killed[0] + 0.02 for line in ledger
                 )
 
-            ledger = Client(server.port, 1).run(pings(20, 5), [kill], until=is_back)
+            ledger = Client(server.port, 1).run(
+                pings(20, 5, server.subject.ping_path), [kill], until=is_back
+            )
             ends = [x.ended for x in ledger.answered(200) if x.due > killed[0] + 0.02]
             back_s.append(min(ends) - killed[0] if ends else float("inf"))
         yield none("workers that were replaced", set(workers) - set(server.pids("worker")))
