@@ -10,9 +10,10 @@ from typing import Final
 
 from tests.benchmarks import closed_loop, idle, open_loop, options, publish, report, targets
 from tests.benchmarks.environments import debian_program
-from tests.benchmarks.errors import BenchmarkError
+from tests.benchmarks.errors import BenchmarkError, Missing
+from tests.benchmarks.failed import Failed, LeftOut
 from tests.benchmarks.machine import read_machine
-from tests.benchmarks.results import LeftOut, Results
+from tests.benchmarks.results import Results
 
 FAILED: Final = 1  #: a wrong answer, an error under load, or a server that did not run
 INTERRUPTED: Final = 130  #: Ctrl-C or SIGTERM; everything was ended
@@ -36,28 +37,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     results = _prepare(chosen)
     servers, plan = list(results.servers), results.plan
-    results.closed = closed_loop.run(servers, results.cases, plan, _progress)
+    failed = Failed()
+    results.closed = closed_loop.run(servers, results.cases, plan, _progress, failed)
     if "open-loop" in chosen.workloads:
-        results.open = open_loop.run(servers, plan, _progress)
+        results.open = open_loop.run(servers, plan, _progress, failed)
     if {"start-up", "memory"} & set(chosen.workloads):
-        results.idle = idle.run(servers, plan, _progress)
+        results.idle = idle.run(servers, plan, _progress, failed)
     _progress("")
+    results.left_out += failed.found.values()
     _tell(results, chosen)
-    return _status(results)
+    return _status(results) or (FAILED if failed.found else 0)
 
 
 def _prepare(chosen: argparse.Namespace) -> Results:
     """Install what is to be measured, and look at the machine."""
     debian_program("wrk")
     machine = read_machine()
-    versions = {}
+    versions, missing = {}, []
     for server in options.servers(chosen):
         _progress(f"preparing {server.title}")
-        server.install()
-        versions[server] = server.version()
+        try:
+            server.install()
+        except Missing as reason:
+            missing.append(LeftOut(server.title, "every workload", str(reason)))
+            print(f"\nbench: left out: {server.title}: {reason}", file=sys.stderr)
+        else:
+            versions[server] = server.version()
     results = Results(machine=machine, plan=options.plan(chosen), servers=versions)
     results.cases = options.cases(chosen)
-    results.left_out = [
+    results.left_out = missing + [
         LeftOut(server.title, case.key, reason)
         for server in versions
         for case in results.cases

@@ -3,9 +3,12 @@
 
 import http.client
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from tests.benchmarks.errors import WrongAnswer
 
@@ -13,16 +16,17 @@ HOST: Final = "127.0.0.1"
 TIMEOUT_S: Final = 10.0
 
 
-def read_plain(answer: Any) -> Any:
-    """Read ``{"prediction": 12.0}``."""
-    return answer["prediction"]
+def read_plain(answer: bytes) -> Any:
+    """Read ``{"prediction": 12.0}`` or ``{"prediction": {"y": [1.0, 2.0]}}``."""
+    found = json.loads(answer)["prediction"]
+    return found["y"] if isinstance(found, dict) else found
 
 
-def read_v2(answer: Any) -> Any:
-    """Read the one number of an answer of the Open Inference Protocol."""
-    (output,) = answer["outputs"]
-    (value,) = output["data"]
-    return value
+def read_v2(answer: bytes) -> Any:
+    """Read the one number, or all of several, of an answer of the Open Inference Protocol."""
+    (output,) = json.loads(answer)["outputs"]
+    data = output["data"]
+    return data if len(data) > 1 else data[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +36,17 @@ class Request:
     path: str
     content_type: str
     body: bytes
-    expected: float
-    read: Callable[[Any], Any] = read_plain
+    expected: float | list[float]  #: elements of float32, exactly
+    read: Callable[[bytes], Any] = read_plain
+    headers: tuple[tuple[str, str], ...] = ()  #: others than Content-Type
 
     def is_right(self, answer: bytes) -> bool:
         try:
-            return bool(self.read(json.loads(answer)) == self.expected)
-        except (ValueError, KeyError, TypeError):
+            found = self.read(answer)
+            if isinstance(self.expected, list):
+                return np.array_equal(np.float32(found), np.float32(self.expected))
+            return bool(found == self.expected)
+        except (ValueError, KeyError, TypeError, struct.error):
             return False
 
 
@@ -62,7 +70,7 @@ def check(port: int, request: Request) -> bytes:
     connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT_S)
     asked = f"{len(request.body)} bytes of {request.content_type} ({request.body[:60]!r})"
     try:
-        headers = {"Content-Type": request.content_type}
+        headers = {"Content-Type": request.content_type, **dict(request.headers)}
         connection.request("POST", request.path, request.body, headers)
         response = connection.getresponse()
         answer = response.read()
@@ -71,6 +79,6 @@ def check(port: int, request: Request) -> bytes:
     finally:
         connection.close()
     if response.status != http.HTTPStatus.OK or not request.is_right(answer):
-        wanted = f"expected {request.expected} to {asked}"
+        wanted = f"expected {str(request.expected)[:60]} to {asked}"
         raise WrongAnswer(f"{response.status} {answer[:200]!r}, {wanted}")
     return answer

@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.benchmarks import wrk
 from tests.benchmarks.cases import APART, COPIES, MLP, PHOTO, PIPELINE, SUM, Case
-from tests.benchmarks.errors import BenchmarkError
+from tests.benchmarks.failed import Failed
 from tests.benchmarks.figures import Sample
 from tests.benchmarks.running import Plan, Progress, Running, rotated, started
 from tests.benchmarks.servers import Server
@@ -25,18 +25,26 @@ OTHER_LEVELS: Final = (8,)
 
 
 def run(
-    servers: Sequence[Server], cases: Sequence[Case], plan: Plan, progress: Progress
+    servers: Sequence[Server],
+    cases: Sequence[Case],
+    plan: Plan,
+    progress: Progress,
+    failed: Failed,
 ) -> list[Sample]:
-    """Measure every server that can serve it with every case; another begins each round."""
-    samples = []
+    """Measure every server that can serve it with every case; another begins each round.
+
+    A server that fails with a group of cases is asked for them no more; *failed* says why.
+    """
+    samples: list[Sample] = []
     for number in range(plan.rounds):
         for group in _groups(cases):
             for server in rotated(servers, number):
                 served = [case for case in group if not server.refuses(case)]
+                what = f"{group[0].model} as {group[0].form}"
                 where = f"round {number + 1} of {plan.rounds}: {server.title}"
-                samples += [
-                    s.in_round(number + 1) for s in _visit(server, served, plan, where, progress)
-                ]
+                with failed.alone(server, what) as is_asked:
+                    found = _visit(server, served, plan, where, progress) if is_asked else []
+                    samples += [sample.in_round(number + 1) for sample in found]
     return samples
 
 
@@ -56,14 +64,11 @@ def _visit(
     if not cases:
         return []
     samples = []
-    try:
-        with started(server, cases) as running:
-            for case in cases:
-                for connections in plan.connections or LEVELS.get(case, OTHER_LEVELS):
-                    progress(f"{where}, {case.key}, {connections} connections")
-                    samples.append(_measure(running, case, connections, plan.seconds))
-    except BenchmarkError as error:
-        raise type(error)(f"{server.title}: {error}") from error
+    with started(server, cases) as running:
+        for case in cases:
+            for connections in plan.connections or LEVELS.get(case, OTHER_LEVELS):
+                progress(f"{where}, {case.key}, {connections} connections")
+                samples.append(_measure(running, case, connections, plan.seconds))
     return samples
 
 

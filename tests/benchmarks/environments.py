@@ -42,14 +42,32 @@ def debian_program(name: str, package: str | None = None) -> str:
     """Return the path of a program, installing its Debian package when we may."""
     package = package or name
     path = shutil.which(name, path=SEARCH_PATH)
-    if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _run(["apt-get", "update", "-qq"])
-        apt = ["apt-get", "install", "-qq", "--yes", "--no-install-recommends"]
-        _run([*apt, "-o", "DPkg::Lock::Timeout=120", package])
+    if path is None:
+        _install(package)
         path = shutil.which(name, path=SEARCH_PATH)
     if path is None:
         raise Missing(f"{name} is not installed; try: sudo apt-get install {package}")
     return path
+
+
+def debian_library(name: str, package: str) -> None:
+    """See to it that the loader finds a library, by its Debian package when we may."""
+
+    def is_found() -> bool:
+        return f"{name} " in _run(["ldconfig", "-p"])
+
+    if not is_found():
+        _install(package)
+    if not is_found():
+        raise Missing(f"{name} is not installed; try: sudo apt-get install {package}")
+
+
+def _install(package: str) -> None:
+    """Install a Debian package, if we may."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        _run(["apt-get", "update", "-qq"])
+        apt = ["apt-get", "install", "-qq", "--yes", "--no-install-recommends"]
+        _run([*apt, "-o", "DPkg::Lock::Timeout=120", package])
 
 
 def own_program(name: str) -> str:
@@ -74,7 +92,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 
 def _run(argv: Sequence[str]) -> str:
     """Run a set-up command to its end; show what it said only when it fails."""
-    environment = clean_environment(DEBIAN_FRONTEND="noninteractive")
+    environment = clean_environment(DEBIAN_FRONTEND="noninteractive", PATH=SEARCH_PATH)
     done = subprocess.run(
         argv, capture_output=True, text=True, check=False, env=environment, stdin=subprocess.DEVNULL
     )

@@ -69,6 +69,7 @@ MOSEC: Final = ("mosec-1", "mosec-32")
 LITSERVE: Final = ("litserve-1", "litserve-32")
 TORCHSERVE: Final = ("torchserve-1", "torchserve-32")
 MLSERVER: Final = ("mlserver-1", "mlserver-32")
+TRITON: Final = ("triton-1", "triton-32")
 
 COMPARISONS: Final = (
     Comparison("servekit / mosec with the same batching", "servekit", ("mosec-32",)),
@@ -77,6 +78,7 @@ COMPARISONS: Final = (
     Comparison("servekit / LitServe at its better", "servekit", LITSERVE),
     Comparison("servekit / TorchServe at its better", "servekit", TORCHSERVE),
     Comparison("servekit / MLServer at its better", "servekit", MLSERVER),
+    Comparison("servekit / Triton at its better", "servekit", TRITON),
     Comparison("servekit / gunicorn + Flask", "servekit", ("flask",)),
 )
 
@@ -115,7 +117,8 @@ def ratio(samples: Sequence[Sample], comparison: Comparison, connections: int) -
     if not all(best.values()):
         return None
     ours = by_round(comparison.server)
-    return Spread.of(ours[number] / rate for number, rate in best.items())
+    shared = [ours[number] / rate for number, rate in best.items() if number in ours]
+    return Spread.of(shared) if shared else None
 
 
 def levels(samples: Iterable[Sample]) -> list[int]:

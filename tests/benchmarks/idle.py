@@ -9,7 +9,8 @@ from typing import Final
 
 from tests.benchmarks.answers import check
 from tests.benchmarks.cases import SUM
-from tests.benchmarks.errors import BenchmarkError, NotReady, WrongAnswer
+from tests.benchmarks.errors import NotReady, WrongAnswer
+from tests.benchmarks.failed import Failed
 from tests.benchmarks.processes import ServerProcess, free_port, wait_until
 from tests.benchmarks.running import READY_S, Plan, Progress, private_directory, rotated
 from tests.benchmarks.servers import Server
@@ -29,19 +30,23 @@ class IdleSample:
     processes: int
 
 
-def run(servers: Sequence[Server], plan: Plan, progress: Progress) -> list[IdleSample]:
+def run(
+    servers: Sequence[Server], plan: Plan, progress: Progress, failed: Failed
+) -> list[IdleSample]:
     """Start every server once to warm its caches, then once for each round that counts."""
-    samples = []
+    samples: list[IdleSample] = []
     for number in range(plan.rounds):
         for server in rotated([server for server in servers if not server.is_static], number):
             progress(f"round {number + 1} of {plan.rounds}: {server.title}, start-up and memory")
-            try:
-                with private_directory() as directory:
-                    _start(server, directory, 0)
-                    samples.append(_start(server, directory, number + 1))
-            except BenchmarkError as error:
-                raise type(error)(f"{server.title}: {error}") from error
+            with failed.alone(server, "start-up and memory") as is_asked:
+                samples += [_visit(server, number + 1)] if is_asked else []
     return samples
+
+
+def _visit(server: Server, number: int) -> IdleSample:
+    with private_directory() as directory:
+        _start(server, directory, 0)
+        return _start(server, directory, number)
 
 
 def _start(server: Server, directory: Path, number: int) -> IdleSample:

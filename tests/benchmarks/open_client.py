@@ -166,9 +166,10 @@ def to_wire(port: int, request: Request) -> bytes:
     """Return the bytes of the request."""
     head = (
         f"POST {request.path} HTTP/1.1\r\nHost: {HOST}:{port}\r\n"
-        f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n"
+        f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n"
     )
-    return head.encode() + request.body
+    more = "".join(f"{name}: {text}\r\n" for name, text in request.headers)
+    return f"{head}{more}\r\n".encode() + request.body
 
 
 @contextlib.contextmanager

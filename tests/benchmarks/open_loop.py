@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from tests.benchmarks.answers import check
 from tests.benchmarks.cases import SUM, Case
-from tests.benchmarks.errors import BenchmarkError
+from tests.benchmarks.failed import Failed
 from tests.benchmarks.open_client import OpenClient, Outcome
 from tests.benchmarks.running import Plan, Progress, Running, rotated, started
 from tests.benchmarks.servers import Server
@@ -60,18 +60,22 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def run(servers: Sequence[Server], plan: Plan, progress: Progress) -> list[OpenSample]:
+def run(
+    servers: Sequence[Server], plan: Plan, progress: Progress, failed: Failed
+) -> list[OpenSample]:
     """Measure every server in every round; another one begins each round."""
-    samples = []
+    samples: list[OpenSample] = []
     for number in range(plan.rounds):
         for server in rotated([s for s in servers if not s.refuses(CASE)], number):
             progress(f"round {number + 1} of {plan.rounds}: {server.title}, open loop")
-            try:
-                with started(server, [CASE]) as running:
-                    samples += _measure(running, plan.seconds, number + 1)
-            except BenchmarkError as error:
-                raise type(error)(f"{server.title}: {error}") from error
+            with failed.alone(server, "open loop") as is_asked:
+                samples += _visit(server, plan, number + 1) if is_asked else []
     return samples
+
+
+def _visit(server: Server, plan: Plan, number: int) -> list[OpenSample]:
+    with started(server, [CASE]) as running:
+        return _measure(running, plan.seconds, number)
 
 
 def _measure(running: Running, seconds: int, number: int) -> list[OpenSample]:

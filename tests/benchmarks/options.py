@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.cases import APART, COPIES, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
+from tests.benchmarks.cases import APART, ARRAYS, COPIES, MLP, PHOTO, PIPELINE, SUM, TENSORS, Case
 from tests.benchmarks.optional import Flask, LitServe, MLServer
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Mosec, Nginx, Servekit, Server
 from tests.benchmarks.torchserve import TorchServe
+from tests.benchmarks.triton import Triton
 
 SERVERS: Final[tuple[Server, ...]] = (
     Servekit(),
@@ -18,11 +19,12 @@ SERVERS: Final[tuple[Server, ...]] = (
     *(LitServe(1), LitServe(32)),
     *(TorchServe(1), TorchServe(32)),
     *(MLServer(1), MLServer(32)),
+    *(Triton(1), Triton(32)),
     Flask(),
     Nginx(),
 )
 WORKLOADS: Final = (
-    *("small", "pipeline", "tensors", "copies", "mlp"),
+    *("small", "pipeline", "tensors", "copies", "arrays", "mlp"),
     *("open-loop", "start-up", "memory"),
 )
 DEFAULT_SERVERS: Final = ("servekit", "mosec", "nginx")
@@ -84,6 +86,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         "pipeline": (SUM, PIPELINE, APART),  # one service beside them, for the ratio
         "tensors": options.tensors,
         "copies": (COPIES,),
+        "arrays": ARRAYS,
         "mlp": (MLP,),
     }
     asked = [by_workload[name] for name in by_workload if name in options.workloads]

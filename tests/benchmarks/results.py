@@ -7,21 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from tests.benchmarks.cases import Case
+from tests.benchmarks.failed import LeftOut
 from tests.benchmarks.figures import Sample, Spread
 from tests.benchmarks.idle import IdleSample
 from tests.benchmarks.machine import Machine
 from tests.benchmarks.open_loop import OpenSample
 from tests.benchmarks.running import Plan
 from tests.benchmarks.servers import Server
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A server that was not measured with a case, and why."""
-
-    server: str
-    case: str
-    reason: str
 
 
 @dataclass(slots=True, kw_only=True)

@@ -48,7 +48,8 @@ class Running:
         if not body.exists():
             body.write_bytes(request.body)
         url = f"http://{HOST}:{self.port}{request.path}"
-        return wrk.Target(url=url, body=body, content_type=request.content_type)
+        headers = (("Content-Type", request.content_type), *request.headers)
+        return wrk.Target(url=url, body=body, headers=headers)
 
     def load(self, case: Case, connections: int, seconds: int) -> None:
         """Load the server; meanwhile ask for other answers, so that a mixed-up batch would show."""

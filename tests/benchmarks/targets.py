@@ -67,7 +67,9 @@ def share(case: Case, whole: Case, connections: int) -> Find:
             }
             for each in (case, whole)
         ]
-        shares = [rate / rates[1][number] for number, rate in rates[0].items() if rates[1]]
+        shares = [
+            rate / rates[1][number] for number, rate in rates[0].items() if number in rates[1]
+        ]
         return statistics.median(shares) if shares else None
 
     return find

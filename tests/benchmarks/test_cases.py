@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tests.benchmarks.answers import Request, read_v2
-from tests.benchmarks.cases import COPIES, MLP, PHOTO, SUM, TENSORS, Case
+from tests.benchmarks.cases import ARRAYS, COPIES, MLP, PHOTO, SUM, TENSORS, Case
 from tests.benchmarks.encoding import to_v2
 from tests.benchmarks.optional import Flask, MLServer
 from tests.benchmarks.peers import models
 from tests.benchmarks.servers import Mosec, Nginx, Servekit
+from tests.benchmarks.triton import Triton
 
 SMALL_TENSORS = [case for case in TENSORS if case.size == 1_000]
 
@@ -55,6 +56,35 @@ def test_the_peers_read_every_form_and_predict_the_same(case):
     assert model.predict([one, one]) == [case.expected(values)] * 2
 
 
+@pytest.mark.parametrize("case", ARRAYS, ids=lambda case: case.key)
+def test_the_peers_read_and_write_long_arrays(case):
+    model, values = models.MODELS[case.model](), case.values(5)
+    one = model.from_json(json.loads(case.body(values)))
+    (answer,) = model.predict([one])
+    request = Servekit().request(case, 5)
+
+    assert request.is_right(json.dumps({"prediction": answer}).encode())
+    assert not Servekit().request(case, 4).is_right(json.dumps({"prediction": answer}).encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"),
+    [
+        pytest.param(b'{"prediction":{"y":[0.1,2]}}', True, id="shortest float32"),
+        pytest.param(b'{"prediction":{"y":[0.10000000149011612,2.0]}}', True, id="as float64"),
+        pytest.param(b'{"prediction":{"y":[0.1,2.5]}}', False, id="another element"),
+        pytest.param(b'{"prediction":{"y":[0.1]}}', False, id="one too few"),
+        pytest.param(b'{"prediction":12.0}', False, id="a number"),
+    ],
+)
+def test_an_array_is_compared_as_float32(answer, is_right):
+    expected = np.array([0.1, 2], np.float32).tolist()
+
+    assert (
+        Request(path="/", content_type="", body=b"", expected=expected).is_right(answer) is is_right
+    )
+
+
 def test_an_array_in_msgpack_is_extension_78():
     body = Case("tensors", "msgpack", 8).body(np.array([1, 2], np.float32))
     extension = msgpack.unpackb(body)["x"]
@@ -90,12 +120,29 @@ def test_the_open_inference_protocol_is_spoken():
     assert request.is_right(b'{"outputs":[{"data":[12.0]}]}')
 
 
+def test_triton_is_asked_in_json_and_in_raw_tensors():
+    raw, json_ = Triton(32).request(PHOTO), Triton(32).request(SUM)
+    answer = (
+        b'{"outputs":[{"parameters":{"binary_data_size":8}}]}' + np.float64(raw.expected).tobytes()
+    )
+
+    assert raw.headers == (("Inference-Header-Content-Length", "0"),)
+    assert raw.is_right(answer)
+    assert not raw.is_right(b"12")
+    assert (json_.headers, json_.path) == ((), "/v2/models/sum/infer")
+    assert json_.is_right(b'{"outputs":[{"data":[12.0]}]}')
+
+
 @pytest.mark.parametrize(
     ("server", "case", "refuses"),
     [
         pytest.param(MLServer(1), SUM, False, id="MLServer takes small JSON"),
         pytest.param(MLServer(1), PHOTO, True, id="MLServer takes no raw arrays"),
         pytest.param(Flask(), PHOTO, False, id="Flask takes bytes"),
+        pytest.param(Triton(1), PHOTO, False, id="Triton takes raw tensors"),
+        pytest.param(Triton(1), Case("tensors", "npy", 1_000), True, id="Triton takes no npy"),
+        pytest.param(MLServer(1), ARRAYS[1], False, id="MLServer takes long arrays of JSON"),
+        pytest.param(Nginx(), ARRAYS[-1], True, id="nginx has a short constant only"),
         pytest.param(Mosec(32), PHOTO, False, id="mosec takes bytes"),
     ],
 )

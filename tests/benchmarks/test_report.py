@@ -6,11 +6,12 @@ import pytest
 
 from tests.benchmarks import options, publish, report, targets
 from tests.benchmarks.cases import PHOTO, SUM, TENSORS
+from tests.benchmarks.failed import LeftOut
 from tests.benchmarks.figures import Sample
 from tests.benchmarks.idle import IdleSample
 from tests.benchmarks.machine import Machine
 from tests.benchmarks.open_loop import SHARES, OpenSample, Outcome
-from tests.benchmarks.results import LeftOut, Results
+from tests.benchmarks.results import Results
 from tests.benchmarks.wrk import Load
 
 MACHINE = Machine(

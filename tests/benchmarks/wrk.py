@@ -67,14 +67,15 @@ class Target:
 
     url: str
     body: Path  #: a file that holds it; wrk reads it once
-    content_type: str
+    headers: tuple[tuple[str, str], ...]
 
 
 @contextlib.contextmanager
 def running(target: Target, *, connections: int, seconds: int) -> Iterator[subprocess.Popen[str]]:
     """Run wrk while the block lasts; with one thread, to leave the machine to the server."""
     argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={TIMEOUT_S}s"]
-    argv += ["--latency", f"-s{SCRIPT}", target.url, "--", str(target.body), target.content_type]
+    argv += ["--latency", f"-s{SCRIPT}", target.url, "--", str(target.body)]
+    argv += [text for header in target.headers for text in header]
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -19,6 +19,7 @@ class Runtime(MLModel):
         inputs = rows.tolist() if self.settings.name == "sum" else list(rows)
         import numpy
 
-        outputs = numpy.array(self.model.predict(inputs)).reshape(-1, 1)
+        predict = getattr(self.model, "arrays", self.model.predict)
+        outputs = numpy.array(predict(inputs)).reshape(len(inputs), -1)
         outputs = [NumpyCodec.encode_output("prediction", outputs)]
         return InferenceResponse(model_name=self.name, outputs=outputs)

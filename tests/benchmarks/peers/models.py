@@ -65,4 +65,33 @@ class Mlp(Tensors):
         return (hidden @ self.last).argmax(axis=1).tolist()
 
 
-MODELS = {"sum": Sum, "tensors": Tensors, "copies": Tensors, "mlp": Mlp}
+class ArrayIn(Tensors):
+    """The place of the largest element of one float32 array."""
+
+    def predict(self, inputs):
+        return [int(x.argmax()) for x in inputs]
+
+
+class ArrayOut(Tensors):
+    """A long array for ``[factor, count]``: so many fixed numbers, times the factor."""
+
+    def __init__(self):
+        super().__init__()
+        random = self.numpy.random.default_rng(1)
+        self.series = random.standard_normal(150_000, self.numpy.float32)
+
+    def arrays(self, inputs):
+        return [x[0] * self.series[: int(x[1])] for x in inputs]
+
+    def predict(self, inputs):
+        return [{"y": array.tolist()} for array in self.arrays(inputs)]
+
+
+MODELS = {
+    "sum": Sum,
+    "tensors": Tensors,
+    "copies": Tensors,
+    "mlp": Mlp,
+    "array-in": ArrayIn,
+    "array-out": ArrayOut,
+}
