@@ -28,7 +28,7 @@ PROBLEM: Final = "application/problem+json"
 #: settings that the server for the examples takes from the environment, as the workers did
 OF_WORKERS: Final = (
     *("load_timeout", "predict_timeout", "max_body", "max_answer", "large_body", "arena"),
-    *("worker_user", "worker_memory", "worker_files"),
+    *("pass_env", "worker_user", "worker_memory", "worker_files"),
 )
 
 

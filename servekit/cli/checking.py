@@ -27,7 +27,7 @@ from servekit.supervisor.loop import Loop, Timer
 from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.process import Command, Process, python_module
-from servekit.supervisor.user import find_user
+from servekit.supervisor.user import find_user, user_of_model
 
 __all__ = ["Report", "examine", "prepare"]
 
@@ -80,7 +80,7 @@ def prepare(text: str, settings: Settings, display: Display) -> Prepared:
         entry.name,
         settings.cache_dir,
         settings.install_requirements,
-        worker_user=settings.worker_user,
+        worker_user=user_of_model(settings.worker_user, 0, 1),
     )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S
@@ -145,10 +145,11 @@ class Examination:
     def _command(self, control: socket.socket, threads: int) -> Command:
         prepared, descriptor = self._report.prepared, control.fileno()
         numbers = str(os.getpid()), str(descriptor)
-        user, variables = find_user(self._settings.worker_user), self._report.stage.environments[0]
+        user, variables = find_user(prepared.user), self._report.stage.environments[0]
+        passed = self._settings.pass_env
         return Command(
             arguments=python_module("servekit.worker.checking", *numbers, python=prepared.python),
-            environment=worker_environment(os.environ, threads, variables, user),
+            environment=worker_environment(os.environ, threads, variables, user, passed),
             directory=prepared.directory,
             inherited=(descriptor,),
             user=user,

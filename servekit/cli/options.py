@@ -18,6 +18,7 @@ NAMED = {
     "host": "ADDRESS",
     "manage": "HOST:PORT",
     "worker_user": "NAME",
+    "pass_env": "VARIABLE",
     "compression": "CODING",
     "log_format": "FORMAT",
     "log_level": "LEVEL",
@@ -33,7 +34,7 @@ GROUPS = {
     " keep_alive drain_delay grace",
     "memory": "memory queue_memory large_body arena",
     "jobs": "jobs jobs_size job_ttl",
-    "workers": "worker_user worker_memory worker_files",
+    "workers": "worker_user worker_memory worker_files pass_env",
     "logs and files": "log_level log_format access_log run_dir",
 }
 OTHERS = "others"

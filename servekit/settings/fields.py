@@ -23,6 +23,7 @@ from servekit.settings.values import (
     origin,
     size,
     switch,
+    variable_pattern,
 )  # fmt: skip
 
 __all__ = ["PREFIX", "Option", "Settings", "options"]
@@ -215,7 +216,9 @@ class Settings:
     tls_client_ca: str = setting(
         "", "file of the authorities that clients' certificates must come from, PEM", place=absolute
     )
-    worker_user: str = setting("", "user that the workers run as; needs root")
+    worker_user: str = setting(
+        "", "user that the workers run as, or 20000-20999: one of these for each model; needs root"
+    )
     worker_memory: int = setting(
         0,
         "address space of a worker, shared memory not counted (RLIMIT_AS); 0 sets no limit",
@@ -223,6 +226,11 @@ class Settings:
     )
     worker_files: int = setting(
         0, "descriptors of a worker (RLIMIT_NOFILE); 0 sets no limit", Between(0, 1_000_000)
+    )
+    pass_env: tuple[str, ...] = setting(
+        (),
+        "variables of the server's environment that workers see too, such as HF_TOKEN or EMB_*",
+        variable_pattern,
     )
     reload: bool = setting(
         False, "for development: load a model anew whenever one of its files is saved", switch

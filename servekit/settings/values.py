@@ -37,6 +37,7 @@ SIZES |= {"K": KIB, "KIB": KIB, "M": MIB, "MIB": MIB, "G": GIB, "GIB": GIB, "T":
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 SIZE = re.compile(rf"({NUMBER.pattern})\s*([A-Za-z]*)", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")  # a pattern of names
 ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
 SHOWN_CHARACTERS = 40  #: of a number that is refused
@@ -133,6 +134,13 @@ def split_address(text: str) -> tuple[str, int]:
     if not found or int(found[3]) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT")
     return found[1] or found[2], int(found[3])
+
+
+def variable_pattern(text: str) -> str:
+    """Take the name of a variable, in which ``*`` stands for any part."""
+    if not VARIABLE.fullmatch(text):
+        raise ValueError(f"{text!r} is not the name of a variable, such as HF_TOKEN or EMB_*")
+    return text
 
 
 def switch(text: str) -> bool:

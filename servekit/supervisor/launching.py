@@ -39,11 +39,11 @@ def boot_of(
         prepared, stage, settings, threads, replica=replica.place, generation=replica.generation
     )
     variables = stage.environments[replica.place % len(stage.environments)]
-    user = find_user(settings.worker_user)
+    user = find_user(prepared.user)
     command = worker_command(
         prepared.python,
         "#".join(filter(None, (label_of(prepared), stage.name, str(replica.index)))),
-        worker_environment(os.environ, threads, variables, user),
+        worker_environment(os.environ, threads, variables, user, settings.pass_env),
         prepared.directory,
         user,
     )

@@ -12,6 +12,7 @@ from servekit.supervisor.preparation import Preparation
 from servekit.supervisor.prepared import Outcome, Prepared, Request
 from servekit.supervisor.replica_set import ReplicaSet
 from servekit.supervisor.succession import Succession
+from servekit.supervisor.user import user_of_model
 
 __all__ = ["Model", "Server"]
 
@@ -42,6 +43,7 @@ class Model:
         self._loop = loop
         self._server = server
         self._entry = entry
+        self._number = number
         self._versions = Succession(loop, server, f"m{number}r", self._problem, self._settled)
         self._preparation: Preparation | None = None
         self._is_loading = False  #: a preparation is wanted, or what came of it is not settled
@@ -113,7 +115,7 @@ class Model:
             settings.cache_dir,
             settings.install_requirements,
             settings.fetch_assets,
-            settings.worker_user,
+            user_of_model(settings.worker_user, self._number, len(settings.models)),
         )
         self._server.journal.progress(self.name, "preparing")
         try:

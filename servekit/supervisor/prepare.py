@@ -102,7 +102,9 @@ def prepare(request: Request, tell: Tell) -> Prepared:
         for path in assets.values():
             open_entry(Path(path).parent)
         require_readable(user, directory, python)
-    return _prepared(directory, manifest, digest, python, assets)
+    prepared = _prepared(directory, manifest, digest, python, assets)
+    prepared.user = request.worker_user
+    return prepared
 
 
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:

@@ -45,6 +45,7 @@ class Prepared(msgspec.Struct, kw_only=True):
     size_bytes: int  #: of all its files
     assets: dict[str, str] = {}  #: name to path, all of them there
     digest: str  #: differs where the files do
+    user: str = ""  #: that its workers run as; "" is us
 
 
 class Outcome(msgspec.Struct, kw_only=True):

@@ -17,7 +17,7 @@ from servekit.supervisor.control import ControlSocket
 from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.daemon import Daemons
 from servekit.supervisor.entry import clash, parse_entries
-from servekit.supervisor.environment import usable_cores
+from servekit.supervisor.environment import usable_cores, withheld
 from servekit.supervisor.front_end import FrontEnd, front_end_command
 from servekit.supervisor.journal import Journal, Notice
 from servekit.supervisor.limits import raise_descriptor_limit
@@ -30,7 +30,7 @@ from servekit.supervisor.orphans import Orphans
 from servekit.supervisor.routes import clashes, note_clashes
 from servekit.supervisor.run_directory import RunDirectory
 from servekit.supervisor.shutdown import Shutdown
-from servekit.supervisor.user import find_user
+from servekit.supervisor.user import find_user, user_of_model
 from servekit.supervisor.watching import Watching
 
 __all__ = ["Supervisor"]
@@ -49,7 +49,8 @@ class Supervisor:
         """
         entries = parse_entries(settings.models)
         check_access(settings, journal)
-        find_user(settings.worker_user)  # there is one, if one is asked for
+        for number in range(len(entries)):  # there are users, if some are asked for
+            find_user(user_of_model(settings.worker_user, number, len(entries)))
         self.settings = settings
         self.journal = journal
         self._loop = Loop(self._on_bug)
@@ -71,6 +72,7 @@ class Supervisor:
         self._paths = [entry.path for entry in entries]
         self._watching: Watching | None = None
         self._error: StartupError | None = None
+        self._withheld = withheld(os.environ, settings.pass_env)
         self._is_serving = False
         self._is_interrupted = False
         with self._run_directory.beginning():
@@ -135,9 +137,17 @@ class Supervisor:
     def prepared(self, model: Model) -> None:
         """Launch a prepared model, and prepare the next one."""
         if not model.is_launched:
+            if not model.failure:
+                self._tell_withheld()
             model.launch()
         self._preparations.done(model)
         self.changed()
+
+    def _tell_withheld(self) -> None:
+        """Say once which variables workers do not get."""
+        notices, self._withheld = self._withheld, []
+        for notice in notices:
+            self.journal.notice(notice)
 
     def name_problem(self, model: Model, name: str) -> str:
         """Return why *model* cannot have *name*, or ""; at the start that ends the server."""

@@ -3,19 +3,22 @@
 
 import os
 import pwd
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from servekit.errors import StartupError
 
-__all__ = ["User", "cache_for", "find_user", "open_entry", "require_readable"]
+__all__ = ["User", "cache_for", "find_user", "open_entry", "require_readable", "user_of_model"]
 
 SYSTEM_CACHE = Path(
     "/var/cache/servekit"
 )  #: root's own is below a directory that root alone enters
 ENTERED = 0o711  #: by name, not listed
 READ = 0o755
+RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
+NO_ID = 2**32 - 1  #: (uid_t) -1, which is nobody's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +32,45 @@ class User:
     home: str
 
 
-@lru_cache(maxsize=1)
+def user_of_model(worker_user: str, number: int, models: int) -> str:
+    """Return the user of model *number*: of a range of numbers each model has one of its own.
+
+    :raises StartupError: the range is too small for so many *models*.
+    """
+    found = RANGE.fullmatch(worker_user)
+    if found is None:
+        return worker_user
+    first, last = int(found[1]), int(found[2])
+    if not 0 < first <= last < NO_ID:
+        raise StartupError(f"worker_user: {worker_user} is not a range of user numbers above 0")
+    if last - first + 1 < models:
+        raise StartupError(f"worker_user: {worker_user} is too small for {models} models")
+    return str(first + number)
+
+
+@lru_cache(maxsize=256)
 def find_user(name: str) -> User | None:
     """Return the user *name*, or ``None`` for ""; looked up once, since that may block.
+
+    A number needs no account: its user is in the group of the same number, and has no home.
 
     :raises StartupError: there is no such user, or we may not start its processes.
     """
     if not name:
         return None
+    number = int(name) if name.isascii() and name.isdecimal() else None
     try:
-        entry = pwd.getpwnam(name)
-    except KeyError as error:
-        raise StartupError(f"worker_user: {name!r} is no user of this machine") from error
+        entry = pwd.getpwnam(name) if number is None else pwd.getpwuid(number)
+    except (KeyError, OverflowError) as error:
+        if number is None or not 0 < number < NO_ID:
+            raise StartupError(f"worker_user: {name!r} is no user of this machine") from error
+        found = User(name, number, number, (), "/nonexistent")
+    else:
+        groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+        found = User(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
     if os.geteuid() != 0:
         raise StartupError("worker_user: only root can start processes of another user")
-    groups = tuple(os.getgrouplist(name, entry.pw_gid))
-    return User(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+    return found
 
 
 def cache_for(user: User, cache_dir: str) -> Path:

@@ -2,6 +2,7 @@
 """Entries, environment, run directory and listeners: what is settled before anything starts."""
 
 import os
+import re
 import socket
 import stat
 from pathlib import Path
@@ -10,10 +11,19 @@ import pytest
 
 from servekit.errors import StartupError
 from servekit.supervisor.entry import Entry, parse_entries
-from servekit.supervisor.environment import prepare_environment, usable_cores, worker_environment
+from servekit.supervisor.environment import (
+    KEPT,
+    prepare_environment,
+    usable_cores,
+    withheld,
+    worker_environment,
+)
 from servekit.supervisor.exits import cause, oom_kills
 from servekit.supervisor.listeners import bind_tcp, url_of
 from servekit.supervisor.run_directory import RunDirectory
+from servekit.supervisor.user import user_of_model
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -181,3 +191,80 @@ def test_cause(exit_code, is_oom, expected):
 
 def test_kernel_counts_its_kills():
     assert oom_kills() is None or oom_kills() >= 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "HF_TOKEN",
+            "HUGGING_FACE_HUB_TOKEN",
+            "HF_ENDPOINT",
+            "PYTHONSECRET",
+            "LC_SECRET",
+            "_",
+            "",
+        ),
+        *("CUDA_TOKEN", "CUDASECRET", "NVIDIA_API_KEY", "XDG_TOKEN", "XDG_RUNTIME_DIR", "path"),
+        *("OMP_SECRET", "MKL_LICENSE", "OPENBLAS_KEY", "Path", "LANG2", "HOME_TOKEN"),
+    ],
+)
+def test_only_whole_names_are_let_through(name):
+    assert name not in worker_environment({name: "s", "PATH": "/bin"}, 1, {})
+
+
+def test_what_the_operator_names_is_passed_but_for_our_own_settings():
+    ours = {
+        "EMB_A": "1",
+        "EMB_": "2",
+        "XEMB_A": "3",
+        "HF_TOKEN": "4",
+        "SERVEKIT_PREDICT_TOKEN": "5",
+    }
+    some = worker_environment(ours, 1, {"EMB_": "own"}, None, ["EMB_*", "HF_TOKEN"])
+    every = worker_environment(ours, 1, {}, None, ["*"])
+
+    assert some.keys() & ours.keys() == {"EMB_A", "EMB_", "HF_TOKEN"}
+    assert some["EMB_"] == "own"
+    assert ours.keys() - every.keys() == {"SERVEKIT_PREDICT_TOKEN"}
+
+
+def test_what_is_withheld_is_said_by_name_and_never_by_value():
+    ours = {"HF_TOKEN": "secret1", "AWS_A": "secret2", "https_proxy": "secret3", "MINE": "secret4",
+            "SERVEKIT_X": "secret5", "EMB_A": "secret6", "PATH": "/bin"}  # fmt: skip
+    said = {notice.level: notice for notice in withheld(ours, ["EMB_*"])}
+
+    assert said["info"].fields == {"variables": ["AWS_A", "HF_TOKEN", "https_proxy"]}
+    assert said["debug"].fields == {"variables": ["MINE"]}
+    assert not any("secret" in notice.text for notice in said.values())
+    assert withheld({"PATH": "/bin"}, []) == []
+
+
+@pytest.mark.parametrize("page", ["operating.md"])
+def test_the_list_of_variables_is_documented(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+
+    for title, names in KEPT.items():
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} |")]
+        assert set(re.findall(r"`(\w+)`", line)) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "models", "expected"),
+    [
+        pytest.param("", 0, 2, "", id="none"),
+        pytest.param("nobody", 1, 2, "nobody", id="one for all"),
+        pytest.param("1000", 1, 2, "1000", id="one for all, by number"),
+        pytest.param("20000-20001", 1, 2, "20001", id="one for each"),
+        pytest.param("20000-20001", 2, 3, "is too small for 3 models", id="too few"),
+        pytest.param("0-9", 0, 1, "is not a range", id="root"),
+        pytest.param("9-3", 0, 1, "is not a range", id="backwards"),
+        pytest.param("1-4294967295", 0, 1, "is not a range", id="nobody's number"),
+    ],
+)
+def test_user_of_a_model(text, number, models, expected):
+    if expected.startswith("is "):
+        with pytest.raises(StartupError, match=expected):
+            user_of_model(text, number, models)
+    else:
+        assert user_of_model(text, number, models) == expected

@@ -37,9 +37,20 @@ DOES = {
     "limits": lambda: [resource.getrlimit(resource.RLIMIT_NOFILE)[1]],
 }
 
+def kill(pid):
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.strerror
+
+def do(act):
+    if act.startswith("/"):
+        return read(act)
+    return kill(int(act[5:])) if act.startswith("kill ") else DOES[act]()
+
 class S(Service):
     def predict(self, batch):
-        return [DOES[act]() for act in batch]
+        return [do(act) for act in batch]
 """
 
 
@@ -69,11 +80,11 @@ def serve(start, model):
     return serve_model
 
 
-def post(address, act):
+def post(address, act, name="digits"):
     connection = http.client.HTTPConnection(address, timeout=WAIT_S)
     headers = {"Content-Type": "application/json"}
     try:
-        connection.request("POST", "/digits/predict", json.dumps(act), headers)
+        connection.request("POST", f"/{name}/predict", json.dumps(act), headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read()).get("prediction")
     finally:
@@ -110,6 +121,37 @@ def test_worker_of_another_user_reads_its_archive_and_nothing_of_ours(serve, ope
     assert own_cache.stat().st_mode & 0o777 == 0o710
     server.signal(15)
     assert server.wait_exit() == 0
+
+
+@is_root
+def test_models_of_users_of_their_own_cannot_reach_one_another(start, model, open_place):
+    directory = model()
+    (directory / "service.py").write_text(SERVICE)
+    archive = open_place / "digits.mar"
+    build = [sys.executable, "-m", "servekit_archiver.cli", "build", directory, "-o", archive]
+    subprocess.run(build, check=True, capture_output=True)
+    flags = ("--worker-user", "60001-60009", "--cache-dir", open_place / "cache")
+    server = start(f"one={archive}", f"two={archive}", *flags, stand_ins={}, SHOWN=sys.base_prefix)
+    address = server.wait_for("serving")["url"].removeprefix("http://")
+    pid = {name: server.wait_for("worker_ready", model=name)["pid"] for name in ("one", "two")}
+    place = Path(f"/proc/{pid['two']}/cwd").readlink()
+
+    assert post(address, "who", "one") == (200, [60001, 60001, [], "/nonexistent"])
+    assert post(address, "who", "two") == (200, [60002, 60002, [], "/nonexistent"])
+    for path in (f"/proc/{pid['two']}/environ", f"/proc/{pid['two']}/mem", place / "service.py"):
+        assert post(address, str(path), "one") == (200, "Permission denied")
+    assert post(address, f"kill {pid['two']}", "one") == (200, "Operation not permitted")
+    os.kill(pid["one"], 9)
+    server.wait_for("worker_ready", model="one", generation=2)
+    assert post(address, "who", "one")[1][0] == 60001
+
+
+@is_root
+def test_range_of_users_that_is_too_small_is_refused(start, model):
+    server = start(f"one={model()}", f"two={model('other')}", "--worker-user", "60001-60001")
+
+    assert server.wait_exit() == 3
+    assert server.messages() == ["worker_user: 60001-60001 is too small for 2 models"]
 
 
 @is_root
