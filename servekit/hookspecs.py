@@ -6,9 +6,9 @@ must be light to import: what is heavy is offered as an import string and import
 in the worker that needs it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pluggy
 from servekit_archiver.hookspecs import recognise_model
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
 
 __all__ = [
+    "CodecTarget",
     "PredictionRequest",
     "ReadOnly",
     "authorize",
@@ -32,10 +33,31 @@ hookspec = pluggy.HookspecMarker("servekit")
 hookimpl = pluggy.HookimplMarker("servekit")
 
 
-class ReadOnly(str):
-    """The import string of a codec whose ``encode`` is ``None``, known without importing it."""
+class CodecTarget(str):
+    """The import string of a codec, with what is known of it without importing it.
 
-    __slots__ = ()
+    A kind of value is ``object``, ``text``, ``bytes``, ``numbers`` (as Python has them, and
+    lists of them), ``array`` (NumPy's), or an array of a dtype and a shape, ``uint8[any, any, 3]``.
+    """
+
+    reads: Collection[str] | None  #: kinds that ``decode`` returns; ``None`` may be any
+    writes: Collection[str] | None  #: kinds that ``encode`` takes; ``None`` may be any
+
+    def __new__(
+        cls,
+        target: str,
+        *,
+        reads: Collection[str] | None = None,
+        writes: Collection[str] | None = None,
+    ) -> Self:
+        """Say what the codec at *target* reads and writes, for the API descriptions."""
+        found = super().__new__(cls, target)
+        found.reads, found.writes = reads, writes
+        return found
+
+
+class ReadOnly(CodecTarget):
+    """The import string of a codec whose ``encode`` is ``None``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +114,9 @@ def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
         ``is_enveloped`` it is given ``{"prediction": output}``. The codec of a plugin
         replaces the built-in one; two plugins offering one media type is a ``PluginError``.
         A codec without ``encode`` is offered as ``ReadOnly("module:codec")``: the API
-        descriptions and ``Accept`` go by that, and do not import it.
+        descriptions and ``Accept`` go by that, and do not import it. They name the media type
+        of ``CodecTarget("module:codec", reads=["array"], writes=["array"])`` only where inputs
+        and outputs may be values of these kinds.
     """
 
 

@@ -7,14 +7,22 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from servekit.description.interface import JSON, Described, describe
+from servekit.description.interface import JSON, MULTIPART, Described, describe
 from servekit.description.schemas import relocate
 from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step, stage_rows
 from servekit.stream_formats import STREAM_FORMATS
 
 __all__ = ["describe_models"]
 
-MSGPACK: Final = "application/msgpack"
+#: what holds a mapping, or a list of anything
+STRUCTURED: Final = (
+    JSON,
+    "application/msgpack",
+    "application/x-msgpack",
+    "application/vnd.msgpack",
+)
+#: of one value that is neither
+PLAIN: Final = ("text/", "image/", "audio/", "video/", "application/octet-stream", "*/", MULTIPART)
 DEEPEST: Final = 16  #: models within models
 
 Rows = Mapping[str, ModelRow]
@@ -54,7 +62,7 @@ def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> Described:
 
 
 def _of_instances(described: Described) -> Described:
-    return structs.replace(described, instances=True, consumes=[JSON, MSGPACK], produces=[JSON])
+    return structs.replace(described, instances=True, consumes=[*STRUCTURED], produces=[JSON])
 
 
 def _interface(
@@ -118,11 +126,16 @@ def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | Non
         input_schema=_list(first.input_schema, is_list=steps[0].each),
         output_schema=_list(relocate(last.output_schema, moves), is_list=is_list),
         schema_definitions=first.schema_definitions | definitions,
-        consumes=first.consumes,
-        produces=[each for each in last.produces if not (is_list and each in STREAM_FORMATS)],
+        consumes=_of_lists(first.consumes) if steps[0].each else first.consumes,
+        produces=_of_lists(last.produces) if is_list else last.produces,
         request_headers=sorted({name for each in every for name in each.request_headers}),
         request_query=sorted({name for each in every for name in each.request_query}),
     )
+
+
+def _of_lists(media_types: Sequence[str]) -> list[str]:
+    """Return those of *media_types* that hold a list where they hold an element of it."""
+    return [each for each in media_types if not (each.startswith(PLAIN) or each in STREAM_FORMATS)]
 
 
 def _list(schema: dict[str, Any], *, is_list: bool) -> dict[str, Any]:

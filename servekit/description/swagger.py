@@ -85,7 +85,10 @@ def _predict(model: Described) -> dict[str, Any]:
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "consumes": [MULTIPART] if is_form else _bodies(model),
-        "produces": [*model.produces, "application/problem+json"],
+        "produces": [
+            *(each for each in model.produces if not each.endswith("/*")),
+            "application/problem+json",
+        ],
         "parameters": [*taken, *asked],
         "responses": {**_answers(model), "default": PROBLEM},
     }

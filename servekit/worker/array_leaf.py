@@ -29,6 +29,11 @@ class ArrayLeaf:
         """Make what *tensor* declares."""
         self._tensor = tensor
 
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The dtype and the shape, as in a signature."""
+        return {"dtype": self._tensor.dtype_name, "shape": self._tensor.shape}
+
     def takes(self, media_type: str) -> bool:
         """Whether *media_type* holds one array of this kind."""
         return media_type in (ONE_TEXT if self._tensor.is_text else ONE_ARRAY)

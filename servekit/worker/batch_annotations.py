@@ -19,6 +19,7 @@ from typing import Any, Final
 __all__ = [
     "MAPPING",
     "ROWS",
+    "bare",
     "batch_of",
     "element_of",
     "shown_type",
@@ -39,7 +40,7 @@ def batch_of(annotation: Any) -> Any:
 
     ``Any`` if it says nothing; of a union, what its members agree on.
     """
-    annotation = _bare(annotation)
+    annotation = bare(annotation)
     if _says_nothing(annotation):
         return Any
     origin = typing.get_origin(annotation) or annotation
@@ -60,7 +61,7 @@ def batch_of(annotation: Any) -> Any:
 
 def yielded_of(annotation: Any) -> Any:
     """Return the ``T`` of ``Iterator[T]``, ``Any`` if it says nothing; else ``None``."""
-    annotation = _bare(annotation)
+    annotation = bare(annotation)
     if _says_nothing(annotation):
         return Any
     origin = typing.get_origin(annotation) or annotation
@@ -72,7 +73,7 @@ def yielded_of(annotation: Any) -> Any:
 
 def element_of(annotation: Any) -> Any:
     """Return what was meant to be in the list: the ``T`` of ``tuple[T, ...]``, else all of it."""
-    annotation = _bare(annotation)
+    annotation = bare(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     is_other = origin in (tuple, set, frozenset) or origin in ITERATORS
     return arguments[0] if is_other and arguments else annotation
@@ -97,7 +98,7 @@ def shown_type(type_: Any) -> str:
     return str(type_).replace("typing.", "").replace("collections.abc.", "")
 
 
-def _bare(annotation: Any) -> Any:
+def bare(annotation: Any) -> Any:
     """Return *annotation* without the aliases and the metadata around it."""
     while True:
         if typing.get_origin(annotation) is typing.Annotated:
@@ -116,7 +117,9 @@ def _says_nothing(annotation: Any) -> bool:
 
 def _argument(annotation: Any) -> Any:
     arguments = typing.get_args(annotation)
-    return arguments[0] if arguments else Any
+    if not arguments:
+        return Any
+    return types.NoneType if arguments[0] is None else arguments[0]
 
 
 def _is_array(kind: type) -> bool:

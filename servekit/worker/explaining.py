@@ -83,7 +83,8 @@ def _is_element(value: Any, dtype: str) -> bool:
         return dtype == "bool" and isinstance(value, bool)
     if dtype in INTEGERS:
         info = np.iinfo(dtype)
-        return isinstance(value, int) and bool(info.min <= value <= info.max)
+        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return is_whole and bool(info.min <= value <= info.max)
     if not isinstance(value, int | float):
         return False
     return abs(value) <= MAX_FLOAT.get(dtype, 1.8e308) or value != value or abs(value) == np.inf

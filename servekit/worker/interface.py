@@ -2,6 +2,7 @@
 """Describes what a loaded service takes and gives, for the API descriptions."""
 
 from collections.abc import Mapping, Sequence
+from types import GenericAlias
 from typing import Any
 
 from servekit.errors import BootError
@@ -10,23 +11,14 @@ from servekit.response import NAME
 from servekit.service import Service
 from servekit.stream_formats import STREAM_FORMATS
 from servekit.worker.annotations import BatchTypes
-from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.leaves import leaf_of
-from servekit.worker.models import is_model
+from servekit.worker.consumes import consumes
 from servekit.worker.produces import produces
 from servekit.worker.schemas import signed_schema, typed_schemas
 
 __all__ = ["describe"]
 
 SECRETS = ("authorization", "proxy-authorization")
-STRUCTURED = (
-    "application/json",
-    "application/msgpack",
-    "application/x-msgpack",
-    "application/vnd.msgpack",
-    FORM,
-)
 
 
 def describe(
@@ -52,13 +44,16 @@ def describe(
     written = produces(service, signature, types.output, table)
     if streams:
         got = {"type": "array", "items": got}
-        written = [*produces(service, None, list, table), *STREAM_FORMATS]
+        written = [
+            *produces(service, None, GenericAlias(list, (types.output,)), table),
+            *STREAM_FORMATS,
+        ]
     return Interface(
         signature=signature,
         input_schema=given,
         output_schema=got,
         schema_definitions=definitions,
-        consumes=_consumes(service, signature, types, table),
+        consumes=consumes(service, signature, types.input, table),
         produces=written,
         request_headers=asked_headers(service.request_headers),
         request_query=asked_query(service.request_query),
@@ -106,21 +101,3 @@ def _declared(entry: Any) -> dict[str, Any]:
         return {"name": str(entry["name"]), "dtype": str(entry["dtype"]), "shape": shape}
     except (KeyError, TypeError, ValueError) as error:
         raise BootError(f"signature: {entry!r} needs name, dtype, shape") from error
-
-
-def _consumes(
-    service: Service, signature: dict[str, Any] | None, types: BatchTypes, table: CodecTable
-) -> list[str]:
-    every = [*table.media_types, FORM]
-    is_free = signature is None and types.input is Any
-    if is_free or type(service).preprocess is not Service.preprocess:
-        return every
-    taken = set(STRUCTURED)
-    if signature is not None and len(signature["inputs"]) == 1:
-        is_text = signature["inputs"][0]["dtype"] == "str"
-        taken |= {"text/plain"} if is_text else {"application/x-npy", "application/octet-stream"}
-        taken |= {name for name in every if name != FORM and not table.is_builtin(name)}
-    if leaf := leaf_of(types.input):
-        taken |= {name for name in every if leaf.takes(name)}
-        taken -= set() if is_model(types.input) else {FORM}
-    return [name for name in every if name in taken]

@@ -38,13 +38,15 @@ class Predictor:
         *,
         predict: Callable[[Any], Any] | None = None,
         has_own_json: bool = False,
+        taken: Sequence[str] | None = None,
         max_answer_bytes: int = 1 << 30,
     ) -> None:
         """Specialise for *service*: steps that it does not override are not called.
 
+        :param taken: media types of which inputs can be made; all if ``None``.
         :param predict: called in place of the service's own, ``postprocess`` included.
         """
-        inputs = InputReaders(bodies, kind, has_own_json=has_own_json)
+        inputs = InputReaders(bodies, kind, has_own_json=has_own_json, taken=taken)
         self.has_preprocess = type(service).preprocess is not Service.preprocess
         if not self.has_preprocess:
             self.read: ReadInput = lambda header, body, _place: inputs[header](body)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the bytes of a request to an input, by its ``Content-Type``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.messages import VALUE, VALUES
 from servekit.types import File
 from servekit.worker.codecs.form import FORM, decode_form
 from servekit.worker.codecs.table import CodecTable
@@ -15,6 +16,7 @@ from servekit.worker.media import parse_content_type
 
 __all__ = ["BodyReader", "BodyReaders", "InputReaders"]
 
+INTERNAL = (VALUE.encode(), VALUES.encode())  #: between stages; no client is told of them
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 CACHED = 256  # content types remembered; clients choose them, so there is a limit
@@ -46,6 +48,18 @@ class BodyReaders(dict[bytes, BodyReader]):
         if media_type != FORM:  # every form brings a boundary of its own
             remember(self, header, reader)
         return reader
+
+    def find(self, header: bytes, taken: Sequence[str] | None) -> BodyReader:
+        """Return the reader of *header*, if its media type is one of *taken*.
+
+        :raises UnknownMediaType: it is not, or there is no such reader.
+        """
+        if taken is None or header in INTERNAL:
+            return self[header]
+        media_type = parse_content_type(header)[0] if header.strip() else ""
+        if not is_taken(media_type, taken):
+            raise UnknownMediaType(not_taken(media_type, taken))
+        return self[header]
 
     def _decoder(self, media_type: str, parameters: dict[str, str]) -> tuple[Read, bool]:
         charset = parameters.get("charset", "utf-8")
@@ -86,12 +100,23 @@ class BodyReaders(dict[bytes, BodyReader]):
         return self[header].decode(body)
 
     def _unknown(self, media_type: str) -> str:
-        taken = ", ".join([*self._table.media_types, FORM])
-        if media_type == URLENCODED:
-            hint = "to send JSON with curl, add -H 'Content-Type: application/json'"
-            return f"Content-Type: {URLENCODED} is not taken; {hint}"
-        found = f"{media_type[:80]} is not taken" if media_type else "missing"
-        return f"Content-Type: {found}; one of {taken}"
+        return not_taken(media_type, [*self._table.media_types, FORM])
+
+
+def is_taken(media_type: str, taken: Collection[str]) -> bool:
+    """Whether *media_type* is one of *taken*, lies in a range of it, or is JSON by its suffix."""
+    own_range = f"{media_type.partition('/')[0]}/*"
+    is_json = media_type.endswith("+json") and "application/json" in taken
+    return media_type in taken or own_range in taken or "*/*" in taken or is_json
+
+
+def not_taken(media_type: str, taken: Iterable[str]) -> str:
+    """Return what to say of a body of *media_type*, where only those of *taken* are."""
+    if media_type == URLENCODED:
+        hint = "to send JSON with curl, add -H 'Content-Type: application/json'"
+        return f"Content-Type: {URLENCODED} is not taken; {hint}"
+    found = f"{media_type[:80]} is not taken" if media_type else "missing"
+    return f"Content-Type: {found}; one of {', '.join(taken)}"
 
 
 def decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
@@ -118,12 +143,23 @@ def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
 class InputReaders(dict[bytes, Read]):
     """``Content-Type`` as received to what makes a checked input of a body."""
 
-    def __init__(self, bodies: BodyReaders, kind: InputKind, *, has_own_json: bool) -> None:
-        """Read *kind*; JSON straight into it, unless a plugin *has_own_json*."""
+    def __init__(
+        self,
+        bodies: BodyReaders,
+        kind: InputKind,
+        *,
+        has_own_json: bool,
+        taken: Sequence[str] | None = None,
+    ) -> None:
+        """Read *kind*; JSON straight into it, unless a plugin *has_own_json*.
+
+        :param taken: media types and ranges of which inputs can be made; all if ``None``.
+        """
         self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
+        self._taken = taken
 
     def __missing__(self, header: bytes) -> Read:
-        reader = self._bodies[header]
+        reader = self._bodies.find(header, self._taken)
         read = self._reader(reader)
         if reader.media_type != FORM:
             remember(self, header, read)

@@ -12,6 +12,7 @@ from servekit.errors import BodyMalformed, BootError
 from servekit.worker.codecs.arrays import DTYPES, from_bytes
 from servekit.worker.explaining import explain
 from servekit.worker.nesting import exact_lists, lists
+from servekit.worker.whole import with_whole_numbers
 
 __all__ = ["Tensor", "TensorRefused"]
 
@@ -72,7 +73,7 @@ class Tensor:
         try:
             return self._shaped(self._made(self._decode(text)))
         except (ValueError, OverflowError):  # every error of msgspec is a ValueError
-            raise self._refused(msgspec.json.decode(text)) from None
+            return self._whole(msgspec.json.decode(text))
 
     def from_value(self, value: Any) -> Array:
         """Return the array of a decoded value: an array, lists, a number, or raw bytes.
@@ -86,6 +87,19 @@ class Tensor:
                 value = np.asarray(value)
                 return self._shaped(self._cast(value))
             return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
+        except (ValueError, OverflowError):
+            return self._whole(value)
+
+    def _whole(self, value: Any) -> Array:
+        """Return the array of integers of which some are written as ``1.0``.
+
+        :raises TensorRefused: *value* is not the declared array so either.
+        """
+        if self.dtype.kind not in "iu" or not isinstance(value, list | float):
+            raise self._refused(value)
+        try:
+            whole = msgspec.convert(with_whole_numbers(value), self._nested)
+            return self._shaped(self._from_lists(whole))
         except (ValueError, OverflowError):
             raise self._refused(value) from None
 

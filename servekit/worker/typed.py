@@ -14,6 +14,7 @@ from servekit.worker.inputs import owned, refusal
 from servekit.worker.leaves import NotOfType, leaf_of
 from servekit.worker.making import convert, given, holds_leaf
 from servekit.worker.mistakes import mistakes, name_mistake
+from servekit.worker.whole import with_whole_numbers
 
 __all__ = ["TypedInput"]
 
@@ -55,7 +56,7 @@ class TypedInput:
         try:
             return self._from_json(body)
         except (NotOfType, msgspec.ValidationError) as error:
-            raise self._refused(decode_json(body), error) from None
+            return self._whole(decode_json(body), error)
 
     def check(self, value: Any) -> Any:
         """Convert a decoded value.
@@ -72,9 +73,19 @@ class TypedInput:
     def _convert_rounded(self, value: Any, error: NotOfType | msgspec.ValidationError) -> Any:
         """Convert *value* if its timestamps are too fine for the type, and no more is wrong."""
         if TIMESTAMPS not in sys.modules:  # there are none
-            raise self._refused(value, error) from None
+            return self._whole(owned(value), error)
         try:
             return convert(sys.modules[TIMESTAMPS].rounded(owned(value)), self._type)
+        except (NotOfType, msgspec.ValidationError):
+            return self._whole(owned(value), error)
+
+    def _whole(self, value: Any, error: NotOfType | msgspec.ValidationError) -> Any:
+        """Convert *value* with ``1.0`` for 1, or refuse it as *error* does.
+
+        :raises InputError: it is not of the type so either.
+        """
+        try:
+            return convert(with_whole_numbers(value), self._type)
         except (NotOfType, msgspec.ValidationError):
             raise self._refused(value, error) from None
 

@@ -93,14 +93,21 @@ def _wrap(
     predictor = Predictor(
         service,
         kind,
-        Plans(table, interface.produces),
+        Plans(table, interface.produces, _lone_output(interface.signature)),
         current,
         body_readers(service, table),
         predict=stepping.predict if stepping else None,
+        taken=interface.consumes,
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
     )
     return predictor, interface
+
+
+def _lone_output(signature: Mapping[str, Any] | None) -> str:
+    """Return the name of the output of *signature*, if there is exactly one; else ""."""
+    names = [str(each["name"]) for each in signature["outputs"]] if signature else []
+    return names[0] if len(names) == 1 else ""
 
 
 def _types(service: Service) -> BatchTypes:

@@ -86,13 +86,19 @@ def _kind(output: Any) -> str:
 class Plans(dict[bytes, Plan]):
     """``Accept`` as received to its plan. Looks once at each that it meets."""
 
-    def __init__(self, table: CodecTable, produces: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, table: CodecTable, produces: Sequence[str] | None = None, lone: str = ""
+    ) -> None:
         """Write with the codecs of *table*.
 
         :param produces: what the outputs can be written as; all that *table* writes if ``None``.
+        :param lone: name of the one output of a signature, without which other formats than
+            mappings hold it.
         """
+        self._lone = lone
         self._table = table
-        self._media_types = list(table.written if produces is None else produces)
+        every = table.written if produces is None else produces
+        self._media_types = [name for name in every if not name.endswith("/*")]
         self._may_be_bytes = OCTET_STREAM in self._media_types
 
     def __missing__(self, header: bytes) -> Plan:
@@ -127,6 +133,8 @@ class Plans(dict[bytes, Plan]):
         encode = codec.encode
         if getattr(codec, "is_enveloped", False):
             return Writer(media_type, lambda output: encode({"prediction": output}), True)
+        if lone := self._lone:
+            return Writer(media_type, lambda output: encode(_unnamed(output, lone)), False)
         return Writer(media_type, encode, False)
 
     def _raw_writer(self, media_type: str, is_asked: bool) -> Writer | None:
@@ -143,6 +151,12 @@ class Plans(dict[bytes, Plan]):
             raise TypeError(f"bytes that are not {media_type}")
 
         return Writer(media_type, encode, False)
+
+
+def _unnamed(output: Any, name: str) -> Any:
+    """Return the value of a mapping that has nothing but *name*, or *output* as it is."""
+    is_lone = type(output) is dict and output.keys() == {name}
+    return output[name] if is_lone else output
 
 
 def _until_any(writers: Iterable[Writer | None]) -> list[Writer]:

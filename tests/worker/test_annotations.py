@@ -217,7 +217,7 @@ def test_malformed_json_stays_malformed_for_a_typed_service(body):
 def test_other_media_types_are_converted_too():
     assert prediction(typed(bytes), b"abc", "application/octet-stream") == "bytes b'abc'"
     assert prediction(typed(str), b"abc", "text/plain") == "str abc"
-    assert answer(typed(int), b"abc", "image/png")[0] == "InputError"
+    assert answer(typed(int), b"abc", "image/png")[0] == "UnknownMediaType"
 
 
 def test_annotations_shape_the_interface():

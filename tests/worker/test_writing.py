@@ -94,6 +94,8 @@ ARRAY_OUT = UNSAID_OUT | {"outputs": [{"name": "y", "dtype": "int64", "shape": [
 TEXT_OUT = UNSAID_OUT | {"outputs": [{"name": "y", "dtype": "str", "shape": []}]}
 TWO_OUT = UNSAID_OUT | {"outputs": ARRAY_OUT["outputs"] + TEXT_OUT["outputs"]}
 ALWAYS = [JSON, MSGPACK, "application/x-msgpack", "application/vnd.msgpack"]
+OF_BYTES = ["image/*", "audio/*", "video/*"]
+EVERY = [*ALWAYS, NPY, OCTET_STREAM, "text/plain", *OF_BYTES]
 PLUGIN = types.SimpleNamespace(
     register_codecs=hookimpl(specname="register_codecs")(
         lambda: {"image/jpeg": ReadOnly("not.there:jpeg"), "image/png": "not.there:png"}
@@ -116,9 +118,9 @@ def annotated(output_type):
 
 
 KINDS = [
-    (annotated(Any), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
-    (annotated(Literal["a"]), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
-    (annotated(bytes), [*ALWAYS, OCTET_STREAM]),
+    (annotated(Any), EVERY),
+    (annotated(Literal["a"]), [*ALWAYS, "text/plain"]),
+    (annotated(bytes), [*ALWAYS, OCTET_STREAM, *OF_BYTES]),
     (annotated(Annotated[str, "a word"]), [*ALWAYS, "text/plain"]),
     (annotated(str | int | None), [*ALWAYS, NPY, "text/plain"]),
     (annotated(list[float]), [*ALWAYS, NPY]),
@@ -126,13 +128,13 @@ KINDS = [
     (annotated(Point), ALWAYS),
     (annotated(Point | InputError), ALWAYS),
     (annotated(dict[str, int]), ALWAYS),
-    (service_of(echo, UNSAID_OUT), [*ALWAYS, NPY, OCTET_STREAM, "text/plain"]),
+    (service_of(echo, UNSAID_OUT), EVERY),
     (service_of(echo, ARRAY_OUT), [*ALWAYS, NPY]),
     (service_of(echo, TEXT_OUT), [*ALWAYS, "text/plain"]),
     (service_of(echo, TWO_OUT), ALWAYS),
     (
         service_of(echo, ARRAY_OUT, postprocess=lambda self, output: b""),
-        [*ALWAYS, NPY, OCTET_STREAM, "text/plain"],
+        EVERY,
     ),
 ]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the codec of a media type among the built-in ones and those of the plugins."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -56,6 +56,14 @@ class CodecTable:
             for name, target in self._targets.items()
             if not name.endswith("/*") and not isinstance(target, ReadOnly)
         ]
+
+    def reads(self, media_type: str) -> Collection[str] | None:
+        """Return the kinds of values that a plugin reads; ``None`` if it does not say."""
+        return getattr(self._targets[media_type], "reads", None)
+
+    def writes(self, media_type: str) -> Collection[str] | None:
+        """Return the kinds of values that a plugin writes; ``None`` if it does not say."""
+        return getattr(self._targets[media_type], "writes", None)
 
     def is_builtin(self, media_type: str) -> bool:
         """Whether no plugin replaced the codec of *media_type*."""
