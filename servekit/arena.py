@@ -18,10 +18,15 @@ import fcntl
 import mmap
 import os
 import sys
+import weakref
 from bisect import bisect_left
+from typing import TYPE_CHECKING
 
 from servekit.channel import ChannelClosed
 from servekit.messages import Slab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Arena", "ArenaReader", "Look"]
 
@@ -30,6 +35,25 @@ MAP_NORESERVE = 0x4000  # mmap(2); Python names it from 3.12 on
 UNSEEN = 2  #: references to an anchor that only its ``Look`` and the asking itself hold
 OVERFLOW_BYTES = 1 << 40  #: addresses in a file: they cost nothing
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+#: gets the bytes of each map before it is made, and after it is gone what is negative; a worker
+#: whose addresses are limited has the maps on top of them
+on_map: Callable[[int], object] | None = None
+
+
+def _map(descriptor: int, size: int, **how: int) -> mmap.mmap:
+    """Map *size* bytes of *descriptor*."""
+    if on_map is None:
+        return mmap.mmap(descriptor, size, **how)
+    on_map(size)
+    try:
+        found = mmap.mmap(descriptor, size, **how)
+    except (OSError, ValueError):
+        on_map(-size)
+        raise
+    weakref.finalize(found, on_map, -size).atexit = False
+    return found
 
 
 def room_of(size: int) -> int:
@@ -75,7 +99,7 @@ class Arena:
         """Take *slab* back. Only when no reader looks at it any more."""
         offset, size = slab.offset, self._taken.pop(slab.offset)
         if not self._is_mapped(slab):
-            with mmap.mmap(self.descriptor, size, offset=offset) as window:
+            with _map(self.descriptor, size, offset=offset) as window:
                 window.madvise(mmap.MADV_REMOVE)
         place = bisect_left(self._free, (offset, 0))
         if place < len(self._free) and self._free[place][0] == offset + size:
@@ -110,7 +134,7 @@ class Arena:
     def view(self, slab: Slab) -> memoryview:
         """Return the writable bytes of *slab*, which is not in the overflow."""
         if self._map is None:
-            self._map = mmap.mmap(self.descriptor, self.size)
+            self._map = _map(self.descriptor, self.size)
         return memoryview(self._map)[slab.offset : slab.offset + slab.size]
 
     def write(self, slab: Slab, content: bytes) -> None:
@@ -157,7 +181,7 @@ class ArenaReader:
             self._mapped = self.size if mapped is None else min(self.size, mapped)
             # Private and never written: the same pages, and ctypes can anchor in it.
             flags, rights = mmap.MAP_PRIVATE | MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
-            self._map = mmap.mmap(descriptor, self._mapped, flags=flags, prot=rights)
+            self._map = _map(descriptor, self._mapped, flags=flags, prot=rights)
         except (OSError, ValueError) as error:  # a file of no bytes cannot be mapped
             self.close()
             raise ChannelClosed(f"the peer sent no arena: {error}") from error
@@ -177,7 +201,7 @@ class ArenaReader:
             return memoryview(b"")
         if self._file is None:
             raise ChannelClosed("the arena is closed")
-        window = mmap.mmap(self._file, slab.size, offset=slab.offset, prot=mmap.PROT_READ)
+        window = _map(self._file, slab.size, offset=slab.offset, prot=mmap.PROT_READ)
         return memoryview(window)  # the window goes with its last view
 
     def trim(self) -> None:

@@ -72,7 +72,7 @@ def launch_of(
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
         assets=prepared.assets,
-        memory_bytes=_memory_bytes(settings),
+        memory_bytes=settings.worker_memory,
         files=settings.worker_files,
         log_format=settings.log_format,
         log_level=settings.log_level,
@@ -88,15 +88,6 @@ def launch_of(
 def label_of(prepared: Prepared) -> str:
     """Return name and version."""
     return f"{prepared.name}/{prepared.version}"
-
-
-def _memory_bytes(settings: Settings) -> int:
-    """Return the limit on a worker's addresses: its own, and those of the shared memory.
-
-    Each front-end brings an arena for bodies and gets one for answers.
-    """
-    shared = 2 * settings.front_ends * settings.arena
-    return settings.worker_memory + shared if settings.worker_memory else 0
 
 
 def unprepared_row(name: str) -> ModelRow:

@@ -47,7 +47,6 @@ def main() -> int:
         return LEFT
     if len(messages) > 1:  # stopped before it began
         return LEFT
-    limit(messages[0].memory_bytes, messages[0].files)
     return serve(messages[0], control, reader, listener)
 
 
@@ -69,6 +68,7 @@ def serve(
     on_fork(control.close)
     on_fork(listener.close)
     try:
+        limit(launch.memory_bytes, launch.files)
         loaded = boot(launch)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         if cause := error.__cause__ if isinstance(error, StartupError) else error:

@@ -50,12 +50,11 @@ def main() -> int:
     except OSError:
         return LEFT
 
-    limit(request.launch.memory_bytes, request.launch.files)
-
     def tell(message: msgspec.Struct) -> None:
         control.sendall(encode_frame(message))
 
     try:
+        limit(request.launch.memory_bytes, request.launch.files)
         check(request, tell)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         if cause := error.__cause__ if isinstance(error, StartupError) else error:

@@ -8,7 +8,11 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
+
+from servekit import arena
+from servekit.errors import StartupError
 
 __all__ = ["become_worker", "leave", "limit", "on_fork"]
 
@@ -27,11 +31,41 @@ def become_worker() -> None:
 
 
 def limit(memory_bytes: int, files: int) -> None:
-    """Bound what the service, and what it starts, may take; 0 sets no limit."""
-    for kind, most in ((resource.RLIMIT_AS, memory_bytes), (resource.RLIMIT_NOFILE, files)):
-        hard = resource.getrlimit(kind)[1]
-        if most and (hard == resource.RLIM_INFINITY or most < hard):
-            resource.setrlimit(kind, (most, most))
+    """Bound what the service, and what it starts, may take; 0 sets no limit.
+
+    :raises StartupError: *memory_bytes* are fewer than what we have already.
+    """
+    if memory_bytes:
+        limit_addresses(memory_bytes)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if files and (hard == resource.RLIM_INFINITY or files < hard):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def limit_addresses(most: int) -> None:
+    """Bound the address space; memory shared with front-ends comes on top, as it is mapped."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    used = pages * resource.getpagesize()
+    if used > most:
+        from servekit.settings.values import size_text  # few workers need the settings
+
+        needs = f"the {-(-used >> 20)} MiB that a worker has before its service is loaded"
+        raise StartupError(f"worker_memory: {size_text(most)} is less than {needs}")
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard == resource.RLIM_INFINITY or most < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        arena.on_map = move_limit
+
+
+def move_limit(size: int) -> None:
+    """Let *size* bytes more be mapped, or fewer if it is negative."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:  # the service lifted it
+        return
+    moved = max(0, soft + size)
+    if hard != resource.RLIM_INFINITY:
+        moved = min(moved, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (moved, hard))
 
 
 def on_fork(close: Callable[[], None]) -> None:

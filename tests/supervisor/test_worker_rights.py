@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pwd
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,10 @@ def kill(pid):
 def do(act):
     if act.startswith("/"):
         return read(act)
+    if act.startswith("eat "):
+        return len(bytearray(int(act[4:]) << 20))
+    if act.startswith("x"):
+        return act
     return kill(int(act[5:])) if act.startswith("kill ") else DOES[act]()
 
 class S(Service):
@@ -208,6 +213,28 @@ def test_service_out_of_memory_answers_507_and_stays(serve):
     assert ask("eat") == (507, None)
     assert ask("limits") == before
     assert not [event for event in server.events if event["event"] == "worker_exited"]
+
+
+def test_the_arenas_do_not_widen_the_limit(serve):
+    server, ask = serve("--worker-memory", "300MiB", "--large-body", "64KiB")
+
+    assert ask("eat 290") == (507, None)
+    assert ask("eat 1") == (200, 1 << 20)
+    assert ask("x" * 200_000) == (200, "x" * 200_000)  # by shared memory, both ways
+    assert ask("eat 290") == (507, None)
+    assert not [event for event in server.events if event["event"] == "worker_exited"]
+
+
+def test_a_limit_that_no_worker_can_keep_is_refused_with_the_reason(start, model):
+    server = start(model(), "--worker-memory", "10MiB", stand_ins={})
+
+    assert server.wait_exit() == 3
+    reason = server.wait_for("worker_exited")["reason"]
+    expected = (
+        r"worker_memory: 10MiB is less than the \d+ MiB "
+        "that a worker has before its service is loaded"
+    )
+    assert re.fullmatch(expected, reason)
 
 
 def test_service_out_of_descriptors_fails_alone(serve):
