@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from servekit.messages import Slab
     from servekit.settings import Settings
 
-__all__ = ["BEGUN", "BODY", "HEADER", "IDLE", "MAX_HEADERS", "Collector", "HttpRequest"]
+__all__ = [
+    "BEGUN",
+    "BODY",
+    "HEADER",
+    "IDLE",
+    "MAX_HEADERS",
+    "ChunkedBody",
+    "Collector",
+    "HttpRequest",
+]
 
 OWS = b" \t"  #: around a value, not of it (RFC 9112 5.1)
 MAX_HEADERS = 100
@@ -36,6 +45,10 @@ SPACE = 0x20
 SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
 #: how far the request under way is; the last two are set by who keeps its clock
 IDLE, BEGUN, HEADER, BODY = range(4)
+
+
+class ChunkedBody(Exception):
+    """llhttp has read a header section whose body is not for it."""
 
 
 class HttpRequest(Struct):
@@ -69,6 +82,7 @@ class Collector:
         "received",
         "refusal",
         "requests",
+        "skipped",
         "stage",
         "upload",
         "wants_continue",
@@ -138,6 +152,7 @@ class Collector:
         host = headers.get(b"host")
         if version != "1.1" or host not in fields.known_hosts:
             self._check_version_and_host(version, host)
+            version = self._version
         if self._target not in targets.known:
             self._check_target()
         if b"transfer-encoding" in headers:
@@ -155,10 +170,16 @@ class Collector:
         if b"expect" in headers and version != "1.0":
             self.wants_continue = fields.wants_continue(headers[b"expect"])
         if self._guard is not None:
-            method = self._llhttp.get_method()
-            self.refusal = self._guard(method, self._target, headers, self._has_body())
-            if self.refusal is not None and method == b"HEAD":
-                raise self.refusal  # and close: what answers a HEAD with a body must be the last
+            self._ask_guard(self._guard, headers)
+        if b"transfer-encoding" in headers:
+            raise ChunkedBody
+
+    def _ask_guard(self, guard: Guard, headers: dict[bytes, bytes]) -> None:
+        method = self._llhttp.get_method()
+        self.refusal = guard(method, self._target, headers, self._has_body())
+        self.skipped = 0  #: bytes of a body that is refused
+        if self.refusal is not None and method == b"HEAD":
+            raise self.refusal  # and close: what answers a HEAD with a body must be the last
 
     def _has_body(self) -> bool:
         """Whether a body follows the header section."""
@@ -168,6 +189,7 @@ class Collector:
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body, chunked framing taken off."""
         if self.refusal is not None:
+            self.skipped += len(data)
             return  # nobody will read it
         if self.upload is not None:
             self._check_body_size(self.upload.filled + len(data))
@@ -241,8 +263,10 @@ class Collector:
         if version not in ("1.1", "1.0"):
             if version == "0.9":  # so llhttp calls a request line that names none
                 raise RequestError("request line: no version of HTTP")
-            raise VersionNotSupported("HTTP/1.1 and HTTP/1.0 are spoken here")
-        if host is not None or version == "1.1":
+            if version[:2] != "1.":
+                raise VersionNotSupported("HTTP/1.1 and HTTP/1.0 are spoken here")
+            self._version = "1.1"  # the highest minor version that is known here (RFC 9110 2.5)
+        if host is not None or version != "1.0":
             fields.check_host(host)
 
     def _check_target(self) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "METHODS",
+    "NOT_IN_TRAILERS",
+    "OF_A_CONNECTION",
     "TRACE",
     "check_host",
     "check_transfer_encoding",
@@ -27,6 +30,18 @@ __all__ = [
 
 TRACE = b"traceparent"  #: of W3C Trace Context: who asked, for whoever follows a request
 MAX_KNOWN_HOSTS = 64
+#: those that llhttp knows for HTTP; compared as they are (RFC 9110 9.1)
+METHODS = frozenset(
+    b"DELETE GET HEAD POST PUT CONNECT OPTIONS TRACE COPY LOCK MKCOL MOVE PROPFIND PROPPATCH SEARCH"
+    b" UNLOCK BIND REBIND UNBIND ACL REPORT MKACTIVITY CHECKOUT MERGE M-SEARCH NOTIFY SUBSCRIBE"
+    b" UNSUBSCRIBE PATCH PURGE MKCALENDAR LINK UNLINK QUERY".split()
+)
+#: they speak of a connection (RFC 9113 8.2.2)
+OF_A_CONNECTION = frozenset(
+    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
+)
+#: nor may what comes behind a body say how long it was
+NOT_IN_TRAILERS = OF_A_CONNECTION | {b"content-length", b"te"}
 # RFC 9112 3.2 and RFC 3986 3.2.2: a name, an IPv4 or a bracketed IPv6 address, and a port
 HOST = re.compile(
     rb"(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?"

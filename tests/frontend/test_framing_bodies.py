@@ -2,8 +2,13 @@
 """The length of bodies (RFC 9112 6, 7): one reading of every request, or none."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from .framing import CHUNKED, HEAD, refusal_of, status_of
+from servekit.frontend.parsing import RequestParser
+from servekit.settings import Settings
+
+from .framing import CHUNKED, GET, HEAD, refusal_of, status_of
 
 LAST = b"0\r\n\r\n"
 HI = b"2\r\nhi\r\n"
@@ -31,6 +36,12 @@ TAKEN = {
     "extension": CHUNKED + b"2;a\r\nhi\r\n" + LAST,
     "extension with a value": CHUNKED + b"2;a=b;c=d\r\nhi\r\n0;e\r\n\r\n",
     "extension in quotes": CHUNKED + b'2;a="b;c"\r\nhi\r\n' + LAST,
+    "spaces in extensions": CHUNKED + b'2 ; a = b\t;c\r\nhi\r\n0;d= "e"\r\n\r\n',
+    "space before an extension": CHUNKED + b"2 ;a\r\nhi\r\n" + LAST,
+    "space in an extension": CHUNKED + b"2; a=b\r\nhi\r\n" + LAST,
+    "quotes in quotes": CHUNKED + b'2;a="\\"\\\\"\r\nhi\r\n' + LAST,
+    "chunked and a tab": coding(b" chunked\t", HI + LAST),
+    "chunked in tabs and spaces": coding(b"\t chunked \t ", HI + LAST),
     "trailer": CHUNKED + HI + b"0\r\nX: y\r\n\r\n",
     "trailer that names a Host": CHUNKED + HI + b"0\r\nHost: evil\r\n\r\n",
 }
@@ -88,6 +99,14 @@ REFUSED = {
     "space before the size": (CHUNKED + b" 2\r\nhi\r\n" + LAST, 400),
     "space after the size": (CHUNKED + b"2 \r\nhi\r\n" + LAST, 400),
     "size past 64 bits": (CHUNKED + b"10000000000000002\r\nhi\r\n" + LAST, 400),
+    "extension without a name": (CHUNKED + b"2;\r\nhi\r\n" + LAST, 400),
+    "two semicolons": (CHUNKED + b"2;;a\r\nhi\r\n" + LAST, 400),
+    "extension without a value": (CHUNKED + b"2;a=\r\nhi\r\n" + LAST, 400),
+    "value without a name": (CHUNKED + b"2;=a\r\nhi\r\n" + LAST, 400),
+    "two words in an extension": (CHUNKED + b"2;a b\r\nhi\r\n" + LAST, 400),
+    "space behind an extension": (CHUNKED + b"2;a \r\nhi\r\n" + LAST, 400),
+    "text behind quotes": (CHUNKED + b'2;a="b"c\r\nhi\r\n' + LAST, 400),
+    "trailer about the connection": (CHUNKED + HI + b"0\r\nConnection: close\r\n\r\n", 400),
     "bare LF after a size": (CHUNKED + b"2\nhi\r\n" + LAST, 400),
     "bare CR after a size": (CHUNKED + b"2\rhi\r\n" + LAST, 400),
     "bare LF after a chunk": (CHUNKED + b"2\r\nhi\n" + LAST, 400),
@@ -117,3 +136,26 @@ def test_body_is_taken(shared, sent):
 @pytest.mark.parametrize(("sent", "status"), REFUSED.values(), ids=REFUSED)
 def test_body_is_refused(shared, sent, status):
     assert refusal_of(shared, sent) == status
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(min_size=1, max_size=40), st.sampled_from(["", ";a", ' ; b="c"']))
+    ),
+    st.lists(st.integers(1, 50)),
+)
+def test_chunks_mean_the_same_however_they_are_cut(chunks, cuts):
+    body = b"".join(b"%x%b\r\n%b\r\n" % (len(text), more.encode(), text) for text, more in chunks)
+    sent, parser = CHUNKED + body + b"0\r\nX: y\r\n\r\n" + GET, RequestParser(Settings())
+    for cut in [*cuts, len(sent)]:
+        assert parser.feed(sent[:cut]) is None
+        sent = sent[cut:]
+
+    assert [request.body for request in parser.requests] == [b"".join(t for t, _ in chunks), b""]
+
+
+def test_pipelined_chunks_are_taken_one_after_the_other():
+    parser = RequestParser(Settings())
+    assert parser.feed((CHUNKED + HI + LAST) * 500) is None
+
+    assert [request.body for request in parser.requests] == [b"hi"] * 500

@@ -3,10 +3,15 @@
 
 import pytest
 
+from servekit.errors import RequestError
+from servekit.frontend.parsing import RequestParser
+from servekit.settings import Settings
+
 from .conftest import receive
 from .framing import GET, HEAD, refusal_of, status_of
 
 REST = b"\r\nHost: test\r\n\r\n"
+CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
 
 TAKEN = {
     "an empty line before it": (b"\r\n" + GET, 200),
@@ -27,6 +32,9 @@ TAKEN = {
     "GET of a prediction": (b"GET /echo/predict HTTP/1.1" + REST, 405),
     "PROPFIND": (b"PROPFIND /ping HTTP/1.1" + REST, 405),
     "TRACE": (b"TRACE /ping HTTP/1.1" + REST, 405),
+    "HTTP/1.2": (b"GET /ping/live HTTP/1.2" + REST, 200),
+    "HTTP/1.9": (b"GET /ping/live HTTP/1.9" + REST, 200),
+    "HTTP/1.2 with chunks": (HEAD.replace(b"1.1", b"1.2") + CHUNKS, 200),
 }
 
 REFUSED = {
@@ -43,7 +51,10 @@ REFUSED = {
     "bare CR before it": (b"\r" + GET, 400),
     "no version": (b"GET /ping\r\n\r\n", 400),
     "HTTP/0.9 by name": (b"GET /ping HTTP/0.9" + REST, 400),
-    "HTTP/1.2": (b"GET /ping HTTP/1.2" + REST, 505),
+    "RTSP": (b"GET /ping RTSP/1.1" + REST, 400),
+    "RTSP without a method of its own": (b"POST /echo/predict RTSP/1.0" + REST, 400),
+    "RTSP with a method of its own": (b"DESCRIBE /ping RTSP/1.0" + REST, 400),
+    "ICE": (b"SOURCE /ping ICE/1.0" + REST, 400),
     "HTTP/2.0": (b"GET /ping HTTP/2.0" + REST, 505),
     "HTTP/3.0": (b"GET /ping HTTP/3.0" + REST, 505),
     "two digits": (b"GET /ping HTTP/1.10" + REST, 400),
@@ -83,6 +94,29 @@ def test_request_line_is_taken(shared, sent, status):
 @pytest.mark.parametrize(("sent", "status"), REFUSED.values(), ids=REFUSED)
 def test_request_line_is_refused(shared, sent, status):
     assert refusal_of(shared, sent) == status
+
+
+BEFORE = {
+    "nothing": b"",
+    "a request": GET,
+    "a body": HEAD + b"Content-Length: 2\r\n\r\nhi",
+    "requests and a body": GET + HEAD + b"Content-Length: 2\r\n\r\nhi" + b"\r\n" + GET,
+    "chunks": HEAD + CHUNKS,
+    "a wish for another protocol": GET[:-2] + b"Connection: upgrade\r\nUpgrade: x\r\n\r\n",
+}
+LINES = ("two spaces after the method", "RTSP", "ICE", "space at the end")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
+@pytest.mark.parametrize("line", LINES)
+def test_line_is_refused_wherever_it_stands(line, before, size):
+    sent, parser, failure = before + REFUSED[line][0], RequestParser(Settings()), None
+    for start in range(0, len(sent), size):
+        failure = failure or parser.feed(sent[start : start + size])
+
+    assert isinstance(failure, RequestError)
+    assert len(parser.requests) == sum(before.count(each) for each in (b"GET ", b"POST "))
 
 
 @pytest.mark.parametrize(

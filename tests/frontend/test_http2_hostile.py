@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no good client of HTTP/2 sends: each ends as RFC 9113 says, and costs others nothing."""
 
+from contextlib import suppress
 from time import monotonic
 
 import pytest
+from httptools import HttpParserError, HttpRequestParser
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -15,6 +17,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from servekit.frontend.fields import METHODS
 from servekit.frontend.http2.frames import Frame
 from servekit.frontend.http2.protocol import Protocol
 
@@ -171,6 +174,9 @@ BAD_FIELDS = {
     "NUL in a value": get_fields("/ping", ("a", "b\0")),
     "space before a value": get_fields("/ping", ("a", " b")),
     "line end in the path": get_fields("/ping\r\nHost: b"),
+    "control character in a value": get_fields("/ping", ("a", "b\x01")),
+    "DEL in a value": get_fields("/ping", ("a", "b\x7f")),
+    "method that is no token": get_fields("/ping", method="G(T"),
     "host and authority differ": get_fields("/ping", ("host", "other")),
     "length of a body that does not come": get_fields("/ping", ("content-length", "1")),
 }
@@ -216,6 +222,56 @@ def test_length_holds_with_trailers_too(peer):
     assert peer.reset_code(1) == PROTOCOL_ERROR
 
 
+BAD_TRAILERS = {
+    "pseudo-header": (":path", "/"),
+    "pseudo-header of answers": (":status", "200"),
+    "upper case": ("X-End", "1"),
+    "name that is none": ("a b", "1"),
+    "empty name": ("", "1"),
+    "connection": ("connection", "close"),
+    "transfer-encoding": ("transfer-encoding", "chunked"),
+    "length": ("content-length", "2"),
+    "NUL in a value": ("a", "b\0"),
+    "line end in a value": ("a", "b\r\nc: d"),
+    "space behind a value": ("a", "b "),
+}
+
+
+@pytest.mark.parametrize("field", BAD_TRAILERS.values(), ids=BAD_TRAILERS)
+def test_malformed_trailers_end_their_stream_alone(peer, field):
+    peer.send(peer.headers(1, post_fields()), peer.data(1, b"hi"))
+    peer.send(peer.headers(1, [("x-end", "1"), field], *WHOLE))
+    peer.get(3, "/ping")
+
+    assert peer.reset_code(1) == PROTOCOL_ERROR
+    assert peer.answer(3)[0] == 200
+
+
+def test_trailers_are_taken(peer):
+    peer.send(peer.headers(1, post_fields()), peer.data(1, b"hi"))
+    peer.send(peer.headers(1, [("x-end", "1"), ("server-timing", "a")], *WHOLE))
+
+    assert peer.answer(1)[::2] == (200, b"hi")
+
+
+def test_methods_are_those_that_llhttp_knows():
+    class Read:
+        method = b""
+
+        def on_message_complete(self):
+            self.method = parser.get_method()
+
+    known = set()
+    for method in {*METHODS, b"SOURCE", b"PRI", b"DESCRIBE", b"BREW", b"get"} - {b"CONNECT"}:
+        read = Read()
+        parser = HttpRequestParser(read)
+        with suppress(HttpParserError):
+            parser.feed_data(method + b" / HTTP/1.1\r\nHost: a\r\n\r\n")
+        known |= {read.method} - {b""}
+
+    assert known - {b"SOURCE"} == METHODS - {b"CONNECT"}
+
+
 def test_window_of_a_stream_past_its_end_ends_the_stream(front_end, peer):
     peer.send(peer.headers(1, post_fields()))
     peer.make_room(2**31 - 1, 1)
@@ -231,6 +287,16 @@ REFUSED = {
     "authority that is none": ([*get_fields("/ping")[:-1], (":authority", "a@b")], 400),
     "path that is none": (get_fields("ping"), 400),
     "control character in the path": (get_fields("/%01"), 400),
+    "absolute path": (get_fields("http://a/ping"), 400),
+    "unknown scheme": (
+        [*get_fields("/ping")[:1], (":scheme", "ftp"), *get_fields("/ping")[2:]],
+        400,
+    ),
+    "lower-case GET": (get_fields("/ping", method="get"), 501),
+    "lower-case POST": (get_fields("/echo/predict", method="post"), 501),
+    "unknown method": (get_fields("/ping", method="BREW"), 501),
+    "method of another protocol": (get_fields("/ping", method="SOURCE"), 501),
+    "PRI": (get_fields("/ping", method="PRI"), 501),
     "long path": (get_fields("/" + "a" * 8200), 414),
     "large fields": (get_fields("/ping", *((f"a{n}", "b" * 4000) for n in range(9))), 431),
     "many fields": (get_fields("/ping", *((f"a{n}", "b") for n in range(101))), 431),

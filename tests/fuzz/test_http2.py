@@ -17,6 +17,7 @@ from servekit.frontend.http2.answers import FieldEncoder
 from servekit.frontend.http2.connection import Http2Connection
 from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.header_blocks import FieldDecoder
+from servekit.frontend.pressure import Pressure
 from servekit.frontend.router import Router
 from servekit.settings import Settings
 
@@ -64,6 +65,7 @@ class Served:
             log_exception=self.mistakes.append,
             connections=set(),
             access=None,
+            pressure=Pressure(0, 1.0),
             access_log=None,
             cors=None,
             compression=None,

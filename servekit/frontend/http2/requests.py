@@ -6,9 +6,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from servekit.errors import MethodNotAllowed
+from servekit.errors import MethodNotAllowed, NotSupported, RequestError
 from servekit.frontend.collecting import Collector
-from servekit.frontend.fields import check_host, known_hosts
+from servekit.frontend.fields import (
+    METHODS,
+    NOT_IN_TRAILERS,
+    OF_A_CONNECTION,
+    check_host,
+    known_hosts,
+)
 from servekit.frontend.http2.protocol import MalformedRequest
 
 if TYPE_CHECKING:
@@ -19,16 +25,13 @@ if TYPE_CHECKING:
     from servekit.frontend.pressure import Pressure
     from servekit.settings import Settings
 
-__all__ = ["StreamCollector"]
+__all__ = ["StreamCollector", "check_trailers"]
 
 NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
-BAD_VALUE = re.compile(rb"[\x00\r\n]|\A[ \t]|[ \t]\Z")
+BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]|\A[ \t]|[ \t]\Z")
 LENGTH = re.compile(rb"[0-9]{1,18}")
 PSEUDO = (b":method", b":scheme", b":authority", b":path")
-#: they speak of a connection, and here it has no fields (RFC 9113 8.2.2)
-OF_A_CONNECTION = frozenset(
-    (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
-)
+SCHEMES = (b"http", b"https")
 
 
 class Line:
@@ -103,6 +106,14 @@ class StreamCollector(Collector):
             raise MalformedRequest(":method, :scheme or :path is missing")
         if host is not None and pseudo.get(b":authority", host) != host:
             raise MalformedRequest(":authority and Host differ")
+        if not NAME.fullmatch(self.method.lower()):
+            raise MalformedRequest(":method is no token")
+        if self.method not in METHODS:
+            raise NotSupported("method: not known here")
+        if pseudo[b":scheme"].lower() not in SCHEMES:
+            raise RequestError("request target: neither http nor https")
+        if pseudo[b":path"][:1] not in (b"/", b"*"):
+            raise RequestError("request target: :path begins with a slash")
         self.on_url(pseudo[b":path"])
 
     def _has_body(self) -> bool:
@@ -143,3 +154,14 @@ def check_name(name: bytes, value: bytes) -> None:
         raise MalformedRequest(f"{name.decode()}: speaks of a connection")
     if name == b"content-length" and not LENGTH.fullmatch(value):
         raise MalformedRequest("Content-Length: not a number")
+
+
+def check_trailers(fields: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse what may not come behind a body (RFC 9113 8.1); all else changes nothing.
+
+    :raises MalformedRequest: one of *fields* may not.
+    """
+    for name, value in fields:
+        check_value(name, value)
+        if not NAME.fullmatch(name) or name in NOT_IN_TRAILERS:
+            raise MalformedRequest("a field is none, or may not come behind the body")

@@ -16,6 +16,7 @@ from servekit.frontend.http2.frames import DATA, HEADERS, SETTINGS, FrameError
 from servekit.frontend.http2.logged import LoggedExchange
 from servekit.frontend.http2.patience import Patience
 from servekit.frontend.http2.protocol import MAX_STREAMS, MalformedRequest, Protocol
+from servekit.frontend.http2.requests import check_trailers
 from servekit.frontend.http2.turns import Turns
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Streams:
         match event:
             case events.DataReceived():
                 exchange.take(event.data, event.flow_controlled_length)
+            case events.TrailersReceived():
+                check_trailers(event.headers)
             case events.StreamEnded():
                 exchange.take_end()
             case events.StreamReset():
