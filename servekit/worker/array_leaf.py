@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from servekit.worker.large_arrays import LargeArrays
 from servekit.worker.leaves import NotOfType
 from servekit.worker.tensors import Array, Tensor, TensorRefused
 
@@ -28,6 +29,7 @@ class ArrayLeaf:
     def __init__(self, tensor: Tensor) -> None:
         """Make what *tensor* declares."""
         self._tensor = tensor
+        self._large = LargeArrays([tensor], may_be_object=False)
 
     @property
     def declared(self) -> Mapping[str, Any]:
@@ -44,6 +46,8 @@ class ArrayLeaf:
 
     def from_json(self, body: bytes) -> Array:
         """Make one of a JSON text, without lists in between."""
+        if arrays := self._large.read(body):
+            return arrays[0]
         return _told(self._tensor.from_json, body)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import read_typed_json, scan
 from servekit.worker.inputs import refusal
+from servekit.worker.large_arrays import LargeArrays
 from servekit.worker.small_arrays import small_readers
 from servekit.worker.stacking import Stacker
 from servekit.worker.tensors import Array, Tensor, TensorRefused
@@ -40,6 +41,7 @@ class SignedInput:
         if len(set(self._names)) != len(self._names):
             raise BootError("signature: two inputs of one name")
         self._small = small_readers(self._tensors)
+        self._large = LargeArrays(self._tensors, may_be_object=True)
         #: the only size of a body that is all of the input, whatever its bytes; -1: there is none
         self._raw_bytes = self._tensors[0].raw_bytes if len(self._tensors) == 1 else -1
         self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
@@ -54,7 +56,7 @@ class SignedInput:
                 return read(body)
             except ValueError:  # every error of msgspec is one; we say below what is wrong
                 pass
-        arrays: Arrays = read_typed_json(self._decode, body)
+        arrays: Arrays = self._large.read(body) or read_typed_json(self._decode, body)
         return arrays
 
     def _decode(self, body: bytes) -> Arrays:

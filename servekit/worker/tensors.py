@@ -85,7 +85,7 @@ class Tensor:
         try:
             if isinstance(_first(value), np.ndarray | np.generic):
                 value = np.asarray(value)
-                return self._shaped(self._cast(value))
+                return self._shaped(self.cast(value))
             return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
         except (ValueError, OverflowError):
             return self._whole(value)
@@ -140,8 +140,12 @@ class Tensor:
             except FloatingPointError as error:
                 raise OverflowError(str(error)) from None
 
-    def _cast(self, array: Array) -> Array:
-        """Return *array* in the declared dtype; numbers stay what they are, or it raises."""
+    def cast(self, array: Array) -> Array:
+        """Return *array* in the declared dtype; numbers stay what they are.
+
+        :raises ValueError: it is of another kind.
+        :raises OverflowError: a number is out of range.
+        """
         if array.dtype == self.dtype:
             return array
         if self.is_text:

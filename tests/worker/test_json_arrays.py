@@ -2,6 +2,7 @@
 """The fast ways of arrays in JSON refuse and make what the slow one does, to the last bit."""
 
 import json
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -10,12 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import RequestError
+from servekit.types import Array
+from servekit.worker import large_arrays
+from servekit.worker.large_arrays import LargeArrays
 from servekit.worker.nesting import FINITE, lists
 from servekit.worker.signature import SignedInput
+from servekit.worker.typed import TypedInput
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
 
 DTYPES = "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "str"
-SHAPES = [], [1], [3], [2, 2], [1, 1, 2], [0], [2, 0], [-1], [-1, 2]
+SHAPES = [], [1], [3], [2, 1], [2, 2], [1, 1, 2], [0], [2, 0], [-1], [-1, 2], [2, -1], [-1, -1]
 FRAMES = [
     *(b"%b", b"[%b]", b'{"x":%b}', b'{"x":[%b]}', b'{"x":[%b,1,2]}', b'{"x":[[%b,1],[2,3]]}'),
     *(b'{"x":%b,"x":[1,2,3]}', b'{"x":[1,2,3],"x":%b}', b'{"x":[1,2,3],"y":%b}', b'{"%b":[1,2,3]}'),
@@ -31,6 +36,7 @@ def slow(dtype, shape):
     """Return the same kind without any of its fast ways."""
     kind = kind_of(dtype, shape)
     kind._small = {}
+    kind._large = LargeArrays([], may_be_object=False)
     for tensor in kind._tensors:
         tensor._decode = msgspec.json.Decoder(lists(tensor.dtype, tensor.shape)).decode
         tensor._made = tensor._from_lists
@@ -51,7 +57,25 @@ def seen(array):
     return array.dtype, array.shape, elements
 
 
-KINDS = {f"{dtype} {shape}": kind_of(dtype, shape) for dtype in DTYPES for shape in SHAPES}
+def large(dtype, shape):
+    """Return a kind that takes every text for one of a large array."""
+    kind = kind_of(dtype, shape)
+    kind._small = {}
+    return kind
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _every_text_is_large():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_arrays, "SMALLEST", 0)
+        yield
+
+
+KINDS = {
+    f"{dtype} {shape}": (kind_of(dtype, shape), large(dtype, shape))
+    for dtype in DTYPES
+    for shape in SHAPES
+}
 SLOW = {f"{dtype} {shape}": slow(dtype, shape) for dtype in DTYPES for shape in SHAPES}
 
 
@@ -63,10 +87,13 @@ TRIED = [f"{dtype} {shape}" for dtype in ("int8", "uint64", "float32", "bool", "
 def test_every_text_of_the_corpus_is_read_alike(name):
     texts = [text for text in (*TAKEN, *REFUSED, *OPEN, *TOO_LARGE) if len(text) < 10_000]
     bodies = [frame.replace(b"%b", text) for frame in FRAMES for text in texts]
-    kind, plodding = KINDS[name], SLOW[name]
-    apart = [body for body in bodies if outcome(kind, body) != outcome(plodding, body)]
+    right = [outcome(SLOW[name], body) for body in bodies]
+    for kind in KINDS[name]:
+        apart = [
+            body for body, due in zip(bodies, right, strict=True) if outcome(kind, body) != due
+        ]
 
-    assert apart == []
+        assert apart == []
 
 
 EDGES = [
@@ -78,7 +105,7 @@ NUMBERS = st.sampled_from(EDGES) | st.floats(allow_nan=False, allow_infinity=Fal
 SIGNED_NUMBERS = st.builds(lambda number, sign: number * sign, NUMBERS, st.sampled_from([1, -1]))
 ELEMENTS = SIGNED_NUMBERS | st.booleans() | st.text(max_size=2) | st.none()
 NESTED = st.recursive(ELEMENTS, lambda inner: st.lists(inner, max_size=3), max_leaves=12)
-REGULAR = st.sampled_from([(1,), (3,), (2, 2), (1, 1, 2)]).flatmap(
+REGULAR = st.sampled_from([(1,), (3,), (2, 1), (2, 2), (2, 3), (1, 1, 2)]).flatmap(
     lambda shape: st.lists(
         SIGNED_NUMBERS, min_size=int(np.prod(shape)), max_size=int(np.prod(shape))
     ).map(lambda values: np.array(values, object).reshape(shape).tolist())
@@ -105,7 +132,10 @@ def texts(draw):
 
 @given(st.sampled_from(sorted(KINDS)), texts())
 def test_any_text_is_read_alike(name, body):
-    assert outcome(KINDS[name], body) == outcome(SLOW[name], body)
+    due = outcome(SLOW[name], body)
+
+    for kind in KINDS[name]:
+        assert outcome(kind, body) == due
 
 
 @pytest.mark.parametrize("dtype", FINITE)
@@ -139,3 +169,67 @@ def test_raw_bodies_of_a_batch_are_joined_with_what_comes_otherwise():
 
         assert batch["x"].dtype == np.int16
         assert batch["x"].tolist() == [[1, 2]] * len(inputs)
+
+
+LARGE = np.random.default_rng(0).random((60, 50, 3), np.float32)
+TEXT = json.dumps(LARGE.tolist()).encode()
+needs_simdjson = pytest.mark.skipif(large_arrays._simdjson() is None, reason="no simdjson here")
+
+
+@needs_simdjson
+@pytest.mark.parametrize("shape", [[60, 50, 3], [-1, 50, 3], [60, -1, 3], [60, 50, -1]], ids=str)
+def test_large_arrays_are_read_by_simdjson(shape):
+    kind = kind_of("float32", shape)
+    for body in (TEXT, b'{"x":%b}' % TEXT):
+        (array,) = kind._large.read(body)
+
+        assert array.dtype == np.float32
+        assert np.array_equal(array, LARGE)
+
+
+@needs_simdjson
+def test_several_inputs_are_read_in_any_order():
+    kind = SignedInput({"inputs": [
+        {"name": "image", "dtype": "float32", "shape": [60, 50, 3]},
+        {"name": "gain", "dtype": "float64", "shape": []},
+        {"name": "ids", "dtype": "uint8", "shape": [-1]},
+    ]})  # fmt: skip
+    image, gain, ids = kind._large.read(b'{"ids":[1,255],"gain":-2,"image":%b}' % TEXT)
+
+    assert np.array_equal(image, LARGE)
+    assert (gain.dtype, gain.tolist(), ids.dtype, ids.tolist()) == ("f8", -2.0, "u1", [1, 255])
+    for wrong in (b"true", b'"1"', b"null", b"[1]", b"{}"):
+        assert kind._large.read(b'{"ids":[1],"gain":%b,"image":%b}' % (wrong, TEXT)) is None
+
+
+@pytest.mark.parametrize("shape", [[60, 150], [50, 60, 3], [9000], [1, 60, 50, 3]], ids=str)
+def test_an_array_of_another_shape_is_no_array_of_as_many_numbers(shape):
+    kind = kind_of("float32", shape)
+
+    with pytest.raises(RequestError, match=r"shape \[60, 50, 3\]"):
+        kind.decode_json(TEXT)
+
+
+@pytest.mark.parametrize("moved", [1, 2, 700])
+def test_numbers_that_moved_to_another_row_are_no_array(moved):
+    rows = [[0] * (1500 - moved), [0] * (1500 + moved)]
+
+    with pytest.raises(RequestError, match=r"expected \[2, 1500\]|elements, expected 1500"):
+        kind_of("int8", [2, 1500]).decode_json(json.dumps(rows).encode())
+
+
+def test_annotated_arrays_are_read_alike():
+    kind = TypedInput(Annotated[np.ndarray, Array("float32", (60, -1, 3))])
+
+    assert np.array_equal(kind.decode_json(TEXT), LARGE)
+    with pytest.raises(RequestError, match="not an array of shape"):
+        kind.decode_json(b'{"x":%b}' % TEXT)
+    with pytest.raises(RequestError, match="truncated"):
+        kind.decode_json(TEXT[:-1])
+
+
+def test_without_simdjson_everything_is_read_all_the_same(monkeypatch):
+    monkeypatch.setattr(large_arrays, "_simdjson", lambda: None)
+    (array,) = kind_of("float32", [60, 50, 3]).decode_json(TEXT)
+
+    assert np.array_equal(array, LARGE)
