@@ -8,17 +8,20 @@ against its types when it is decoded; nothing is pickled. Moments are seconds of
 
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 __all__ = [
+    "CAUSES",
     "IDENTITY",
     "INSTANCES",
     "PREDICT",
     "PREPARING",
     "QUERY",
+    "RELOADS",
     "RUN",
     "SPLIT",
     "STAGE",
+    "STATES",
     "VALUE",
     "VALUES",
     "Answer",
@@ -54,6 +57,7 @@ __all__ = [
     "Step",
     "Stop",
     "Table",
+    "Tally",
     "Welcome",
     "WorkerMessage",
     "stage_rows",
@@ -369,12 +373,43 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
     ]
 
 
+#: what the state of a replica, the cause of a crash and the result of a reload may be
+STATES = ("starting", "serving", "backoff", "failed", "stopping", "stopped")
+CAUSES = (
+    *("exited", "hung", "killed", "load_failed", "load_timeout", "not_started"),
+    *("out_of_memory", "signal"),
+)
+RELOADS = ("loaded", "unchanged", "failed")
+
+
+class Tally(Struct):
+    """What the supervisor has counted since it began."""
+
+    restarts: dict[str, int] = {}  #: by model
+    crashes: dict[str, dict[str, int]] = {}  #: by model and cause
+    reloads: dict[str, int] = {}  #: by result
+
+    def restarted(self, model: str) -> None:
+        """Count a worker that is started in place of another."""
+        self.restarts[model] = self.restarts.get(model, 0) + 1
+
+    def crashed(self, model: str, cause: str) -> None:
+        """Count a worker that ended though nobody wanted it to, or a failed load."""
+        causes = self.crashes.setdefault(model, {})
+        causes[cause] = causes.get(cause, 0) + 1
+
+    def reloaded(self, result: str) -> None:
+        """Count what came of the reload of one model."""
+        self.reloads[result] = self.reloads.get(result, 0) + 1
+
+
 class Table(Struct, array_like=True, tag=20):
     """Supervisor to front-end, whole, at every change."""
 
     models: list[ModelRow]
     is_draining: bool = False
     missing_daemons: list[str] = []  #: required ones that do not run
+    tally: Tally = field(default_factory=Tally)
 
 
 class FrontEndReady(Struct, array_like=True, tag=21):

@@ -16,6 +16,7 @@ from servekit.frontend.pipeline import Pipeline
 from servekit.frontend.replica import Replica
 from servekit.frontend.resolving import Unresolved, is_one_run, resolve
 from servekit.frontend.router import Router
+from servekit.frontend.supervised import supervised
 from servekit.frontend.task_queue import QueueMemory
 from servekit.messages import Table
 
@@ -98,6 +99,7 @@ class Routing:
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends, and those of services."""
         yield from metrics.collect(self._counters)
+        yield from supervised(self.table)
         yield from own_metrics(
             (batcher.labels | {"replica": str(replica.row.index)}, replica.measures)
             for batcher in self.models

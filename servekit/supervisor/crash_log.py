@@ -8,7 +8,7 @@ from time import monotonic
 
 from servekit import crashes
 from servekit.crashes import KEPT_REPORTS, CrashReport
-from servekit.messages import Lost
+from servekit.messages import Lost, Tally
 from servekit.supervisor.backoff import Wait
 from servekit.supervisor.journal import Journal, Notice
 from servekit.supervisor.replica import Replica
@@ -26,8 +26,12 @@ class CrashLog:
     comes second adds what it knows to the report.
     """
 
-    def __init__(self, run_dir: Path, journal: Journal) -> None:
-        """Write below *run_dir*; *journal* hears of it if that is not possible."""
+    def __init__(self, run_dir: Path, journal: Journal, tally: Tally) -> None:
+        """Write below *run_dir*; *journal* hears of it if that is not possible.
+
+        :param tally: counts all of them.
+        """
+        self._tally = tally
         self._run_dir = run_dir
         self._journal = journal
         self._count = 0
@@ -36,6 +40,7 @@ class CrashLog:
 
     def worker_exited(self, model: str, replica: Replica, ended: Exit, wait: Wait | None) -> None:
         """Report a worker that is gone, and when the next one comes, if any."""
+        self._tally.crashed(model, ended.cause)
         self._add(
             CrashReport(
                 model=model,
@@ -59,6 +64,7 @@ class CrashLog:
 
     def model_failed(self, model: str, reason: str) -> None:
         """Report an archive that cannot be prepared."""
+        self._tally.crashed(model, "load_failed")
         self._add(
             CrashReport(
                 model=model,

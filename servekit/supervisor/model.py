@@ -203,6 +203,7 @@ class Model:
 
     def _compare(self, old: Prepared, new: Prepared) -> None:
         if new.digest == old.digest:
+            self._server.tally.reloaded("unchanged")
             self._server.journal.notice(announce.model_unchanged(self.label))
             self._settled()
         elif new.name != old.name:
@@ -216,6 +217,7 @@ class Model:
             self.failure = reason
             notice = announce.model_failed(self.name, reason)
         else:
+            self._server.tally.reloaded("failed")
             notice = announce.reload_failed(self.name, reason, self.label)
         self._server.journal.notice(notice)
         self._server.crashes.model_failed(self.name, reason)

@@ -213,5 +213,6 @@ def _not_started(error: OSError) -> Exit:
         reason=f"cannot be started: {error.strerror}",
         served_s=None,
         lived_s=0.0,
+        cause="not_started",
         is_killed=False,
     )

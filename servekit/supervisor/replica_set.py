@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from servekit.messages import Hung, Interface, Ready
+from servekit.messages import Hung, Interface, Ready, Tally
 from servekit.settings import Settings
 from servekit.supervisor import announce
 from servekit.supervisor.backoff import Backoff, Wait
@@ -34,6 +34,7 @@ class Surroundings(Protocol):
     crashes: CrashLog
     run_dir: Path
     loads: Loads
+    tally: Tally
 
     def total_replicas(self) -> int:
         """Return how many workers there are to be."""
@@ -162,6 +163,8 @@ class ReplicaSet:
 
     def boot(self, replica: Replica) -> Boot:
         """Return what the next worker of *replica* is started with."""
+        if replica.generation > 1:
+            self._server.tally.restarted(self.name)
         total = self._server.total_replicas()
         stage = next(each for each in self.prepared.stages if each.name == replica.stage)
         return boot_of(self.prepared, stage, self._server.settings, replica, total)

@@ -118,6 +118,7 @@ class Succession:
         assert self.current is not None
         old, self.current, self._next = self.current, candidate, None
         candidate.is_trial = False
+        self._server.tally.reloaded("loaded")
         notice = announce.model_reloaded(old.label, candidate.label)
         self._server.changed()
         self._loop.defer(lambda: self._server.journal.notice(notice))  # once the table is sent
@@ -128,6 +129,7 @@ class Succession:
     def _abandon(self, candidate: ReplicaSet) -> None:
         assert self.current is not None
         self._next = None
+        self._server.tally.reloaded("failed")
         notice = announce.reload_failed(candidate.label, candidate.failure, self.current.label)
         self._server.journal.notice(notice)
         self._leaving.append(candidate)

@@ -9,7 +9,7 @@ import traceback
 
 from servekit.counters import create_memory
 from servekit.errors import StartupError
-from servekit.messages import Hung, Lost, ModelRow, Reload, Table
+from servekit.messages import Hung, Lost, ModelRow, Reload, Table, Tally
 from servekit.settings import Settings
 from servekit.supervisor import start_up
 from servekit.supervisor.access import bind_manage, bind_private, check_access, managing
@@ -64,7 +64,8 @@ class Supervisor:
             self._write_settings()
             self._manage.append(bind_private(self.run_dir))
         self.loads = Loads(usable_cores(), available_bytes)
-        self.crashes = CrashLog(self.run_dir, journal)
+        self.tally = Tally()
+        self.crashes = CrashLog(self.run_dir, journal, self.tally)
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
         self._preparations = Loads(usable_cores(), lambda: None)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
@@ -193,7 +194,7 @@ class Supervisor:
 
     def _table(self) -> Table:
         rows = note_clashes([model.row() for model in self._models])
-        return Table(rows, self._shutdown.has_begun, self._daemons.missing)
+        return Table(rows, self._shutdown.has_begun, self._daemons.missing, self.tally)
 
     def _front_ends_ready(self, count: int) -> None:
         self._front_end.set_ready(count >= self.settings.front_ends)

@@ -29,6 +29,7 @@ class Exit:
     reason: str  #: "" where the exit code says it all
     served_s: float | None  #: ``None`` if it was never ready
     lived_s: float
+    cause: str  #: one of ``CAUSES``
     is_killed: bool  #: by an outsider, or while it served by us as it hung
     last_lines: tuple[str, ...] = ()  #: of what it printed
 
@@ -79,6 +80,7 @@ class Worker:
         self._ready_at: float | None = None
         self._is_ours = False
         self._is_fault = False
+        self._has_failed = False  #: it said that its service cannot be loaded
         self._oom_kills = exits.oom_kills()
         ours, theirs = socket.socketpair()
         with theirs:
@@ -116,6 +118,7 @@ class Worker:
             self._on_ready(message)
         elif isinstance(message, BootFailed | Leaving):
             self._reason = message.reason
+            self._has_failed = isinstance(message, BootFailed)
 
     def _disconnected(self) -> None:
         """Give a dying process time to be reported dead; one that lives on is of no use."""
@@ -141,10 +144,23 @@ class Worker:
                 reason=self._reason or cause,
                 served_s=None if self._ready_at is None else now - self._ready_at,
                 lived_s=now - self.process.started_at,
+                cause=self._kind(exit_code, is_oom=bool(is_oom)),
                 is_killed=is_outsider or is_hung,
                 last_lines=last_lines,
             )
         )
+
+    def _kind(self, exit_code: int, *, is_oom: bool) -> str:
+        is_booting = self._ready_at is None
+        if self._is_ours and not self._is_fault:
+            return "load_timeout" if is_booting else "hung"
+        if self._has_failed or (is_booting and exit_code >= 0):
+            return "load_failed"
+        if self._is_fault or exit_code >= 0:
+            return "exited"
+        if exit_code == -signal.SIGKILL:
+            return "out_of_memory" if is_oom else "killed"
+        return "signal"
 
     def _is_out_of_memory(self) -> bool | None:
         """Return whether the kernel killed anything for memory meanwhile; ``None``: untold."""
