@@ -3,8 +3,17 @@
 
 from typing import Any, Final
 
+import msgspec
+
 from servekit.description.forms import BINARY, TEXT, form_schema
-from servekit.description.interface import JSON, MULTIPART, Described, Example
+from servekit.description.interface import (
+    JSON,
+    LONGEST_EXAMPLE_BYTES,
+    MULTIPART,
+    Described,
+    Example,
+)
+from servekit.description.made import made
 from servekit.description.schemas import (
     Schema,
     input_schema,
@@ -23,10 +32,11 @@ PLACE: Final = "#/components/schemas/"
 def request_content(model: Described) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
     schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
+    examples = _inputs(model)
     # what examples are sent as comes first: image/png is of more use than image/*
     sent_as = [example.media_type for example in model.examples]
     return {
-        media_type: _input(model, media_type, schema)
+        media_type: _input(model, media_type, schema, examples)
         for media_type in dict.fromkeys([*sent_as, *model.consumes])
     }
 
@@ -44,14 +54,32 @@ def answer_content(model: Described) -> dict[str, Any]:
     return {media_type: _value(media_type, schema, examples) for media_type in model.produces}
 
 
-def _input(model: Described, media_type: str, schema: Schema) -> dict[str, Any]:
-    if media_type == MULTIPART:
-        return {"schema": form_schema(model)}
-    examples = {
+def _inputs(model: Described) -> dict[str, Any]:
+    """Return the inputs of the model's own examples; else one that is made of the schema.
+
+    A page makes one of bounds otherwise, and a float32 of -3.4e38 is no example of anything.
+    """
+    own = {
         name: {"value": example.input}
         for name, example in _named(model)
         if example.input is not None
     }
+    if model.instances:
+        own = {name: {"value": {"instances": [each["value"]]}} for name, each in own.items()}
+    if own or not (model.input_schema or model.signature.inputs):
+        return own
+    value = made(model.input_schema or input_schema(model, PLACE), model.definitions)
+    if model.instances:
+        value = {"instances": [value]}
+    is_short = len(msgspec.json.encode(value)) <= LONGEST_EXAMPLE_BYTES
+    return {"made-of-the-schema": {"value": value}} if is_short else {}
+
+
+def _input(
+    model: Described, media_type: str, schema: Schema, examples: dict[str, Any]
+) -> dict[str, Any]:
+    if media_type == MULTIPART:
+        return {"schema": form_schema(model)}
     return _value(media_type, schema, examples)
 
 

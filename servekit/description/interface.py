@@ -11,7 +11,16 @@ from servekit.media_types import media_type_of
 from servekit.messages import Interface
 from servekit.stream_formats import STREAM_FORMATS
 
-__all__ = ["JSON", "MULTIPART", "Described", "Example", "Signature", "Tensor", "describe"]
+__all__ = [
+    "JSON",
+    "LONGEST_EXAMPLE_BYTES",
+    "MULTIPART",
+    "Described",
+    "Example",
+    "Signature",
+    "Tensor",
+    "describe",
+]
 
 JSON: Final = "application/json"
 MULTIPART: Final = "multipart/form-data"

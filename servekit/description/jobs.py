@@ -61,8 +61,8 @@ def add_jobs(document: dict[str, Any], secured: dict[str, Any]) -> None:
 
 def _job_paths(secured: dict[str, Any]) -> dict[str, Any]:
     """Return what can be asked of a job."""
-    answers = problems.responses(f"{PLACE}Problem")
-    missing = {status: answers[status] for status in ("401", "403", "404")}
+    answers = problems.responses()
+    missing = {"4XX": answers["4XX"]}
     read = {"tags": ["jobs"], "parameters": [ID, WAIT], **secured}
     one = {
         "get": read

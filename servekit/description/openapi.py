@@ -67,8 +67,11 @@ def openapi(
         paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
     components: dict[str, Any] = {
-        "schemas": schemas, "headers": HEADERS, "parameters": dict(PARAMETERS),
-    }  # fmt: skip
+        "schemas": schemas,
+        "headers": HEADERS,
+        "parameters": dict(PARAMETERS),
+        "responses": problems.shared_responses(f"{PLACE}Problem"),
+    }
     if needs_token:
         components["securitySchemes"] = {"token": TOKEN}
     document = {
@@ -143,5 +146,5 @@ def _predict(model: Described) -> Schema:
         "tags": [model.name],
         "parameters": [*known, *({**each, "schema": TEXT} for each in asked_parameters(model))],
         "requestBody": {"required": True, "content": request_content(model)},
-        "responses": {**answers, **problems.responses(f"{PLACE}Problem")},
+        "responses": {**answers, **problems.responses()},
     }

@@ -13,7 +13,7 @@ from servekit.errors import (
     UnknownCoding,
 )
 
-__all__ = ["SCHEMA", "responses"]
+__all__ = ["SCHEMA", "responses", "shared_responses"]
 
 TEXT: Final = {"type": "string"}
 #: problem details (RFC 9457), in words that Swagger 2.0 knows too
@@ -46,15 +46,42 @@ CODINGS: Final = {
     "schema": TEXT,
 }
 ALLOW: Final = {"description": "The methods of this route.", "schema": TEXT}
+HEADERS: Final = {
+    MethodNotAllowed: ("Allow", ALLOW),
+    UnknownCoding: ("Accept-Encoding", CODINGS),
+    Unauthorized: ("WWW-Authenticate", CHALLENGE),
+}
+RESPONSES: Final = "#/components/responses/"
+#: by the first digit of their status: a name, and whose fault it is
+GROUPS: Final = {
+    "4XX": ("Refused", "The request is refused: the client can mend it, or has to wait."),
+    "5XX": ("Failed", "The server or the service failed, or cannot answer now."),
+}
 
 
-def responses(schema: str) -> dict[str, Any]:
-    """Return the OpenAPI responses of every error; *schema* is where ``SCHEMA`` lies."""
+def responses() -> dict[str, Any]:
+    """Return the errors of an operation, all of one kind under one name: there are many."""
+    return {status: {"$ref": f"{RESPONSES}{name}"} for status, (name, _) in GROUPS.items()}
+
+
+def shared_responses(schema: str) -> dict[str, Any]:
+    """Return what ``responses`` refers to; *schema* is where ``SCHEMA`` lies."""
     content = {"application/problem+json": {"schema": {"$ref": schema}}}
     return {
-        str(status): {"description": _titles(kinds), "content": content, **_headers(kinds)}
-        for status, kinds in sorted(_kinds_by_status().items())
+        name: {"description": _described(words, first), "content": content, **_headers(first)}
+        for first, (name, words) in GROUPS.items()
     }
+
+
+def _described(words: str, group: str) -> str:
+    """Return *words* and a line for each status of *group*."""
+    lines = [f"* {status}: {_titles(kinds)}" for status, kinds in _of_group(group)]
+    return "\n".join([words, "", *lines])
+
+
+def _of_group(group: str) -> list[tuple[int, list[type[ServekitError]]]]:
+    found = sorted(_kinds_by_status().items())
+    return [(status, kinds) for status, kinds in found if str(status)[0] == group[0]]
 
 
 def _kinds_by_status() -> dict[int, list[type[ServekitError]]]:
@@ -71,12 +98,10 @@ def _titles(kinds: Sequence[type[ServekitError]]) -> str:
     return ", ".join(dict.fromkeys(kind.title for kind in kinds))
 
 
-def _headers(kinds: Sequence[type[ServekitError]]) -> dict[str, Any]:
-    if MethodNotAllowed in kinds:
-        return {"headers": {"Allow": ALLOW}}
-    if UnknownCoding in kinds:
-        return {"headers": {"Accept-Encoding": CODINGS}}
-    if Unauthorized in kinds:
-        return {"headers": {"WWW-Authenticate": CHALLENGE}}
-    may_retry = any(kind.retry_after_s is not None for kind in kinds)
-    return {"headers": {"Retry-After": RETRY_AFTER}} if may_retry else {}
+def _headers(group: str) -> dict[str, Any]:
+    """Return the headers that errors of *group* may have."""
+    every = [kind for _, kinds in _of_group(group) for kind in kinds]
+    headers = {name: header for kind, (name, header) in HEADERS.items() if kind in every}
+    if any(kind.retry_after_s is not None for kind in every):
+        headers["Retry-After"] = RETRY_AFTER
+    return {"headers": headers}

@@ -109,11 +109,11 @@ def _scalar_schema(dtype: str) -> Schema:
         return {"type": "string"} if dtype.startswith("str") else {}
     kind, bits = match[1], int(match[2])
     if kind == "float":
-        return {"type": "number", "format": "double" if bits == 64 else "float"}
+        return {"type": "number", "format": "double" if bits == 64 else "float", "examples": [0]}
     low, high = (0, 2**bits - 1) if kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     if bits > 32:  # beyond what JSON readers keep exact; no bound is better than a wrong one
-        return {"type": "integer", "format": "int64"}
-    return {"type": "integer", "minimum": low, "maximum": high}
+        return {"type": "integer", "format": "int64", "examples": [0]}
+    return {"type": "integer", "minimum": low, "maximum": high, "examples": [0]}
 
 
 def _public_name(model: Described, name: str) -> str:

@@ -46,10 +46,16 @@ def array_schema(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
 
 
 def _element(dtype: str) -> dict[str, Any]:
+    if dtype in ("bool", "str"):
+        return {"type": "boolean" if dtype == "bool" else "string"}
+    return _number(dtype) | {"examples": [0]}  # else a page shows the lowest one
+
+
+def _number(dtype: str) -> dict[str, Any]:
     if dtype in INTEGERS:
         sign, bits = INTEGERS[dtype]
         low, high = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         return {"type": "integer", "minimum": low, "maximum": high}
     if dtype in LARGEST:
         return {"type": "number", "minimum": -LARGEST[dtype], "maximum": LARGEST[dtype]}
-    return {"type": {"bool": "boolean", "str": "string"}.get(dtype, "number")}
+    return {"type": "number"}

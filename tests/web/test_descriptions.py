@@ -11,6 +11,9 @@ from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidat
 
 from servekit import errors
 from servekit.messages import Interface, RouteRow, Step, Table
+from tests.services.pairs import INPUTS
+from tests.worker.batches import echo, loaded, service_of
+from tests.worker.process import item
 
 from .fakes import FakeServer, model_row
 
@@ -265,33 +268,90 @@ def test_an_example_too_long_to_read_is_left_out():
     assert len(json.dumps(described([row]))) < 20_000
 
 
-def test_every_error_of_a_prediction_is_described_as_a_problem():
-    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
-    kinds = {status: [*each["content"]] for status, each in responses.items() if status != "200"}
+def errors_described():
+    """Return the errors of a prediction by the first digit of their status."""
+    document = described([MODELS["builtins"]])
+    responses = document["paths"]["/plain/predict"]["post"]["responses"]
+    return {
+        status: document["components"]["responses"][each["$ref"].rpartition("/")[2]]
+        for status, each in responses.items()
+        if "$ref" in each
+    }
 
-    assert kinds == {str(status): ["application/problem+json"] for status in STATUSES}
+
+def test_errors_are_described_as_problems_in_two_groups():
+    kinds = {status: [*each["content"]] for status, each in errors_described().items()}
+
+    assert kinds == {"4XX": ["application/problem+json"], "5XX": ["application/problem+json"]}
 
 
-def test_a_status_is_described_by_the_titles_of_its_errors():
-    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
+def test_every_status_is_told_with_the_titles_of_its_errors():
+    groups = errors_described()
     kinds = [getattr(errors, name) for name in errors.__all__ if name[0].isupper()]
+    found = [kind for kind in kinds if not issubclass(kind, errors.StartupError)]
 
-    for kind in kinds:
-        if not issubclass(kind, errors.StartupError):
-            assert kind.title in responses[str(kind.status)]["description"].split(", ")
+    assert {kind.status for kind in found} == set(STATUSES)
+    for kind in found:
+        lines = groups[f"{kind.status // 100}XX"]["description"].splitlines()
+        titles = next(line for line in lines if line.startswith(f"* {kind.status}: "))
+        assert kind.title in titles
+
+
+@pytest.mark.parametrize("header", ["WWW-Authenticate", "Allow", "Accept-Encoding", "Retry-After"])
+def test_errors_that_tell_more_have_their_header_described(header):
+    assert header in errors_described()["4XX"]["headers"]
+
+
+def json_of(row, **how):
+    (path, *_) = [path for path in described([row])["paths"] if path.endswith("/predict")]
+    content = described([row], **how)["paths"][path]["post"]["requestBody"]["content"]
+    return next(iter(content[JSON]["examples"].values()))["value"]
+
+
+def row_of(input_type):
+    """Return the row of a service whose inputs are of *input_type*, as its worker describes it."""
+
+    def predict(self, batch: list[input_type]):
+        return batch
+
+    return model_row("made", loaded(service_of(predict)).interface)
 
 
 @pytest.mark.parametrize(
-    ("status", "header"),
-    [
-        *(("401", "WWW-Authenticate"), ("405", "Allow"), ("415", "Accept-Encoding")),
-        ("429", "Retry-After"),
-    ],
+    "label", [label for label in INPUTS if label not in ("any", "none", "moment")]
 )
-def test_a_status_that_tells_more_has_its_header_described(status, header):
-    responses = described([MODELS["builtins"]])["paths"]["/plain/predict"]["post"]["responses"]
+def test_an_input_that_the_page_shows_is_one_that_the_model_takes(label):
+    given, _ = INPUTS[label]
 
-    assert [*responses[status]["headers"]] == [header]
+    def predict(self, batch: list[given]):
+        return [0] * len(batch)
+
+    shown = json_of(row_of(given))
+    (answer,) = loaded(service_of(predict)).predictor.answer([item(shown)]).answers
+
+    assert not answer[0], (shown, answer)
+
+
+def test_an_array_that_the_page_shows_is_zeros_and_no_bounds():
+    signature = {
+        "inputs": [
+            {"name": "pixels", "dtype": "float32", "shape": [-1, 2]},
+            {"name": "ids", "dtype": "int64", "shape": [2]},
+        ],
+        "outputs": [],
+    }
+    interface = loaded(service_of(echo, signature)).interface
+    early = model_row("early", manifest={"signature": signature})
+
+    assert json_of(model_row("signed", interface)) == {"pixels": [[0, 0]], "ids": [0, 0]}
+    assert json_of(early) == {"pixels": [[0, 0]], "ids": [0, 0]}
+
+
+def test_a_packaged_example_is_the_one_that_is_shown():
+    interface = row_of(int).interface
+    row = model_row("made", interface, manifest={"examples": [{"input": 7}]})
+
+    assert json_of(row) == 7
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/api-description"])
