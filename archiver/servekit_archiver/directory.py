@@ -28,7 +28,7 @@ def load_directory(directory: str | Path, recognise: Recognise | None = None) ->
     that an archive was extracted into with its manifest is what that says.
 
     :param recognise: asked instead of the installed plugins.
-    :raises ArchiveError: *directory* is not one, or is no model that anything knows.
+    :raises ArchiveError: *directory* is not one, or nothing knows the model in it.
     :raises ManifestError: with every problem of ``model.toml``.
     """
     directory = Path(directory)

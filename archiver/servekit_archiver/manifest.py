@@ -193,7 +193,7 @@ class Manifest(Record):
 
 
 def _foreign_problem(table: object) -> str | None:
-    """Return why this is no manifest of ours at all, before its keys are looked at."""
+    """Return why this is not a manifest of ours at all, before its keys are looked at."""
     if not isinstance(table, Mapping):
         return f"{strictjson.show(table)} is not a table"
     if "format" not in table:

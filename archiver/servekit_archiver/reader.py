@@ -105,7 +105,9 @@ class Archive:
         target = Path(directory)
         with refuse_os_errors(target, names_file=False):
             is_new = not target.exists()
-            if not is_new and not force and (not target.is_dir() or any(target.iterdir())):
+            if not is_new and not target.is_dir():
+                raise ArchiveError(f"{target}: is not a directory")
+            if not is_new and not force and any(target.iterdir()):
                 raise ArchiveError(f"{target}: is not an empty directory (--force writes into it)")
             target.mkdir(parents=True, exist_ok=True)
             try:
@@ -142,7 +144,7 @@ class Archive:
 def _read_manifest(source: Source, entries: dict[str, Entry]) -> bytes:
     entry = entries.get(MANIFEST)
     if entry is None:
-        raise source.refuse(f"has no {MANIFEST}: it is no model archive")
+        raise source.refuse(f"has no {MANIFEST}, so it is not a model archive")
     if entry.size > MANIFEST_BYTES:
         raise source.refuse(f"is {entry.size} bytes, limit {MANIFEST_BYTES}", MANIFEST)
     return read_content(source, entry)

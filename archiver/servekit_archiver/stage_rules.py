@@ -27,12 +27,12 @@ def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> I
         at = f"{where}[{index}]"
         if step.stage is not None and step.stage not in known:
             shown = ", ".join(sorted(known)) or "none"
-            yield f"{at}.stage: {show(step.stage)} is no stage of the model; known: {shown}"
+            yield f"{at}.stage: {show(step.stage)} is not a stage of the model; known: {shown}"
         if step.label in labels:
             yield f"{at}.name: {show(step.label)} is the name of an earlier step; give it another"
         for name in step.inputs:
             if name not in (REQUEST, *labels):
-                yield f"{at}.inputs: {show(name)} is no earlier step, nor {REQUEST}"
+                yield f"{at}.inputs: {show(name)} is neither an earlier step nor {REQUEST}"
         used.update(step.inputs or labels[-1:])
         labels.append(step.label)
     for index, label in enumerate(labels[:-1]):
@@ -74,7 +74,7 @@ def _beside_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iter
         yield f"{where}beside: {shown} is the stage itself"
     elif host is None:
         known = ", ".join(sorted({*manifest.stages} - {name})) or "none"
-        yield f"{where}beside: {shown} is no stage of the model; known: {known}"
+        yield f"{where}beside: {shown} is not a stage of the model; known: {known}"
     elif isinstance(host, Stage) and host.beside is not None:
         yield f"{where}beside: {shown} is beside {show(host.beside)} itself; name that"
     elif isinstance(host, Stage):

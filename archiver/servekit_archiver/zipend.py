@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the central directory of a zip file by the end record, which must be the last thing.
 
-Nothing is searched for: a file whose last 22 bytes are no end record without comment is
+Nothing is searched for: a file whose last 22 bytes are not an end record without a comment is
 refused, so there is one way to read it. The search below only words the refusal.
 """
 

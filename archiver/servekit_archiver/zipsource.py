@@ -25,7 +25,11 @@ class Source:
             stat = os.fstat(self._fd)
         if not S_ISREG(stat.st_mode):
             self.close()
-            kind = "a directory; build it first" if S_ISDIR(stat.st_mode) else "not a regular file"
+            kind = (
+                "a directory; servekit build makes an archive of it"
+                if S_ISDIR(stat.st_mode)
+                else "not a regular file"
+            )
             raise ArchiveError(f"{path}: is {kind}")
         self.size = stat.st_size
 

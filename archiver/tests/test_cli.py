@@ -106,6 +106,8 @@ def test_inspect_prints_json(run, archive):
         (("verify", "bad.mar"), "bad.mar: entry 'b': its SHA-256 is "),
         (("extract", "bad.mar", "x"), "bad.mar: entry 'b': its SHA-256 is "),
         (("extract", "digits.mar", "digits"), "digits: is not an empty directory (--force writes "),
+        (("extract", "digits.mar", "bad.mar"), "bad.mar: is not a directory\n"),
+        (("extract", "digits.mar", "bad.mar", "--force"), "bad.mar: is not a directory\n"),
         (("build", "digits"), "digits.mar: is there already (--force replaces it)"),
         (("build", "no"), "no: no such directory"),
         (("init", "digits"), "digits/model.toml: is there already"),

@@ -253,7 +253,7 @@ def test_every_key_is_kept():
         ({"stages": {"request": STAGE}}, "stages: key: 'request' means the request itself"),
         ({"stages": {"a/b": STAGE}}, "stages: key: 'a/b' is not made of letters"),
         ({"stages": {"a": {}}}, "stages.a.service: is missing"),
-        (beside("b"), "stages.a.beside: 'b' is no stage of the model"),
+        (beside("b"), "stages.a.beside: 'b' is not a stage of the model"),
         (beside("a"), "stages.a.beside: 'a' is the stage itself"),
         (beside("b", b=STAGE | {"beside": "predict"}), "stages.a.beside: 'b' is beside 'predict'"),
         (
@@ -275,12 +275,12 @@ def test_every_key_is_kept():
             "worker.env: has 2 tables, but replicas is 3",
         ),
         ({"worker": {"env": [{"SERVEKIT_X": ""}]}}, "worker.env[0]: key: 'SERVEKIT_X' is the s"),
-        ({"pipeline": ["nix"]}, "pipeline[0].stage: 'nix' is no stage of the model; known: pre"),
+        ({"pipeline": ["nix"]}, "pipeline[0].stage: 'nix' is not a stage of the model; known: pre"),
         ({"pipeline": [{}]}, "pipeline[0].stage: give either stage or model"),
         ({"pipeline": ["predict", "predict"]}, "pipeline[1].name: 'predict' is the name of an ea"),
         (
             {"pipeline": [{"stage": "predict", "inputs": ["later"]}]},
-            "pipeline[0].inputs: 'later' is no earlier step, nor request",
+            "pipeline[0].inputs: 'later' is neither an earlier step nor request",
         ),
         (
             {"pipeline": ["predict", {"model": "other", "inputs": ["request"]}]},
@@ -294,7 +294,10 @@ def test_every_key_is_kept():
         ({"routes": {"/v1/../x": ROUTE}}, "routes: key: '/v1/../x' is not a path"),
         ({"routes": {"/Ping/x": ROUTE}}, "routes: key: '/Ping/x' is the server's own"),
         ({"routes": {"/v1/x": {"steps": []}}}, "routes./v1/x.steps: has 0 items, limit 1 to 64"),
-        ({"routes": {"/v1/x": {"steps": ["a"]}}}, "routes./v1/x.steps[0].stage: 'a' is no stage"),
+        (
+            {"routes": {"/v1/x": {"steps": ["a"]}}},
+            "routes./v1/x.steps[0].stage: 'a' is not a stage",
+        ),
         (
             {"batching": {"max_bach_size": 1}},
             "batching.max_bach_size: unknown key; did you mean max_b",

@@ -147,7 +147,7 @@ def test_a_manifest_beyond_its_limit_is_not_read(forge):
     ("path", "why"),
     [
         ("no.mar", "No such file or directory"),
-        (".", "is a directory; build it first"),
+        (".", "is a directory; servekit build makes an archive of it"),
         ("fifo", "is not a regular file"),
         ("/dev/null", "is not a regular file"),
         ("secret" * 99, "File name too long"),

@@ -23,7 +23,7 @@ NEXT_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 def read_unfinished(directory: Path) -> Manifest:
     """Return the manifest of a model directory whose assets may lack their SHA-256.
 
-    :raises StartupError: it is no directory with a ``model.toml``.
+    :raises StartupError: it is not a directory with a ``model.toml``.
     :raises ArchiveError: something else is wrong with it.
     """
     if not (directory / MODEL_TOML).is_file():

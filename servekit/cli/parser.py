@@ -65,7 +65,8 @@ class Parser(argparse.ArgumentParser):
             known = [*ARCHIVE_COMMANDS, *COMMANDS]
         else:
             unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
-            known = [flag for action in self._actions for flag in action.option_strings]
+            flags = (flag for action in self._actions for flag in action.option_strings)
+            known = [flag for flag in flags if flag not in ("-h", "--help")]
         close = difflib.get_close_matches(unknown, known, n=1)
         return message + (f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)")
 

@@ -84,7 +84,7 @@ def offer_problems(plugin: dict[str, Any], every: list[dict[str, Any]]) -> Itera
 
 
 def target_problem(kind: str, target: object) -> str:
-    """Return why the import string *target* is no offer of *kind*, or ""."""
+    """Return why the import string *target* is not an offer of *kind*, or ""."""
     if not isinstance(target, str) or not IMPORT_STRING.fullmatch(target):
         return f"{target!r} is not module:name"
     module, _, name = target.partition(":")

@@ -87,7 +87,7 @@ def problem(described: Described, found: Sample | None, parsed: argparse.Namespa
     if parsed.stream and described.is_loaded and not described.streams:
         return "its outputs do not come one by one; leave out --stream"
     if parsed.form and described.instances:
-        return "several instances are no form; leave out --form"
+        return "several instances cannot be sent as a form; leave out --form"
     if found is None and parsed.form and sample(described) is not None:
         return f"nothing says which fields it has; leave out --form{_import_hint(parsed)}"
     if found is None and parsed.imports:

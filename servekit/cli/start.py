@@ -33,7 +33,7 @@ signals:
   SIGHUP            load what has changed of the models, renew the front-ends
   SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
                     (SIGINT before it serves: 130)
-  a second one      be gone in two seconds (SIGQUIT: at once so)
+  a second one      end within two seconds, whatever is under way (SIGQUIT: the same at once)
 """
 
 

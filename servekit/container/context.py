@@ -64,7 +64,9 @@ def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = Fa
     :raises StartupError: it is not empty, or no image can be made of the models.
     :raises ArchiveError: a model is refused.
     """
-    if not force and directory.exists() and (directory.is_file() or any(directory.iterdir())):
+    if directory.exists() and not directory.is_dir():
+        raise StartupError(f"{directory}: is not a directory")
+    if not force and directory.exists() and any(directory.iterdir()):
         raise StartupError(f"{directory}: is not an empty directory (--force writes into it)")
     try:
         with _draft(directory) as draft:

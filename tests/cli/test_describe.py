@@ -359,7 +359,7 @@ def test_a_path_that_nothing_answers_at_is_told_with_those_that_are(say, staged)
     ("flags", "reason"),
     [
         (["--path", "/staged/length", "--stream"], "do not come one by one"),
-        (["--path", "/v1/words/all", "--form"], "several instances are no form"),
+        (["--path", "/v1/words/all", "--form"], "several instances cannot be sent as a form"),
         (["--path", "/staged/length", "--form"], "nothing says which fields it has"),
     ],
 )

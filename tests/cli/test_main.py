@@ -70,6 +70,7 @@ def test_version(capsys):
             "servekit start: unrecognized arguments: --prot, did you mean --port?",
             id="flag",
         ),
+        pytest.param(["plugins", "--model"], "--model (see servekit plugins --help)", id="no flag"),
         pytest.param(["start", "--max-b", "1"], "did you mean --max-body?", id="abbreviation"),
     ],
 )

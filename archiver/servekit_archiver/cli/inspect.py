@@ -89,7 +89,7 @@ def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
 
 
 def beside(stage: Stage) -> str:
-    """Return where *stage* runs, if that is no process of its own."""
+    """Return where *stage* runs, if that is not a process of its own."""
     return f" (beside {stage.beside})" if stage.beside else ""
 
 

@@ -43,7 +43,8 @@ class Parser(argparse.ArgumentParser):
             known = list(commands or ())
         elif message.startswith(UNKNOWN):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
-            known = [flag for action in self._actions for flag in action.option_strings]
+            flags = (flag for action in self._actions for flag in action.option_strings)
+            known = [flag for flag in flags if flag not in ("-h", "--help")]
         if close := difflib.get_close_matches(word, known, n=1):
             return f"{message}, did you mean {close[0]}?"
         return f"{message} (see {self.prog} --help)"

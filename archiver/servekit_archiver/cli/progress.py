@@ -15,7 +15,7 @@ LEAST_BYTES: Final = 64 << 20  #: below, it is done before a bar can be read
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Progress | None]:
-    """Yield what draws a bar on stderr; ``None`` if that is no terminal."""
+    """Yield what draws a bar on stderr; ``None`` if that is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
