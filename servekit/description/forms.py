@@ -54,6 +54,8 @@ def parts(model: Described) -> list[Part]:
 
 def _of_tensor(model: Described, tensor: Tensor) -> Part:
     array = tensor_schema(tensor).get("description", tensor.dtype)
+    if tensor.dtype == "str" and not tensor.shape:
+        return Part(tensor.name, model.takes_files, True, "text", is_json=False)
     return Part(tensor.name, model.takes_files, True, f"{array}, as JSON")
 
 
@@ -64,8 +66,7 @@ def _of_field(name: str, schema: Mapping[str, Any], is_required: bool, model: De
         )
     media = next(filter(None, map(media_of, schema.get("anyOf") or [schema])), "")
     is_file = bool(media)
-    is_text = schema.get("type") == "string" and not schema.keys() & {"enum", "format"}
-    kind = "a file" if is_file else "text" if is_text else "JSON"
+    kind = "a file" if is_file else "text" if _is_text(schema, model) else "JSON"
     words = str(schema.get("description", kind))
     return Part(name, is_file, is_required, words, is_json=kind == "JSON", media=media)
 
@@ -82,6 +83,15 @@ def _schema(model: Described, part: Part) -> Schema:
             schema["examples"] = [msgspec.json.encode(example.input[part.name]).decode()]
             break
     return schema
+
+
+def _is_text(schema: Mapping[str, Any], model: Described) -> bool:
+    """Whether *schema* is that of a text, which may be left out, but no date and no choice."""
+    forms = [_followed(form, model) for form in schema.get("anyOf") or [schema]]
+    values = [form for form in forms if form.get("type") != "null"]
+    return bool(values) and all(
+        form.get("type") == "string" and not form.keys() & {"enum", "format"} for form in values
+    )
 
 
 def _file_in_a_list(schema: Mapping[str, Any], model: Described) -> str:

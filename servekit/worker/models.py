@@ -11,14 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
-from typing import Any, Final, TypeGuard
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
 from servekit.worker.codecs.json import scan
 from servekit.worker.leaves import NotOfType
 
-__all__ = ["ModelLeaf", "ModelSchemas", "is_model", "model_leaf", "plain_defaults"]
+__all__ = [
+    "ModelLeaf",
+    "ModelSchemas",
+    "is_model",
+    "model_fields",
+    "model_leaf",
+    "plain_defaults",
+]
 
 MOST: Final = 100  #: mistakes of one model that are told
 NAMED: Final = {
@@ -46,6 +53,23 @@ def is_model(type_: Any) -> TypeGuard[type]:
 def model_leaf(type_: Any) -> "ModelLeaf":
     """Return the one leaf of the model *type_*."""
     return ModelLeaf(type_)
+
+
+def model_fields(type_: Any) -> dict[str, Any]:
+    """Return the types of the fields of a model by all names that they may have in an input."""
+    found: dict[str, Any] = {}
+    for name, field in getattr(type_, "model_fields", {}).items() if is_model(type_) else ():
+        aliases = getattr(field.validation_alias, "choices", [field.validation_alias])
+        for each in (name, field.alias, *aliases):
+            if isinstance(each, str):
+                found[each] = _annotated(field)
+    return found
+
+
+def _annotated(field: Any) -> Any:
+    """Return the annotation of a field of a model, which keeps its parts apart."""
+    type_ = field.annotation
+    return Annotated[(type_, *field.metadata)] if field.metadata else type_
 
 
 class ModelLeaf:

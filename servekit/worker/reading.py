@@ -77,14 +77,8 @@ class BodyReaders(dict[bytes, BodyReader]):
         return guarded, getattr(codec, "takes_views", False)
 
     def _form_decoder(self, parameters: dict[str, str]) -> Read:
-        _, files, texts, lists = self._rules
         return partial(
-            decode_form,
-            parameters=parameters,
-            read_part=self._read_part,
-            files=files,
-            texts=texts,
-            lists=lists,
+            decode_form, parameters=parameters, read_part=self._read_part, rules=self._rules
         )
 
     def takes_views(self, header: bytes) -> bool:

@@ -11,9 +11,9 @@ from servekit.messages import Interface
 from servekit.service import Service
 from servekit.worker.annotations import BatchTypes, batch_types, stream_types
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.files import file_rules
+from servekit.worker.files import file_rules, signed_rules
 from servekit.worker.inputs import AnyInput, InputKind
-from servekit.worker.interface import describe
+from servekit.worker.interface import declared, describe
 from servekit.worker.predictor import Predictor
 from servekit.worker.promises import refuse_media
 from servekit.worker.reading import BodyReaders
@@ -116,7 +116,9 @@ def _types(service: Service) -> BatchTypes:
 
 
 def body_readers(service: Service, table: CodecTable) -> BodyReaders:
-    """Return readers that leave to *service* what its annotations call a file."""
+    """Return readers that know what parts of a form are to *service*, and what is a file."""
+    if (signature := declared(service.signature)) is not None:
+        return BodyReaders(table, signed_rules(signature["inputs"]))
     return BodyReaders(table, file_rules(_types(service).input))
 
 

@@ -47,6 +47,12 @@ def form(*parts: str, end="--B--\r\n"):
             {"f": {}},
         ),
         (FORM, form('name="t"\r\nContent-Type: text/plain\r\n\r\n1'), {"t": "1"}),
+        (FORM, form('name="f"; filename="f"\r\n\r\n'), {"f": ""}),
+        (FORM, form('name="f"; filename="a; name=b.bin"\r\n\r\nabc'), {"f": "YWJj"}),
+        (FORM, form('name="f"; filename="a"; filename*=utf-8\'\'a\r\n\r\nabc'), {"f": "YWJj"}),
+        ("application/octet-stream", b"", ""),
+        ("image/png", b"", ""),
+        ("text/plain", b"", ""),
     ],
 )
 def test_bodies_are_read_by_their_content_type(content_type, body, expected):
@@ -54,6 +60,22 @@ def test_bodies_are_read_by_their_content_type(content_type, body, expected):
 
     assert name == "application/json", text
     assert msgspec.json.decode(text)["prediction"] == expected
+
+
+@pytest.mark.parametrize("padding", ["", " ", "\t", " \t ", " " * 10_000])
+def test_white_space_may_stand_behind_a_boundary(padding):
+    body = form('name="a"\r\n\r\n--B x\r\n --B ', 'name="b"\r\n\r\n2')
+    padded = body.replace(b"--B\r\n", f"--B{padding}\r\n".encode())
+    ended = padded.replace(b"--B--\r\n", f"--B--{padding}\r\n".encode())
+
+    for each in (padded, ended, ended.removesuffix(b"\r\n")):
+        assert prediction(ANYTHING, each, FORM) == {"a": "--B x\r\n --B ", "b": 2}
+
+
+def test_only_white_space_may_stand_behind_a_boundary():
+    for padding in (b" x", b"x", b"\x0b", b" -", b"-"):
+        body = form('name="a"\r\n\r\n1').replace(b"--B\r\n", b"--B%b\r\n" % padding)
+        assert answer(ANYTHING, body, FORM)[0] == "BodyMalformed"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +130,11 @@ def test_content_types_that_are_refused_say_what_is_taken(content_type, message)
         (b"\r" * 10_000_000, "with the boundary it names"),
         (form('name="a"\r\nContent-Type: application/json\r\n\r\n{'), "a: body: "),
         (form('name="a"\r\n\r\n\xff').replace(b"\xc3\xbf", b"\xff"), "a: not UTF-8"),
-        (form('name="a"; filename="a"\r\n\r\n'), "a: body: empty"),
+        (form('name="a"; name="b"\r\n\r\n1'), "Content-Disposition says one of name, name twice"),
+        (form('name=a; NAME="b"\r\n\r\n1'), "says one of name, name twice"),
+        (form("name=\"a\"; name*=utf-8''b\r\n\r\n1"), "says one of name, name twice"),
+        (form('name="a"; filename="a"; filename="b"\r\n\r\n1'), "name, filename, filename twice"),
+        (form('name="a"; x=y; name=b\r\n\r\n1'), "says one of name, x, name twice"),
     ],
 )
 def test_forms_that_are_refused(body, message):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipart/form-data``: one part per input, each read by the codec of its own type."""
+"""``multipart/form-data``: one part per input, each read as its own type or its field says."""
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import multipart
 
-from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
 from servekit.types import File
-from servekit.worker.codecs.json import decode_json
+from servekit.worker.files import NO_FILES, FileRules, PartRule, json_or_text
 
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
 
@@ -20,60 +20,80 @@ MAX_HEADER_BYTES = 4096
 #: RFC 2046, 5.1.1
 BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 #: RFC 7578, 4.7: clients should send no other, and do not; a coded part is never taken as it is
+#: of Content-Disposition
+PARAMETER_NAME = re.compile(r';[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^;"\s]*)')
+DOUBLES = {"name*": "name"}  #: another way to say the same
 PLAIN_ENCODINGS = ("", "7bit", "8bit", "binary")
+
+#: what the form of a file in JSON has; a form of it may have the same parts
+FILE_IN_JSON = "b64"
 
 #: content type and body of one part to its value
 ReadPart = Callable[[bytes, bytes], Any]
 
 
 def decode_form(
-    body: bytes,
-    parameters: Mapping[str, str],
-    read_part: ReadPart,
-    *,
-    files: Set[str] = frozenset(),
-    texts: Set[str] = frozenset(),
-    lists: Set[str] = frozenset(),
-) -> dict[str, Any]:
-    """Return the value of every part by its name.
+    body: bytes, parameters: Mapping[str, str], read_part: ReadPart, rules: FileRules = NO_FILES
+) -> Any:
+    """Return the value of every part by its name; of the only ones if the input is no mapping.
 
-    :param files: names of parts that are a ``File``, whatever they say they are.
-    :param texts: names of parts that are text, and never JSON.
-    :param lists: names whose value is a list with an element for each part of that name; one
-        part may also hold the whole list in JSON.
+    :param rules: what the parts are to the type of the input.
 
     :raises BodyMalformed: it is no form, or a part has no name, or two have one name.
+    :raises InputError: parts of one name are the input, and there are others, or none.
     """
     if not body:
         raise BodyMalformed("body: empty")
+    found = _parts(body, parameters.get("boundary", ""))
+    names = {part.name for part, _ in found}
+    alone = None if FILE_IN_JSON in names else rules.alone
     values: dict[str, list[Any]] = {}
-    for part, content in _parts(body, parameters.get("boundary", "")):
+    for part, content in found:
         name = part.name
+        rule = alone or rules.rule(name or "")
+        _check_headers(name or "", part)
         if not name:
             raise BodyMalformed("body: a part has no name")
-        if name in values and name not in lists:
+        if name in values and not rule.is_list:
             raise BodyMalformed(f"{name[:80]}: two parts of one name")
-        _check_headers(name, part)
-        values.setdefault(name, []).append(_value(name, part, content, read_part, files, texts))
-    return {name: _whole(found, is_list=name in lists) for name, found in values.items()}
+        values.setdefault(name, []).append(_value(name, part, content, read_part, rule))
+    whole = {name: _whole(each, alone or rules.rule(name)) for name, each in values.items()}
+    if alone is None:
+        return whole
+    if len(whole) != 1:
+        raise InputError(f"a form of {len(whole)} names, expected the parts of one")
+    return next(iter(whole.values()))
 
 
-def _value(
-    name: str, part: Any, content: bytes, read_part: ReadPart, files: Set[str], texts: Set[str]
-) -> Any:
-    if name in files:
+def _value(name: str, part: Any, content: bytes, read_part: ReadPart, rule: PartRule) -> Any:
+    if rule.is_file:
         return File(part.filename or "", part.header("Content-Type", ""), content)
-    return _text(name, content) if name in texts else _read(name, part, content, read_part)
+    header = part.header("Content-Type", "")
+    if rule.is_text or (not header and part.filename is None):
+        return rule.read(_text(name, content))
+    value = _read(name, header, content, read_part)
+    is_plain = part.filename is None and header.lstrip().lower().startswith("text/plain")
+    return rule.read(value) if rule.is_typed and is_plain and isinstance(value, str) else value
 
 
-def _whole(found: list[Any], *, is_list: bool) -> Any:
-    is_one = len(found) == 1 and (not is_list or isinstance(found[0], list))
-    return found[0] if is_one else found
+def _whole(found: list[Any], rule: PartRule) -> Any:
+    """Return the value of all parts of one name."""
+    if not rule.is_list:
+        return found[0]
+    if len(found) > 1 or rule.is_file or rule.is_text:
+        return found
+    only = found[0]
+    if isinstance(only, list) or not (isinstance(only, str) and only.lstrip().startswith("[")):
+        return only if isinstance(only, list) else found
+    inside = json_or_text(only)
+    is_list = isinstance(inside, list) and all(isinstance(each, str) for each in inside)
+    return inside if is_list else found
 
 
 def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
     if not BOUNDARY.fullmatch(boundary):
         raise BodyMalformed("Content-Type: boundary is missing, or not as RFC 2046 has it")
+    body = _without_padding(body, boundary.encode())
     parts: list[tuple[Any, bytearray]] = []
     try:
         with multipart.PushMultipartParser(
@@ -97,11 +117,17 @@ def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
     return [(part, bytes(content)) for part, content in parts]
 
 
-def _read(name: str, part: Any, content: bytes, read_part: ReadPart) -> Any:
-    """Read a file, or a part that says its type, by its codec; else it is JSON, or a text."""
-    header = part.header("Content-Type", "")
-    if not header and part.filename is None:
-        return _json_or_text(name, content)
+def _without_padding(body: bytes, boundary: bytes) -> bytes:
+    """Return *body* without the white space that RFC 2046 lets stand behind a boundary."""
+    delimiter = b"--" + boundary
+    if not any(delimiter + end in body for end in (b" ", b"\t", b"-- ", b"--\t")):
+        return body
+    padded = rb"((?:\A|\r\n)%b(?:--)?)[ \t]++(?=\r\n|\Z)" % re.escape(delimiter)
+    return re.sub(padded, rb"\1", body)
+
+
+def _read(name: str, header: str, content: bytes, read_part: ReadPart) -> Any:
+    """Read a file, or a part that says its type, by its codec."""
     try:
         return read_part((header or "application/octet-stream").encode(), content)
     except RequestError as error:
@@ -112,15 +138,12 @@ def _check_headers(name: str, part: Any) -> None:
     headers = [header for header, _ in part.headerlist]
     if len(set(headers)) < len(headers):
         raise BodyMalformed(f"{name[:80]}: one header twice")
+    disposition = part.header("Content-Disposition", "").lower()
+    said = [DOUBLES.get(each, each) for each in PARAMETER_NAME.findall(disposition)]
+    if len(set(said)) < len(said):
+        raise BodyMalformed(f"{name[:80]}: Content-Disposition says one of {', '.join(said)} twice")
     if part.header("Content-Transfer-Encoding", "").strip().lower() not in PLAIN_ENCODINGS:
         raise UnknownMediaType(f"{name[:80]}: Content-Transfer-Encoding: only binary is taken")
-
-
-def _json_or_text(name: str, content: bytes) -> Any:
-    try:
-        return decode_json(content)
-    except BodyMalformed:
-        return _text(name, content)
 
 
 def _text(name: str, content: bytes) -> str:

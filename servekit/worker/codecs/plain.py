@@ -37,12 +37,7 @@ class RawCodec:
     takes_views = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> bytes:  # noqa: ARG002
-        """Return *body*.
-
-        :raises BodyMalformed: it is empty.
-        """
-        if not body:
-            raise BodyMalformed("body: empty")
+        """Return *body*; none at all is bytes, too."""
         return body
 
     def encode(self, output: Any) -> bytes:
