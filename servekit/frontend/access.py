@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Access", "TokenNeeded"]
 
-BEARER = re.compile(rb"bearer (%b)[ \t]*" % TOKEN.pattern, re.IGNORECASE)
+BEARER = re.compile(rb"bearer +(%b)[ \t]*" % TOKEN.pattern, re.IGNORECASE)
 READING = (b"GET", b"HEAD", b"OPTIONS")
 REFUSALS = (Unauthorized, Forbidden, TooManyRequests)
 

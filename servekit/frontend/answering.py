@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import MsgspecError, Struct, json
 
 from servekit.channel import ChannelClosed
-from servekit.errors import RequestError, error_class
+from servekit.errors import DeadlineExceeded, RequestError, error_class
 from servekit.frontend import metrics
 from servekit.frontend.answer import own_head
 from servekit.messages import RUN, STAGE, Slab
@@ -47,7 +47,9 @@ def answer_batch(
     responses = reply.responses
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
-        if error:
+        if task.deadline <= now:
+            fail_task(task, DeadlineExceeded())
+        elif error:
             fail_task(task, error_from(error, bytes(content)))
         if task.is_done:
             if release is not None:

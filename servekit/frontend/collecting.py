@@ -81,6 +81,7 @@ class Collector:
         "is_in_body",
         "received",
         "refusal",
+        "repeated",
         "requests",
         "skipped",
         "stage",
@@ -114,6 +115,7 @@ class Collector:
         self._target = b""
         self._body: bytes | bytearray = b""
         self.upload: Upload | None = None  #: takes the body in place of us
+        self.repeated = 0  #: header fields of a name that had come before
         self.received = 0  #: bytes fed since the last whole request
         self.stage = IDLE
         self.is_in_body = False  #: the header section is whole, the body is not
@@ -140,6 +142,9 @@ class Collector:
             value = value.rstrip(OWS)  # llhttp takes off what stands before it alone
         headers = self.headers
         if name in headers:
+            self.repeated += 1
+            if self.repeated > MAX_HEADERS:  # joining them takes ever longer
+                raise HeadersTooLarge(f"repeated header fields: limit {MAX_HEADERS}")
             value = fields.joined(name, headers[name], value)
         elif len(headers) >= MAX_HEADERS:
             raise HeadersTooLarge(f"header fields: limit {MAX_HEADERS}")

@@ -118,7 +118,10 @@ def _send(connection: Asker, coding: bytes, head: bytes, packed: bytes) -> None:
 
 
 def best(accepted: bytes, offered: Sequence[bytes]) -> bytes:
-    """Return the coding of *offered* with the highest quality, the first of equals."""
+    """Return the coding of *offered* with the highest quality, the first of equals; "" for none.
+
+    Who takes nothing at all, not even what is not compressed, gets that (RFC 9110 12.4.1).
+    """
     qualities: dict[bytes, float] = {}
     for part in accepted.lower().split(b","):
         if found := CODING.fullmatch(part):
@@ -126,4 +129,5 @@ def best(accepted: bytes, offered: Sequence[bytes]) -> bytes:
             qualities[name] = float(found[2]) if found[2] else 1.0
     by_coding = {name: qualities.get(name, qualities.get(b"*", 0.0)) for name in offered}
     name = max(by_coding, key=lambda name: by_coding[name])
-    return name if by_coding[name] >= qualities.get(b"identity", 0.001) else b""
+    is_better = by_coding[name] >= qualities.get(b"identity", 0.001)
+    return name if by_coding[name] and is_better else b""

@@ -131,6 +131,11 @@ class Connection:
         """Tell the client that its body is awaited."""
         self._sender.send(CONTINUE)
 
+    def answer_early(self, request: HttpRequest) -> None:
+        """Have *request* answered without its body, and take no other."""
+        self.is_refused, request.keeps_alive = True, False
+        self.begin(request)
+
     def turn_to_http2(self, data: bytes) -> bool:
         """Leave the socket to HTTP/2, whose preface was the first that came.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull, RequestError
 from servekit.frontend.collecting import BEGUN, BODY, HEADER, IDLE
+from servekit.frontend.expecting import refusal_of_type
 from servekit.frontend.parsing import READ_BYTES, RequestParser
 from servekit.frontend.upload import BodyClock, Upload
 
@@ -170,8 +171,8 @@ class Receiver:
         if parser.stage != BODY:
             parser.stage = BODY
             self._clock = BodyClock(self._settings, now)
-            if parser.wants_continue:
-                connection.send_continue()
+            if parser.wants_continue and self._is_answered():
+                return
         self._await_body(now, parser.body_bytes)
         if connection.is_closed:
             return
@@ -179,6 +180,20 @@ class Receiver:
             self._start_upload()
         elif parser.declared_bytes < 0 and parser.body_bytes >= self._settings.large_body:
             self._go_on_in_shared_memory()
+
+    def _is_answered(self) -> bool:
+        """Ask for the body that a client holds back; or answer without it, and return that."""
+        parser, connection = self._parser, self._connection
+        way = connection.front_end.router.find(*parser.method_and_target)
+        if way is None:  # the Flask app reads no bodies
+            connection.answer_early(parser.take_head()[0])
+            return True
+        refusal = refusal_of_type(way, parser.headers)
+        if refusal is not None:
+            connection.refuse(refusal)
+            return True
+        connection.send_continue()
+        return False
 
     def _await_body(self, now: float, received: int) -> None:
         assert self._clock is not None

@@ -42,7 +42,13 @@ def ask(front_end, *headers, body=b"hi", path="/echo/predict"):
 
 @pytest.mark.parametrize(
     "given",
-    ["Bearer first-token", "bearer second-token==", "BEARER first-token", "Bearer first-token  "],
+    [
+        "Bearer first-token",
+        "bearer second-token==",
+        "BEARER first-token",
+        "Bearer first-token  ",
+        "Bearer   first-token",
+    ],
 )
 def test_token_opens(guarded, given):
     assert ask(guarded, f"Authorization: {given}")[::2] == (200, b"hi")
@@ -57,7 +63,6 @@ REFUSED = {
     "longer than a token": (["Authorization: Bearer first-tokens"], 401, INVALID),
     "other case": (["Authorization: Bearer FIRST-TOKEN"], 401, INVALID),
     "scheme alone": (["Authorization: Bearer"], 401, INVALID),
-    "two spaces": (["Authorization: Bearer  first-token"], 401, INVALID),
     "a tab": (["Authorization: Bearer\tfirst-token"], 401, INVALID),
     "no space": (["Authorization: Bearerfirst-token"], 401, INVALID),
     "two tokens": (["Authorization: Bearer first-token, Bearer second-token=="], 401, INVALID),

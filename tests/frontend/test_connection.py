@@ -8,9 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from servekit.frontend.accepting import RESERVE
+from servekit.messages import Interface
 
 from .conftest import post, receive
-from .framing import GET
+from .framing import GET, refusal_of
 
 HEAD = b"POST /echo/predict HTTP/1.1\r\nHost: test\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -178,6 +179,34 @@ def test_expect_continue_is_answered_before_the_body(shared):
         sock.sendall(b"hi")
 
         assert receive(sock)[::2] == (200, b"hi")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        pytest.param(b"POST /nope HTTP/1.1", 404, id="no such path"),
+        pytest.param(b"PUT /echo/predict HTTP/1.1", 405, id="another method"),
+        pytest.param(b"POST /ping HTTP/1.1", 405, id="a path that only reads"),
+    ],
+)
+@pytest.mark.parametrize("body", [b"Content-Length: 2", b"Transfer-Encoding: chunked"])
+def test_body_that_nobody_will_read_is_not_asked_for(shared, line, status, body):
+    head = line + b"\r\nHost: a\r\nExpect: 100-continue\r\n" + body + b"\r\n\r\n"
+
+    assert refusal_of(shared, head) == status
+
+
+def test_body_of_a_type_that_is_not_taken_is_not_asked_for(start):
+    front_end = start()
+    front_end.publish(interface=Interface(consumes=["application/json", "image/*"]))
+    head = HEAD + b"Content-Length: 2\r\nExpect: 100-continue\r\nContent-Type: "
+    answers = {}
+    for media_type in (b"text/html", b"application/json; charset=utf-8", b"IMAGE/png", b"a/b+json"):
+        with front_end.connect() as sock:
+            sock.sendall(head + media_type + b"\r\n\r\n")
+            answers[media_type] = int(sock.recv(64)[9:12])
+
+    assert list(answers.values()) == [415, 100, 100, 100]
 
 
 def test_expect_continue_over_the_limit_gets_no_continue(shared):

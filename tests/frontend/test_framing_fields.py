@@ -44,6 +44,7 @@ REFUSED = {
     "NUL in a value": (HOST + b"X: a\0b\r\n\r\n", 400),
     "control in a value": (HOST + b"X: a\x01b\r\n\r\n", 400),
     "DEL in a value": (HOST + b"X: a\x7fb\r\n\r\n", 400),
+    "too many fields of one name": (HOST + b"X: y\r\n" * 102 + b"\r\n", 431),
     "too many fields": (HOST + b"".join(b"X%d: y\r\n" % i for i in range(101)) + b"\r\n", 431),
     "too large a field": (HOST + b"X: " + b"a" * 60_000 + b"\r\n\r\n", 431),
     "no Host": (LINE + b"\r\n", 400),

@@ -227,6 +227,13 @@ def test_expectation_is_met_before_the_body_is_sent(peer):
     assert peer.answer(1)[::2] == (200, b"ok")
 
 
+def test_body_that_nobody_will_read_is_not_asked_for(peer):
+    fields = post_fields(("expect", "100-continue"), ("content-length", "2"), path="/nope")
+    peer.send(peer.headers(1, fields))
+
+    assert peer.wait_for(HeadersFrame, 1).fields[":status"] == "404"
+
+
 def test_trailers_end_a_body_and_mean_nothing(peer):
     peer.send(
         peer.headers(1, post_fields()),

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ClientTooSlow, QueueFull
+from servekit.frontend.expecting import refusal_of_type
 from servekit.frontend.http2.protocol import WINDOW_BYTES, MalformedRequest
 from servekit.frontend.http2.requests import StreamCollector
 from servekit.frontend.upload import BodyClock, Upload
@@ -88,8 +89,8 @@ class Incoming:
         """Start the clock of the body; a large one goes by another way."""
         collector, exchange = self._collector, self._exchange
         self._restart_clock()
-        if collector.wants_continue:
-            exchange.send_continue()
+        if collector.wants_continue and self._is_answered():
+            return
         size = collector.declared_bytes
         if size < exchange.front_end.settings.large_body:
             return
@@ -100,6 +101,21 @@ class Incoming:
             self._attend(self._upload)
             if not self._upload.is_waiting:
                 self._widen()
+
+    def _is_answered(self) -> bool:
+        """Ask for the body that a client holds back; or answer without it, and return that."""
+        collector, exchange = self._collector, self._exchange
+        way = exchange.front_end.router.find(collector.method, collector.target)
+        if way is None:  # the Flask app reads no bodies
+            self.is_under_way = False
+            exchange.begin(collector.take_head()[0])
+            return True
+        refusal = refusal_of_type(way, collector.headers)
+        if refusal is not None:
+            exchange.refuse(refusal)
+            return True
+        exchange.send_continue()
+        return False
 
     def _look_at_size(self) -> None:
         """Lay a body that grows, and has become large, where a worker can read it."""

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An answer that comes after its deadline is 504, however seldom deadlines are looked at."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from servekit.errors import DeadlineExceeded
+from servekit.frontend import metrics
+from servekit.frontend.answer import AnswerHeads
+from servekit.frontend.answering import answer_batch
+from servekit.frontend.task import Task
+from servekit.messages import Reply
+
+
+class Listener:
+    """Hears the answer of one task, or the error."""
+
+    def answer(self, head, body, release=None):
+        self.heard = (head[9:12], bytes(body))
+
+    def answer_problem(self, error, _request_id):
+        self.heard = type(error)
+
+
+@pytest.fixture
+def batcher():
+    counters = SimpleNamespace(
+        values=[0.0] * 200, observe_batch=lambda *_: None, count_status=lambda _: None
+    )
+    return SimpleNamespace(metrics=counters, beside={})
+
+
+def test_only_those_whose_time_is_over_are_late(batcher):
+    listeners = [Listener() for _ in range(3)]
+    tasks = [
+        Task(listener, batcher, (b"",), "id", 0.0, deadline, 0)
+        for listener, deadline in zip(listeners, (0.1, 0.100001, 5.0), strict=True)
+    ]
+    reply = Reply(1, [("", "text/plain", b"a")] * 3, 0.0, 0.0, 0.0)
+
+    answer_batch(tasks, reply, 0.0, 0.1, AnswerHeads(), None)
+
+    assert metrics.OK < 200
+    assert [each.heard for each in listeners] == [DeadlineExceeded, (b"200", b"a"), (b"200", b"a")]
+
+
+def test_error_that_comes_late_is_late_too(batcher):
+    listener = Listener()
+    task = Task(listener, batcher, (b"",), "id", 0.0, 0.1, 0)
+    reply = Reply(1, [("ServiceError", "", b"")], 0.0, 0.0, 0.0)
+
+    answer_batch([task], reply, 0.0, 0.2, AnswerHeads(), None)
+
+    assert listener.heard is DeadlineExceeded
