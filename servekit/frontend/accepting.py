@@ -19,6 +19,7 @@ from servekit.frontend.access_log import LoggedConnection
 from servekit.frontend.answer import problem_answer
 from servekit.frontend.connection import Connection
 from servekit.frontend.tls import TlsSocket
+from servekit.tls import alpn_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,7 +119,7 @@ class Acceptor:
         sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
         sock.setblocking(False)
         if front_end.tls is not None and listener.family != socket.AF_UNIX:
-            sock = TlsSocket(sock, front_end.tls)
+            sock = TlsSocket(sock, front_end.tls, alpn_protocols(front_end.settings))
         log = front_end.access_log
         front_end.add(
             Connection(sock, peer, front_end)

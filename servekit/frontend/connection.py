@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
+from servekit.errors import RequestError
 from servekit.frontend import http2
 from servekit.frontend.answer import CONTINUE, problem_answer
 from servekit.frontend.compression import VARY
@@ -37,6 +38,7 @@ SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is loo
 FRESH_S = 0.5  #: how long a client that asked nothing yet is waited for while draining
 LINGER_S = 2.0  #: how long a refused upload is read on, so that the client sees the refusal
 NEVER = float("inf")
+H2 = "h2"  #: HTTP/2 to ALPN
 
 
 class Connection:
@@ -113,6 +115,11 @@ class Connection:
 
     def begin(self, request: HttpRequest) -> None:
         """Have *request* answered."""
+        if not self._version and self._has_agreed_on_http2:  # RFC 7301 3.2
+            self.is_refused, self._keeps_alive = True, False
+            error = RequestError("HTTP/2 was agreed on by ALPN, and this is HTTP/1.1")
+            self.answer_problem(error, self.front_end.next_request_id())
+            return
         self.is_busy = True
         self.expires = NEVER
         self._keeps_alive = request.keeps_alive and not self.front_end.is_crowded
@@ -126,6 +133,10 @@ class Connection:
                 self.front_end.compression.unpacker.route(self, request, request.batcher)
                 return
         self.front_end.route(self, request, request.batcher)
+
+    @property
+    def _has_agreed_on_http2(self) -> bool:
+        return isinstance(self._socket, TlsSocket) and self._socket.protocol == H2
 
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""
@@ -142,8 +153,9 @@ class Connection:
         :param data: what came behind it.
         :return: ``False`` where it is turned off, or requests of HTTP/1.1 came before.
         """
-        front_end = self.front_end
-        if not front_end.settings.http2 or self._version or self._receiver.requests:
+        if not self.front_end.settings.http2 or self._version or self._receiver.requests:
+            return False
+        if self.is_encrypted and not self._has_agreed_on_http2:
             return False
         self.is_busy = True
         self._receiver.pause()

@@ -8,6 +8,8 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
+from servekit.frontend.client_hello import NO_PROTOCOL, ClientHello
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable
@@ -32,11 +34,27 @@ class TlsSocket:
     and after a ``recv_into`` that filled its buffer there may be more.
     """
 
-    __slots__ = ("_encrypted", "_held", "_incoming", "_object", "_outgoing", "_socket")
+    __slots__ = (
+        "_encrypted",
+        "_held",
+        "_hello",
+        "_incoming",
+        "_object",
+        "_outgoing",
+        "_socket",
+        "_spoken",
+    )
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        """Be the server's end over *sock*, which is ours from now on."""
+    def __init__(
+        self, sock: socket.socket, context: ssl.SSLContext, spoken: Iterable[str] = ()
+    ) -> None:
+        """Be the server's end over *sock*, which is ours from now on.
+
+        :param spoken: the protocols of which a client that offers any has to offer one.
+        """
         self._socket = sock
+        self._spoken = spoken
+        self._hello: ClientHello | None = ClientHello()  #: until it has come
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._held = b""  #: encrypted, and not taken by the kernel yet
@@ -56,6 +74,11 @@ class TlsSocket:
         certificate: Any = self._object.getpeercert()
         named = [each for name in (certificate or {}).get("subject", ()) for each in name]
         return ",".join(f"{kind}={SPECIAL.sub(ESCAPED, text)}" for kind, text in named)
+
+    @property
+    def protocol(self) -> str:
+        """What was agreed on by ALPN; "" where the client offered nothing."""
+        return self._object.selected_alpn_protocol() or ""
 
     # ------------------------------------------------------------ reading
 
@@ -95,11 +118,23 @@ class TlsSocket:
     def _fill(self, size: int) -> bool:
         """Hand OpenSSL what the kernel has; return whether it was the end."""
         data = self._socket.recv(size)
+        if self._hello is not None:
+            self._judge(self._hello.offers(data))
         if data:
             self._incoming.write(data)
         else:
             self._incoming.write_eof()
         return not data
+
+    def _judge(self, offered: list[bytes] | None) -> None:
+        """Refuse a client that speaks other protocols (RFC 7301 3.2), which OpenSSL passes over."""
+        if offered is None:
+            return
+        self._hello = None
+        if offered and not {name.encode() for name in self._spoken} & set(offered):
+            with contextlib.suppress(OSError):
+                self._socket.send(NO_PROTOCOL)
+            raise ConnectionAbortedError("the client offers no protocol that is spoken here")
 
     def _take(self, buffer: memoryview) -> int:
         count = 0

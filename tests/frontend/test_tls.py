@@ -10,14 +10,18 @@ from time import monotonic
 import httpx
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servekit.errors import StartupError
+from servekit.frontend.client_hello import ClientHello
 from servekit.frontend.tls import TlsSocket
 from servekit.messages import Slab
 from servekit.settings import Settings
 from servekit.tls import server_context
 
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
+from .http2 import PREFACE
 
 BODY = os.urandom(3_000_000)
 
@@ -81,6 +85,75 @@ def test_client_that_offers_http2_gets_it(encrypted, files):
             answer = client.post(url, content=body)
             assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
             assert answer.content == body
+
+
+def offering(files, *protocols):
+    """Return a context of a client that offers these."""
+    context = ssl.create_default_context(cafile=files.ca)
+    context.set_alpn_protocols(protocols)
+    return context
+
+
+@pytest.mark.parametrize("offered", [["x"], ["h3", "spdy/3"], ["HTTP/1.1"], ["http/1.0"]])
+def test_client_that_offers_nothing_that_is_spoken_gets_an_alert(encrypted, files, offered):
+    context = offering(files, *offered)
+    with encrypted.connect() as sock, pytest.raises(ssl.SSLError) as caught:
+        context.wrap_socket(sock, server_hostname="localhost")
+
+    assert "NO_APPLICATION_PROTOCOL" in str(caught.value).upper().replace(" ", "_")
+
+
+def test_client_that_offers_something_that_is_spoken_gets_it(encrypted, files):
+    context = offering(files, "x", "http/1.1")
+    with (
+        encrypted.connect() as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as sock,
+    ):
+        sock.sendall(post(b"1"))
+
+        assert sock.selected_alpn_protocol() == "http/1.1"
+        assert receive(sock)[::2] == (200, b"1")
+
+
+@pytest.mark.parametrize(
+    ("offered", "sent", "status"),
+    [
+        pytest.param(["h2"], post(b"1"), 400, id="HTTP/1.1 where HTTP/2 was agreed on"),
+        pytest.param(["http/1.1"], PREFACE, 505, id="HTTP/2 where HTTP/1.1 was agreed on"),
+        pytest.param([], PREFACE, 505, id="HTTP/2 where nothing was agreed on"),
+    ],
+)
+def test_what_was_agreed_on_is_binding(encrypted, files, offered, sent, status):
+    context = offering(files, *offered)
+    with (
+        encrypted.connect() as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as sock,
+    ):
+        sock.sendall(sent)
+
+        assert receive(sock)[0] == status
+
+
+def test_hello_is_read_however_it_is_cut(files):
+    client, incoming, outgoing = offering(files, "a", "bc"), ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        client.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+    record = outgoing.read()
+    parts = [b"".join(record[:3] + len(p).to_bytes(2, "big") + p for p in cut(record[5:], 50))]
+
+    for size in (1, 7, len(parts[0])):
+        hello = ClientHello()
+        answers = [hello.offers(piece) for piece in cut(parts[0], size)]
+        assert answers == [None] * (len(answers) - 1) + [[b"a", b"bc"]]
+
+
+def cut(data, size):
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+@given(st.binary(max_size=80), st.sampled_from([b"", b"\x16\x03\x01\0\x30\x01\0\0\x20"]))
+def test_what_is_no_hello_offers_nothing(data, head):
+    assert not ClientHello().offers(head + data)
 
 
 def test_request_may_arrive_in_records_of_one_byte(encrypted, files):
