@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--manage", type=int, nargs="*", default=())
     parser.add_argument("--counters", type=int, required=True)
+    parser.add_argument("--stdout", type=int)
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args()
     die_with_parent(args.parent)
@@ -28,7 +29,9 @@ def main() -> None:
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     try:
         counters = Counters(args.counters)
-        Application(Settings(**values), args.run_dir, args.listener, args.manage, counters).run()
+        sockets = args.listener, args.manage
+        settings = Settings(**values)
+        Application(settings, args.run_dir, *sockets, counters, args.stdout).run()
     except StartupError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(os.EX_CONFIG)  # the supervisor does not try again

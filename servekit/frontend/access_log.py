@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import select
+import stat
+import sys
 from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from gevent.monkey import get_original
 
 from servekit.errors import StartupError
 from servekit.frontend.connection import Connection
+from servekit.frontend.opening import open_to_append, reopen
 
 if TYPE_CHECKING:
     import socket
@@ -32,49 +36,78 @@ else:
 __all__ = ["AccessLog", "Logged", "LoggedConnection", "open_access_log"]
 
 MAX_LINES = 1000  #: that wait to be written
+MAX_WAITING_BYTES = 1 << 20  #: that a slow reader may leave to be written
 ID = b"X-Request-Id: "
 
 
 class AccessLog:
-    """Keeps lines for the next sweep, which writes them all with one system call.
+    """Keeps lines for the next sweep, which writes them all, to a file with one system call.
 
-    Several front-ends append to one file: a write is never parted by another's.
+    Several front-ends append to one file: a write is never parted by another's. Nobody waits for
+    a reader that is slow: it loses lines.
     """
 
     def __init__(self, descriptor: int) -> None:
         """Write to *descriptor*, opened for appending."""
         self._descriptor = descriptor
-        self._lines: list[bytes] = []
+        self._lines = 0
+        self._waiting = bytearray()
+        self._is_within_line = False  #: the last write ended there
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self._most = sys.maxsize if is_file else select.PIPE_BUF
 
     def add(self, **members: Any) -> None:
         """Keep a line of *members*."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._lines.append(msgspec.json.encode({"time": time} | members))
-        if len(self._lines) >= MAX_LINES:
+        self._waiting += msgspec.json.encode({"time": time} | members) + b"\n"
+        self._lines += 1
+        if self._lines >= MAX_LINES:
             self.write()
 
     def write(self) -> None:
         """Write what waits. A disk that is full costs its lines, and no request."""
-        if self._lines:
-            lines, self._lines = self._lines, []
-            with contextlib.suppress(OSError):
-                os.write(self._descriptor, b"\n".join(lines) + b"\n")
+        self._lines = 0
+        while self._waiting and self._has_room():
+            end = self._waiting.rfind(b"\n", 0, self._most) + 1
+            try:
+                count = os.write(self._descriptor, self._waiting[: end or self._most])
+            except BlockingIOError:
+                break
+            except OSError:
+                self._waiting[:] = b"\n" if self._is_within_line else b""
+                self._is_within_line = False
+                return
+            self._is_within_line = not self._waiting.endswith(b"\n", 0, count)
+            del self._waiting[:count]
+        if len(self._waiting) > MAX_WAITING_BYTES:
+            kept = self._waiting.find(b"\n") + 1 if self._is_within_line else 0
+            del self._waiting[kept:]
+
+    def _has_room(self) -> bool:
+        """Say whether a write would not wait: that of a file never does."""
+        if self._most == sys.maxsize:
+            return True
+        poll = get_original("select", "poll")()
+        poll.register(self._descriptor, select.POLLOUT)
+        return bool(poll.poll(0))
 
     def close(self) -> None:
         """Give the file back; processes that were forked keep it."""
         os.close(self._descriptor)
 
 
-def open_access_log(settings: Settings) -> AccessLog | None:
+def open_access_log(settings: Settings, stdout: int | None = None) -> AccessLog | None:
     """Return the log that *settings* ask for; ``None`` where they ask for none.
 
+    :param stdout: the standard output of the server, where it is that.
     :raises StartupError: its file cannot be opened.
     """
     if not settings.access_log:
         return None
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
-        return AccessLog(os.open(settings.access_log, flags, 0o640))
+        if stdout is not None:
+            return AccessLog(reopen(stdout))
+        return AccessLog(open_to_append(settings.access_log))
     except OSError as error:
         raise StartupError(f"access_log {settings.access_log}: {error.strerror}") from error
 

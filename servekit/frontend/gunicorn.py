@@ -22,7 +22,7 @@ from gunicorn.workers.ggevent import GeventWorker
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
 from servekit.frontend.access import Access
-from servekit.frontend.access_log import open_access_log
+from servekit.frontend.access_log import AccessLog, open_access_log
 from servekit.frontend.compression import create_compression
 from servekit.frontend.jobs.front_end import FrontEndWithJobs
 from servekit.frontend.management import Door
@@ -165,10 +165,12 @@ class Application(BaseApplication):  # type: ignore[misc]
         listener: int,
         manage: Sequence[int],
         counters: Counters,
+        stdout: int | None = None,
     ) -> None:
         """Serve on the inherited descriptor *listener*, and management on those of *manage*.
 
         :param counters: of all front-ends that there were and will be.
+        :param stdout: that of the server, if the access log goes there.
         :raises StartupError: a required plugin, a token file, a certificate or a library is not
             as it should be.
         """
@@ -182,7 +184,8 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._compression = create_compression(settings)
-        self._access_log = open_access_log(settings)
+        self._stdout = stdout
+        self._access_log = open_access_log(settings, stdout)
         super().__init__()
 
     def load_config(self) -> None:
@@ -216,9 +219,12 @@ class Application(BaseApplication):  # type: ignore[misc]
         """Read tokens and certificates, open the access log anew; the settings stay as they are."""
         self._tokens = self._reread(read_tokens, self._tokens)
         self._tls = self._reread(server_context, self._tls)
-        old, self._access_log = self._access_log, self._reread(open_access_log, self._access_log)
+        old, self._access_log = self._access_log, self._reread(self._open_log, self._access_log)
         if old is not None and old is not self._access_log:
             old.close()
+
+    def _open_log(self, settings: Settings) -> AccessLog | None:
+        return open_access_log(settings, self._stdout)
 
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""

@@ -17,6 +17,7 @@ from servekit.settings.values import (
     Between,
     absolute,
     absolute_model,
+    absolute_output,
     address,
     number,
     one_of,
@@ -249,7 +250,9 @@ class Settings:
         "", "parent of the private directory for sockets; default: TMPDIR", place=absolute
     )
     access_log: str = setting(
-        "", "file that each answer adds a line of JSON to; opened anew on SIGHUP", place=absolute
+        "",
+        "file that each answer adds a line of JSON to, opened anew on SIGHUP; - is standard output",
+        place=absolute_output,
     )
     log_format: str = setting("text", "text or json", one_of("text", "json"))
     log_level: str = setting(

@@ -37,6 +37,7 @@ SIZES |= {"K": KIB, "KIB": KIB, "M": MIB, "MIB": MIB, "G": GIB, "GIB": GIB, "T":
 WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 SIZE = re.compile(rf"({NUMBER.pattern})\s*([A-Za-z]*)", re.ASCII)
+STDOUT = "-"
 VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")  # a pattern of names
 ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
@@ -154,6 +155,11 @@ def switch(text: str) -> bool:
 def absolute(base: Path, text: str) -> str:
     """Return the path *text*, which is relative to *base*; "" stays ""."""
     return str((base / text).absolute()) if text else ""
+
+
+def absolute_output(base: Path, text: str) -> str:
+    """Do the same, but for ``-``, the standard output; ``./-`` is a file."""
+    return text if text == STDOUT else absolute(base, text)
 
 
 def absolute_model(base: Path, text: str) -> str:

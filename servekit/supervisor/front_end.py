@@ -21,12 +21,13 @@ MAX_WAIT_S = 5.0
 
 
 def front_end_command(
-    run_dir: Path, listener: int, manage: Sequence[int], counters: int
+    run_dir: Path, listener: int, manage: Sequence[int], counters: int, stdout: int | None
 ) -> Command:
     """Return how to start it.
 
     :param manage: descriptors of the management listeners.
     :param counters: descriptor of the memory that its processes count in.
+    :param stdout: where the access log goes, if it goes there.
     """
     environment = dict(os.environ)
     environment.pop("PROMETHEUS_MULTIPROC_DIR", None)  # of somebody else's files
@@ -39,6 +40,9 @@ def front_end_command(
         *("--parent", str(os.getpid())),
     )
     inherited = (listener, *manage, counters)
+    if stdout is not None:
+        arguments += ["--stdout", str(stdout)]
+        inherited += (stdout,)
     return Command(arguments=arguments, environment=environment, inherited=inherited)
 
 

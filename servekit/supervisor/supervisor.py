@@ -11,6 +11,7 @@ from servekit.counters import create_memory
 from servekit.errors import StartupError
 from servekit.messages import Hung, Lost, ModelRow, Reload, Table, Tally
 from servekit.settings import Settings
+from servekit.settings.values import STDOUT
 from servekit.supervisor import start_up
 from servekit.supervisor.access import bind_manage, bind_private, check_access, managing
 from servekit.supervisor.control import ControlSocket
@@ -86,7 +87,9 @@ class Supervisor:
             )
         self._counters = create_memory()
         manage = [listener.fileno() for listener in self._manage]
-        command = front_end_command(self.run_dir, self._listener.fileno(), manage, self._counters)
+        command = front_end_command(
+            self.run_dir, self._listener.fileno(), manage, self._counters, _stdout(settings)
+        )
         self._front_end = FrontEnd(
             self._loop, command, journal, self._advance, self._front_end_unable
         )
@@ -275,3 +278,16 @@ class Supervisor:
             listener.close()
         self._run_directory.remove()
         self._loop.forget_signals()
+
+
+def _stdout(settings: Settings) -> int | None:
+    """Return a descriptor for the access log, if it goes to our standard output.
+
+    :raises StartupError: that is closed.
+    """
+    if settings.access_log != STDOUT:
+        return None
+    try:
+        return os.dup(1)
+    except OSError as error:
+        raise StartupError("access_log: the standard output is closed") from error

@@ -207,7 +207,9 @@ class FrontEndUnderTest:
         self.worker.close()
         self.control.close()
         self.listener.close()
-        os.close(self.counters.descriptor)
+        descriptor, self.counters.descriptor = self.counters.descriptor, -1
+        if descriptor >= 0:  # else it has been stopped before
+            os.close(descriptor)
         return status
 
 
