@@ -120,6 +120,17 @@ def test_the_open_inference_protocol_is_spoken():
     assert request.is_right(b'{"outputs":[{"data":[12.0]}]}')
 
 
+@pytest.mark.parametrize(("size", "batches"), [(1, False), (32, True)])
+def test_tritons_model_is_written_for_each_start(tmp_path, size, batches):
+    for _ in range(2):  # start-up is measured twice in one directory
+        Triton(size)._write_model(tmp_path / "sum", SUM)
+    text = (tmp_path / "sum" / "config.pbtxt").read_text()
+
+    assert f"max_batch_size: {size}\n" in text
+    assert ("dynamic_batching" in text) is batches
+    assert (tmp_path / "sum" / "1" / "model.py").exists()
+
+
 def test_triton_is_asked_in_json_and_in_raw_tensors():
     raw, json_ = Triton(32).request(PHOTO), Triton(32).request(SUM)
     answer = (

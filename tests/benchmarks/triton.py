@@ -103,7 +103,8 @@ class Triton(Server):
         return ServerProcess(argv, env=env, cwd=directory)
 
     def _write_model(self, directory: Path, case: Case) -> None:
-        (directory / "1").mkdir(parents=True)
+        """Write the model's directory of the repository."""
+        (directory / "1").mkdir(parents=True, exist_ok=True)  # start-up is measured twice
         text = CONFIGURATION.format(
             model=case.model,
             max_batch_size=self._max_batch_size,
