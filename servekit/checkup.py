@@ -2,10 +2,20 @@
 """What crosses between ``servekit check`` and the worker that it starts to try a model."""
 
 from msgspec import Struct
+from servekit_archiver.manifest import Example
 
 from servekit.messages import BootFailed, Interface, Launch
 
-__all__ = ["BatchRun", "Checked", "Checkup", "ExampleRun", "Finding", "ServiceLoaded", "Step"]
+__all__ = [
+    "BatchRun",
+    "Checked",
+    "Checkup",
+    "ExampleRun",
+    "Finding",
+    "ServiceLoaded",
+    "Step",
+    "Tried",
+]
 
 
 class Checkup(Struct, array_like=True, tag=30):
@@ -13,6 +23,8 @@ class Checkup(Struct, array_like=True, tag=30):
 
     launch: Launch
     batch_sizes: list[int]
+    examples: list[Example] = []  #: of the pipeline that begins here: inputs, if it has no others
+    is_fed: bool = False  #: its inputs are outputs of other stages
 
 
 class Step(Struct, array_like=True, tag=31):
@@ -47,10 +59,18 @@ class BatchRun(Struct, array_like=True, tag=34):
     problem: str = ""
 
 
+class Tried(Struct, array_like=True, tag=36):
+    """A method that was called with an input made of its types, or was not."""
+
+    target: str  #: an endpoint; "" is ``predict``
+    problem: str = ""
+    unchecked: str = ""  #: why it was not called
+
+
 class Checked(Struct, array_like=True, tag=35):
     """The end; the service is closed."""
 
     peak_bytes: int  #: the highest RSS that the process had
 
 
-Finding = Step | ServiceLoaded | ExampleRun | BatchRun | Checked | BootFailed
+Finding = Step | ServiceLoaded | ExampleRun | BatchRun | Tried | Checked | BootFailed

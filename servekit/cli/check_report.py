@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap, zip_longest
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +35,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "loaded": msgspec.to_builtins(msgspec.structs.asdict(loaded)) if loaded else None,
         "examples": [msgspec.structs.asdict(run) for run in report.examples],
         "batches": [msgspec.structs.asdict(run) for run in report.batches],
+        "endpoints": [msgspec.structs.asdict(each) for each in report.tried if each.target],
+        "unchecked": report.unchecked,
         "peak_bytes": report.peak_bytes,
         "problems": report.problems,
     }
@@ -47,7 +49,13 @@ def as_text(name: str, reports: Sequence[Report], whole: "PipelineReport | None"
     if whole:
         pages.append(_whole_as_text(name, whole))
         problems += [f"{name}: {each}" for each in whole.problems]
-    return "\n".join([*pages, *(problems or [f"{name} is fine"])])
+    unchecked = [
+        fill(f"not checked: {each.name}: {text}", 80, subsequent_indent="  ")
+        for each in reports
+        for text in each.unchecked
+    ]
+    verdict = f"{name}: no problem in what was checked" if unchecked else f"{name} is fine"
+    return "\n".join([*pages, *unchecked, *(problems or [verdict])])
 
 
 def _stage_as_text(report: Report) -> str:
@@ -127,7 +135,7 @@ def _examples(runs: list[ExampleRun]) -> str:
 
 def _batches(runs: list[BatchRun]) -> str:
     if not runs:
-        return "\nno batches: neither an example nor a signature says what an input is\n"
+        return "\nno batches\n"
     return "\n  batch   ms/batch   ms/input   inputs/s\n" + "".join(map(_batch, runs))
 
 

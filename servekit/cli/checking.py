@@ -5,6 +5,10 @@ import os
 import socket
 from dataclasses import dataclass, field
 
+import msgspec
+from servekit_archiver import Manifest
+from servekit_archiver.manifest import Example
+
 from servekit.checkup import (
     BatchRun,
     Checked,
@@ -13,10 +17,11 @@ from servekit.checkup import (
     Finding,
     ServiceLoaded,
     Step,
+    Tried,
 )
 from servekit.cli.display import Display
 from servekit.errors import StartupError
-from servekit.messages import BootFailed
+from servekit.messages import PREDICT, BootFailed
 from servekit.settings import Settings
 from servekit.supervisor import exits
 from servekit.supervisor.entry import parse_entries
@@ -43,6 +48,7 @@ class Report:
     loaded: ServiceLoaded | None = None
     examples: list[ExampleRun] = field(default_factory=list)
     batches: list[BatchRun] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
     peak_bytes: int = 0
     failure: str = ""  #: why the worker did not come to its end
 
@@ -56,7 +62,18 @@ class Report:
         """What is wrong with a model that loads, one line each."""
         examples = [f"example {run.number}: {run.problem}" for run in self.examples if run.problem]
         batches = [f"batch of {run.size}: {run.problem}" for run in self.batches if run.problem]
-        return [*examples, *batches, *filter(None, [self.failure])]
+        tried = [f"{called(each)}: {each.problem}" for each in self.tried if each.problem]
+        return [*examples, *batches, *tried, *filter(None, [self.failure])]
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What was not tried, one line each."""
+        return [f"{called(each)} {each.unchecked}" for each in self.tried if each.unchecked]
+
+
+def called(tried: Tried) -> str:
+    """Return what the author calls the method."""
+    return f"endpoint {tried.target}" if tried.target else "predict"
 
 
 def prepare(text: str, settings: Settings, display: Display) -> Prepared:
@@ -117,6 +134,18 @@ def examine(
     return report
 
 
+def inputs_of(prepared: Prepared, stage: PreparedStage) -> tuple[list[Example], bool]:
+    """Return the examples of the pipeline that begins with *stage*, and whether others feed it."""
+    manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
+    ways = [manifest.pipeline, *(route.steps for route in manifest.routes.values())]
+    name = stage.name or PREDICT
+    places = [place for way in ways for place, step in enumerate(way) if step.stage == name]
+    is_first = bool(manifest.pipeline) and manifest.pipeline[0].stage == name
+    if is_first and not manifest.pipeline[0].each:
+        return list(manifest.examples), False
+    return [], bool(places) and min(places) > 0
+
+
 class Examination:
     """The worker of one checkup, seen from outside."""
 
@@ -139,7 +168,8 @@ class Examination:
             self.process = Process(loop, self._command(theirs, threads), self._line, self._exited)
         self._link: Link[Finding] = Link(loop, ours, Finding, self._received, lambda: None)
         launch = launch_of(report.prepared, report.stage, settings, threads)
-        self._link.send(Checkup(launch, batch_sizes))
+        examples, is_fed = inputs_of(report.prepared, report.stage)
+        self._link.send(Checkup(launch, batch_sizes, examples, is_fed))
         self._wait_for("loading")
 
     def _command(self, control: socket.socket, threads: int) -> Command:
@@ -169,6 +199,8 @@ class Examination:
                 report.examples.append(finding)
             case BatchRun():
                 report.batches.append(finding)
+            case Tried():
+                report.tried.append(finding)
             case BootFailed():
                 report.failure, self._is_over = finding.reason, True
             case Checked():

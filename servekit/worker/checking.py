@@ -9,6 +9,7 @@ service that dies on the way has told what it could.
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -16,7 +17,7 @@ from time import monotonic
 import msgspec
 
 from servekit.channel import FrameReader, encode_frame
-from servekit.checkup import BatchRun, Checked, Checkup, ExampleRun, ServiceLoaded, Step
+from servekit.checkup import BatchRun, Checked, Checkup, ExampleRun, ServiceLoaded, Step, Tried
 from servekit.errors import StartupError
 from servekit.messages import BootFailed
 from servekit.tether import die_with_parent
@@ -28,6 +29,7 @@ from servekit.worker.loading import Loading, load_service
 from servekit.worker.log import report
 from servekit.worker.predictor import Predictor
 from servekit.worker.process import become_worker, leave, limit, on_fork
+from servekit.worker.trying import made_input, refusal_of, try_endpoints, why_none
 from servekit.worker.warming import batch_of, batch_problem, samples_of
 from servekit.worker.wrapping import Loaded
 
@@ -79,15 +81,34 @@ def check(request: Checkup, tell: Tell) -> None:
     loaded = load_service(loading)
     tell(_loaded(loaded, monotonic() - started))
     _run_examples(loaded.predictor, loading, tell)
-    samples = samples_of(loading.manifest, loading.directory, loaded.service)
-    if samples:
-        for size in request.batch_sizes:
-            run = _run_batch(loaded.predictor, batch_of(samples, size), tell)
-            tell(run)
-            if run.problem:  # larger ones would say the same again
-                break
+    samples = _samples(request, loading, loaded, tell)
+    for size in request.batch_sizes if samples else ():
+        run = _run_batch(loaded.predictor, batch_of(samples, size), tell)
+        tell(run)
+        if run.problem:  # larger ones would say the same again
+            break
+    for tried in try_endpoints(loaded.targets):
+        tell(tried)
     close(loaded)
     tell(Checked(_kib("status", "VmHWM:")))
+
+
+def _samples(request: Checkup, loading: Loading, loaded: Loaded, tell: Tell) -> Sequence[OpenItem]:
+    """Return inputs to make batches of: examples, zeros, or one made of types; else say why not."""
+    manifest, predictor = loading.manifest, loaded.predictor
+    if request.examples and not manifest.examples:
+        manifest = replace(manifest, examples=tuple(request.examples))
+    if samples := samples_of(manifest, loading.directory, loaded.service):
+        return samples
+    made = made_input(loaded.interface)
+    if made is None:
+        why = "its inputs come from other stages" if request.is_fed else why_none(loaded.service)
+        tell(Tried("", unchecked=f"was not called: {why}"))
+    elif refused := refusal_of(predictor, made):
+        tell(Tried("", unchecked=f"refuses the input that was made of its types: {refused}"))
+    else:
+        return [made]
+    return []
 
 
 def _loaded(loaded: Loaded, load_s: float) -> ServiceLoaded:

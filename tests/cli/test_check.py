@@ -103,9 +103,10 @@ def test_a_model_that_is_fine_is_described_and_measured(model, tmp_path):
             [
                 "input     list of whole number",
                 "output    whole number",
-                "no batches",
+                "inputs/s",
+                "toy is fine",
             ],
-            id="types, and nothing to make a batch of",
+            id="types, and batches made of them",
         ),
     ],
 )
@@ -320,17 +321,22 @@ input = 0
         "422 Input refused: nothing",
     ]
     assert [stage["problems"] for stage in found["stages"]] == [[], []]
+    assert [run["size"] for run in found["stages"][0]["batches"]] == [1, 8, 32]
+    assert found["stages"][1]["unchecked"] == [
+        "predict was not called: its inputs come from other stages"
+    ]
 
 
 def test_the_page_of_a_pipeline_says_what_leads_where(staged):
     done = check(staged(""))
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("is fine") == 1
+    assert "is fine" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.stdout.endswith(
         "toy, all stages\n  /toy/predict  double > join\n  /v1/doubles   double\n\n"
-        "no examples of the whole\n\ntoy is fine\n"
+        "no examples of the whole\n\nnot checked: toy/join: predict was not called: its "
+        "inputs come from other stages\ntoy: no problem in what was checked\n"
     )
 
 
@@ -393,3 +399,66 @@ def test_answers_that_the_service_shapes_are_understood_whatever_is_set_for_clie
         "503, in text/plain",
         "output in text/csv: only JSON is compared",
     ], done.stderr
+
+
+HEAD = "from typing import Annotated, Literal\nfrom msgspec import Meta\n"
+HEAD += "from servekit import InputError, Service, endpoint\n\nclass Toy(Service):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        pytest.param(
+            "def predict(self, batch):\n        return batch",
+            0,
+            "not checked: toy: predict was not called: neither an example, a signature nor",
+            id="nothing says what an input is",
+        ),
+        pytest.param(
+            "def predict(self, batch: list[int]):\n        return [object() for _ in batch]",
+            1,
+            "toy: batch of 1: ResultNotEncodable",
+            id="an output that is not JSON",
+        ),
+        pytest.param(
+            "def predict(self, batch: list[Literal['a']]):\n        return [batch[1:]] * 2",
+            1,
+            "toy: batch of 1: WrongBatchLength",
+            id="a wrong number of outputs",
+        ),
+        pytest.param(
+            "def predict(self, batch: list[Annotated[str, Meta(pattern='^a$')]]):\n"
+            "        return batch",
+            0,
+            "not checked: toy: predict refuses the input that was made of its types",
+            id="an input that only an example can show",
+        ),
+        pytest.param(
+            "def preprocess(self, request):\n        return request.body\n\n"
+            "    def predict(self, batch):\n        return batch",
+            0,
+            "what its preprocess takes only an example",
+            id="a preprocess",
+        ),
+        pytest.param(
+            "def predict(self, batch: list[int]):\n        return batch\n\n"
+            "    @endpoint()\n    def embed(self, batch: list[str]):\n        return None",
+            1,
+            "toy: endpoint embed: WrongBatchLength",
+            id="an endpoint that fails",
+        ),
+        pytest.param(
+            "def predict(self, batch: list[int]):\n        return batch\n\n"
+            "    @endpoint()\n    def embed(self, batch):\n        return batch",
+            0,
+            "not checked: toy: endpoint embed was not called",
+            id="an endpoint that says nothing",
+        ),
+    ],
+)
+def test_what_was_not_called_is_not_called_fine(model, body, status, told):
+    done = check(model("", service=f"{HEAD}    {body}\n"))
+
+    assert done.returncode == status, done.stderr
+    assert told in " ".join(done.stdout.split())
+    assert "is fine" not in done.stdout

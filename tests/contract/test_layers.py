@@ -52,7 +52,8 @@ MAY_IMPORT = {
     "worker": BASE
     | CROSSING
     | PLUGINS
-    | {"stream_formats", "checkup", "comparing", "measuring", "media_types", "types"},
+    | {"stream_formats", "checkup", "comparing", "measuring", "media_types", "types"}
+    | {"description"},  # ``check`` makes inputs of the types that are described
     "cli": BASE
     | CROSSING
     | PLUGINS
