@@ -46,9 +46,13 @@ class ArrayLeaf:
 
     def from_json(self, body: bytes) -> Array:
         """Make one of a JSON text, without lists in between."""
-        if arrays := self._large.read(body):
-            return arrays[0]
-        return _told(self._tensor.from_json, body)
+        array = self.read_large(body)
+        return _told(self._tensor.from_json, body) if array is None else array
+
+    def read_large(self, text: bytes) -> Array | None:
+        """Make one of a long JSON text; ``None`` if it is not one, or not exactly this array."""
+        arrays = self._large.read(text)
+        return arrays[0] if arrays else None
 
 
 def _told(make: Callable[[Any], Array], value: Any) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from servekit.worker.tensors import Array, Tensor, TensorRefused
 
-__all__ = ["SMALLEST", "LargeArrays"]
+__all__ = ["LargeArrays", "is_large"]
 
 SMALLEST: Final = 4096  #: bytes of a text, below which the long way is short enough
 STRUCTURE: Final = b"[],"
@@ -41,6 +41,11 @@ def _simdjson() -> ModuleType | None:
     return module
 
 
+def is_large(text: bytes) -> bool:
+    """Whether simdjson, if it is there, is worth the while."""
+    return len(text) >= SMALLEST and _simdjson() is not None
+
+
 class LargeArrays:
     """Reads texts of the arrays that are declared, all numbers."""
 
@@ -58,12 +63,10 @@ class LargeArrays:
 
     def read(self, body: bytes) -> tuple[Array, ...] | None:
         """Return the arrays of *body*, in the order of the tensors; ``None``: try the long way."""
-        is_long = self._is_able and len(body) >= SMALLEST and body[:1] in self._firsts
-        simdjson = _simdjson() if is_long else None
-        if simdjson is None:
+        if not (self._is_able and body[:1] in self._firsts and is_large(body)):
             return None
         try:
-            return self._read(simdjson.Parser().parse(body), body)
+            return self._read(_parse(body), body)
         except UNFIT:
             return None
 
@@ -89,6 +92,12 @@ class LargeArrays:
             is_so = body.translate(None, NOT_STRUCTURE) == b",".join(map(_structure, shapes))
         if not is_so:
             raise ValueError("another shape")
+
+
+def _parse(body: bytes) -> Any:
+    simdjson = _simdjson()
+    assert simdjson is not None
+    return simdjson.Parser().parse(body)  # one that is kept would keep its memory
 
 
 def _is_readable(tensor: Tensor) -> bool:

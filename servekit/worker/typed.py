@@ -19,6 +19,7 @@ from servekit.worker.whole import with_whole_numbers
 __all__ = ["TypedInput"]
 
 TIMESTAMPS: Final = "servekit.worker.codecs.timestamps"
+ARRAYS: Final = "servekit.worker.array_leaf"  #: imported with the first array in a type
 
 
 class TypedInput:
@@ -45,8 +46,16 @@ class TypedInput:
         if leaf := leaf_of(self._type):
             return lambda body: read_typed_json(leaf.from_json, body)
         if holds_leaf(self._type):
-            return lambda body: convert(decode_json(body), self._type)
+            return self._reader_of_fields()
         return lambda body: read_typed_json(decode, body)
+
+    def _reader_of_fields(self) -> Callable[[bytes], Any]:
+        if ARRAYS not in sys.modules:  # none is an array
+            return lambda body: convert(decode_json(body), self._type)
+        from servekit.worker.large_fields import LargeFields
+
+        read = LargeFields(self._type).read
+        return lambda body: convert(read(body) or decode_json(body), self._type)
 
     def decode_json(self, body: bytes) -> Any:
         """Decode *body* straight into the type.

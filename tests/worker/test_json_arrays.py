@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from servekit.errors import RequestError
 from servekit.types import Array
 from servekit.worker import large_arrays
+from servekit.worker.codecs.json import decode_json
 from servekit.worker.large_arrays import LargeArrays
+from servekit.worker.large_fields import LargeFields
+from servekit.worker.making import convert
 from servekit.worker.nesting import FINITE, lists
 from servekit.worker.signature import SignedInput
 from servekit.worker.typed import TypedInput
@@ -226,6 +229,50 @@ def test_annotated_arrays_are_read_alike():
         kind.decode_json(b'{"x":%b}' % TEXT)
     with pytest.raises(RequestError, match="truncated"):
         kind.decode_json(TEXT[:-1])
+
+
+class Picture(msgspec.Struct, forbid_unknown_fields=True):
+    pixels: Annotated[np.ndarray, Array("float32", (-1, 2))] = msgspec.field(name="x")
+    ids: Annotated[np.ndarray, Array("int8", (-1,))] | None = None
+    name: str = ""
+
+
+def shown(kind, body):
+    """Return the fields of a ``Picture``, or why it is refused."""
+    try:
+        made = kind.decode_json(body)
+    except RequestError as error:
+        return type(error), str(error), getattr(error, "errors", None)
+    return seen(made.pixels), made.ids is not None and seen(made.ids), made.name
+
+
+PICTURES = TypedInput(Picture)
+SLOW_PICTURES = TypedInput(Picture)
+SLOW_PICTURES._from_json = lambda body: convert(decode_json(body), Picture)
+OTHERS = [b'{"x":[[1,2]],%b}', b'{"x":[[1,2],[%b,4]]}', b'{"x":[[1,2]],"ids":%b}']
+
+
+def test_every_text_of_the_corpus_is_read_alike_in_the_fields_of_a_type():
+    texts = [text for text in (*TAKEN, *REFUSED, *OPEN, *TOO_LARGE) if len(text) < 10_000]
+    frames = [*FRAMES, *OTHERS, b'{"x":[[1,2]],"ids":[1,%b]}', b'{"x":[[1,2]],"name":%b}']
+    bodies = [frame.replace(b"%b", text) for frame in frames for text in texts]
+
+    assert [body for body in bodies if shown(PICTURES, body) != shown(SLOW_PICTURES, body)] == []
+
+
+@given(texts(), st.sampled_from([b"%b", b'{"ids":%b,"x":[[0.1,2]],"name":"n"}', *OTHERS]))
+def test_any_text_is_read_alike_in_the_fields_of_a_type(text, frame):
+    body = frame.replace(b"%b", text)
+
+    assert shown(PICTURES, body) == shown(SLOW_PICTURES, body)
+
+
+@needs_simdjson
+def test_arrays_in_the_fields_of_a_type_are_read_by_simdjson():
+    fields = LargeFields(Picture).read(b'{"name":"n","x":[[1,2],[3,4]],"ids":null}')
+
+    assert fields["x"].dtype == np.float32
+    assert (fields["x"].tolist(), fields["name"], fields["ids"]) == ([[1, 2], [3, 4]], "n", None)
 
 
 def test_without_simdjson_everything_is_read_all_the_same(monkeypatch):
