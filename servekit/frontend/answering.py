@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import MsgspecError, Struct, json
 
 from servekit.channel import ChannelClosed
-from servekit.errors import DeadlineExceeded, RequestError, error_class
+from servekit.errors import DeadlineExceeded, RequestError, Unavailable, error_class
 from servekit.frontend import metrics
 from servekit.frontend.answer import own_head
 from servekit.messages import RUN, STAGE, Slab
@@ -51,6 +51,8 @@ def answer_batch(
             fail_task(task, DeadlineExceeded())
         elif error:
             fail_task(task, error_from(error, bytes(content)))
+        elif release is not None and batcher.pressure.refuses_answer(now):
+            fail_task(task, Unavailable())
         if task.is_done:
             if release is not None:
                 release()

@@ -55,7 +55,7 @@ class Batcher:
         self.queue = TaskQueue(metrics, memory)
         self.culprits = Culprits()
         self.rate = AnswerRate()
-        self._pressure = pressure
+        self.pressure = pressure
         self._loop = loop
         self._front_ends = settings.front_ends
         self.replicas: dict[int, Replica] = {}
@@ -164,9 +164,9 @@ class Batcher:
 
     def dispatch(self) -> None:
         """Give idle replicas what waits."""
-        if self._pressure.is_stalled:
-            return  # until the next sweep
         now = monotonic()
+        if self.pressure.is_stalled and self.pressure.is_waiting(now):
+            return  # until the next sweep
         idle, queue = self.idle, self.queue
         while idle and (waiting := len(queue)):
             if self.max_delay_s and self._is_worth_waiting(now):
@@ -217,7 +217,7 @@ class Batcher:
         self.culprits.forget(now)
         self.bodies.relieve()
         self.bodies.trim()
-        if self._pressure.is_high:
+        if self.pressure.is_high:
             for replica in self.every_replica:
                 replica.trim()
         if self.idle and self.waiting:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
+from time import monotonic
 
 from servekit.cgroup import memory_groups
 from servekit.frontend.shedding import Shedder
@@ -22,6 +23,7 @@ FULL = 0.95  #: of the limit: no prediction is taken
 BODIES = 0.6  #: part of what clients may take that is for bodies; the rest is for answers
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TRIM_S = 1.0
+STALL_S = 0.25  #: how long workers wait for clients to take answers; then large ones are refused
 
 
 class Pressure:
@@ -39,7 +41,8 @@ class Pressure:
         self._for_clients = max(0, int(self._limit * HIGH) - self._resident)
         self.bodies = 0  #: bytes of bodies, whole or under way
         self._answers = 0  #: bytes of answers that their clients have not taken
-        self.is_stalled = False  #: nothing is asked of any worker: too many answers wait
+        self.is_stalled = False  #: too many answers wait for their clients
+        self._patience_until = 0.0  #: ``monotonic``: until then no worker is asked for more
         self.is_high = False
         self.is_full = False
 
@@ -53,7 +56,18 @@ class Pressure:
     def hold_answers(self, size: int) -> None:
         """Count *size* bytes of answers more that their clients have not taken."""
         self._answers += size
-        self.is_stalled = self._excess > 0
+        is_stalled = self._excess > 0
+        if is_stalled and not self.is_stalled:
+            self._patience_until = monotonic() + STALL_S
+        self.is_stalled = is_stalled
+
+    def is_waiting(self, now: float) -> bool:
+        """Whether no worker is to be asked for more, as the answers that wait may soon be gone."""
+        return self.is_stalled and now < self._patience_until
+
+    def refuses_answer(self, now: float) -> bool:
+        """Whether a large answer is given up: those that wait have not gone in time."""
+        return self.is_stalled and now >= self._patience_until
 
     @property
     def _excess(self) -> int:

@@ -153,7 +153,7 @@ class Settings:
     )
     body_timeout: float = setting(5.0, "longest pause within a body", **a_duration(0.1))
     body_rate: int = setting(
-        KIB, "slowest body per second, once it took body_timeout; 0 takes any", **a_size(0, GIB)
+        KIB, "slowest body per second, over each body_timeout anew; 0 takes any", **a_size(0, GIB)
     )
     send_timeout: float = setting(
         30.0, "longest wait for a client to take its answer", **a_duration(0.1)
@@ -171,7 +171,8 @@ class Settings:
     grace: float = setting(30.0, "longest wait for what was taken before the stop", **a_duration())
     memory: int = setting(
         0,
-        "memory of a front-end: near it no connection is taken, above it no request; 0 sets none",
+        "memory of a front-end: near it large bodies wait and slow clients are ended, above it no"
+        " prediction is taken; 0 takes the limit of its control group, if there is one",
         **a_size(0, TIB),
     )
     queue_memory: int = setting(

@@ -111,14 +111,19 @@ def test_bodies_have_no_room_where_the_process_takes_all(thousand, monkeypatch):
     assert not thousand.has_room(51)
 
 
-def test_nothing_is_asked_of_workers_while_too_many_answers_wait(thousand):
+def test_workers_wait_a_moment_for_answers_to_go_and_then_large_ones_are_refused(thousand):
+    now = monotonic()
     thousand.hold_answers(240)
-    assert not thousand.is_stalled
+    assert not thousand.is_waiting(now)
+    assert not thousand.refuses_answer(now + 60)
     thousand.hold_answers(1)
-    assert thousand.is_stalled
+    assert thousand.is_waiting(now)
+    assert not thousand.refuses_answer(now)
+    assert not thousand.is_waiting(now + 60)
+    assert thousand.refuses_answer(now + 60)
     thousand.hold_answers(-1)
 
-    assert not thousand.is_stalled
+    assert not thousand.refuses_answer(now + 60)
 
 
 def test_without_a_limit_there_is_always_room(monkeypatch):
