@@ -15,8 +15,8 @@ IGNORABLE: Final = (
     "\U000e0000-\U000e0fff"
 )
 #: characters whose glyph is blank (the names list of the Unicode code charts): Braille pattern
-#: blank, null notehead, Khitan filler, and the two Egyptian blanks
-BLANK: Final = "\u2800\U0001d159\U00016fe4\U00013441\U00013442"
+#: blank, object replacement, null notehead, Khitan filler, and the two Egyptian blanks
+BLANK: Final = "\u2800\ufffc\U0001d159\U00016fe4\U00013441\U00013442"
 #: code points that stand for no character and never will (The Unicode Standard, 23.7)
 NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)

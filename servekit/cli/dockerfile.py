@@ -191,6 +191,5 @@ def as_text(image: Image, directory: Path) -> str:
 
 
 def _packages(image: Image) -> str:
-    if not image.wheels:
-        return "all from the index (--find-links DIR if some came from a folder of wheels)"
-    return f"from the index, but for {', '.join(image.wheels)}"
+    others = f", but for {', '.join(image.wheels)}" if image.wheels else ""
+    return f"from the index{others} (--find-links DIR takes along what came from a folder)"

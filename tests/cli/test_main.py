@@ -213,7 +213,7 @@ def test_every_option_of_start_has_a_heading():
 
 
 def test_statuses_are_told_apart():
-    assert sorted(STATUSES) == sorted({OK, PROBLEM_FOUND, USAGE, STARTUP_FAILED, 130})
+    assert sorted(STATUSES) == sorted({OK, PROBLEM_FOUND, USAGE, STARTUP_FAILED, 130, 143})
 
 
 def test_plugins_as_json(capsys):
