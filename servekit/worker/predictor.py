@@ -7,9 +7,9 @@ from time import monotonic
 from typing import Any
 
 from servekit.cancelling import CancelledReader
-from servekit.errors import ClientError, RequestError, ResultNotEncodable
+from servekit.errors import RequestError, ResultNotEncodable
 from servekit.response import Response, head_of
-from servekit.service import Request, Service
+from servekit.service import Service
 from servekit.worker.current import NO_HEADERS, CurrentBatch, Items, OpenItem
 from servekit.worker.failures import told
 from servekit.worker.inputs import AnyInput, InputKind, singles
@@ -17,6 +17,7 @@ from servekit.worker.log import report
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
 from servekit.worker.turn import EXPIRED, GONE, Answered, Failed, Responses, Task, Turn
+from servekit.worker.unwritable import blamed
 from servekit.worker.writing import BYTES, Plan, Plans, own_body, write
 
 __all__ = ["Predictor"]
@@ -224,30 +225,9 @@ class Predictor:
                     answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
                 where = "postprocess" if self._postprocess else "answer"
-                blamed = self.blamed(error, plan, partial(self._current.request, place))
-                answers[place] = self.failed(where, blamed, [request_id])
-
-    def blamed(
-        self, error: BaseException, plan: Plan, request: Callable[[], Request]
-    ) -> BaseException:
-        """Return *error*, or the client's if no output like its own input could be written.
-
-        So it is with NaN that came as msgpack and was to go back as JSON.
-        """
-        if not isinstance(error, ResultNotEncodable):
-            return error
-        try:
-            write(plan, request().input)
-        except ResultNotEncodable as unfit:
-            reason = str(unfit).removeprefix("output").lstrip(": .")
-        except RequestError as unfit:  # with lone surrogates it was an input nevertheless
-            reason = "" if self.has_preprocess else unfit.detail
-        except BaseException:  # noqa: BLE001 - an author's codec may raise anything
-            return error
-        else:
-            return error
-        shown = f"Accept: what the input holds cannot be written so: {reason}"
-        return ClientError(shown) if reason else error
+                request = partial(self._current.request, place)
+                error = blamed(error, plan, request, has_preprocess=self.has_preprocess)
+                answers[place] = self.failed(where, error, [request_id])
 
     def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
         """Return the media type and the body of *output*. Raises what a codec raises."""

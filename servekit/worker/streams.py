@@ -15,6 +15,7 @@ from servekit.worker.codecs.json import codec as json
 from servekit.worker.media import parse_accept
 from servekit.worker.reading import remember
 from servekit.worker.turn import EXPIRED, GONE, Failed
+from servekit.worker.unwritable import blamed
 from servekit.worker.writing import Plan, Writer
 
 if TYPE_CHECKING:
@@ -228,7 +229,8 @@ class Streams:
 
     def _blamed(self, error: BaseException, stream: Stream) -> BaseException:
         plan = OUTPUT if stream.format else stream.plan
-        return self._predictor.blamed(error, plan, lambda: stream.request)
+        has_preprocess = self._predictor.has_preprocess
+        return blamed(error, plan, lambda: stream.request, has_preprocess=has_preprocess)
 
     def _failed(self, error: BaseException, streams: list[Stream]) -> list[tuple[Stream, Part]]:
         ids = [stream.item[3] for stream in streams]
