@@ -109,6 +109,9 @@ class ServekitError(Exception):
     title: ClassVar[str] = "Internal error"
     #: seconds a client should wait before it tries again; ``None`` sends no ``Retry-After``
     retry_after_s: int | None = None
+    #: what failed, and where, for who develops a model; "" for everybody else
+    told: str = ""
+    traceback: str = ""
 
     def __init__(self, *args: object, retry_after_s: int | None = None) -> None:
         """Take a better *retry_after_s* than the class has, where one is known."""
@@ -435,6 +438,15 @@ def error_class(name: str) -> type[ServekitError]:
     if isinstance(found, type) and issubclass(found, ServekitError):
         return found
     return PredictFailed
+
+
+def problem_of(error: ServekitError, request_id: str) -> dict[str, Any]:
+    """Return the problem details of *error*."""
+    detail, errors = getattr(error, "detail", ""), getattr(error, "errors", ())
+    members = problem(type(error), request_id, detail, errors)
+    if error.told:
+        members |= {"detail": error.told, "traceback": error.traceback}
+    return members
 
 
 def problem(

@@ -209,6 +209,7 @@ class Launch(Struct, array_like=True, tag=10):
     files: int = 0  #: limit on descriptors; 0 sets none
     log_format: str = "text"
     log_level: str = "info"
+    is_dev: bool = False  #: answers of failed predictions hold their tracebacks
     stage: str = ""  #: of the model; "" if it has no others
     beside: dict[str, bytes] = {}  #: stages that this worker loads too, and their manifests
     handed_on: list[str] = []  #: stages whose outputs never leave this worker

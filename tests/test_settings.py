@@ -193,3 +193,14 @@ def test_every_default_passes_its_own_parser():
 
 def test_defaults_listen_on_loopback_only():
     assert Settings().host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
+def test_a_server_for_development_listens_to_this_machine(host):
+    assert load_settings({"dev": True, "host": host}, environment={}).dev
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.1.2", "example.org", "localhost.x"])
+def test_a_server_for_development_listens_to_no_other_machine(host):
+    with pytest.raises(SettingsError, match=r"dev: answers hold tracebacks, and .* not a loopback"):
+        load_settings({"dev": True, "host": host}, environment={})

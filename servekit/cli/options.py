@@ -25,7 +25,7 @@ NAMED = {
 }
 #: the headings of ``servekit start --help`` and what stands below each; the rest comes last
 GROUPS = {
-    "models": "models replicas strict reload install_requirements fetch_assets cache_dir",
+    "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
     "network": "host port front_ends http2 compression compression_min cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"
     " tls_certificate tls_key tls_client_ca",

@@ -8,7 +8,7 @@ from http import HTTPStatus
 import msgspec
 
 from servekit.channel import ChannelClosed
-from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, UnknownCoding, problem
+from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, UnknownCoding, problem_of
 from servekit.response import check_headers, check_status
 
 __all__ = [
@@ -88,9 +88,7 @@ def problem_answer(error: ServekitError, request_id: str, lines: bytes, *, close
     :param lines: header lines, ``Date`` among them.
     """
     kind = type(error)
-    body = msgspec.json.encode(
-        problem(kind, request_id, getattr(error, "detail", ""), getattr(error, "errors", ()))
-    )
+    body = msgspec.json.encode(problem_of(error, request_id))
     extra = b"Connection: close\r\n" if closes else b""
     if error.retry_after_s is not None:
         extra += b"Retry-After: %d\r\n" % error.retry_after_s

@@ -136,6 +136,7 @@ class Said(Struct):
 
     detail: str = ""
     errors: list[dict[str, str]] = []
+    traceback: str = ""  #: of a failure, where the server is for development
 
 
 _decode_said = json.Decoder(Said).decode
@@ -144,10 +145,14 @@ _decode_said = json.Decoder(Said).decode
 def error_from(name: str, body: bytes) -> ServekitError:
     """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
     kind = error_class(name)
-    if not issubclass(kind, RequestError):
+    if not issubclass(kind, RequestError) and b'"traceback"' not in body:
         return kind()
     try:
         said = _decode_said(body)
     except MsgspecError as error:
         raise ChannelClosed(f"the peer sent what is no error: {error}") from error
-    return kind(said.detail, said.errors)
+    if issubclass(kind, RequestError):
+        return kind(said.detail, said.errors)
+    failed = kind()
+    failed.told, failed.traceback = said.detail, said.traceback
+    return failed

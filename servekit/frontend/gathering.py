@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import json
 
 from servekit.channel import ChannelClosed
-from servekit.errors import InputError, WorkerLost, problem
+from servekit.errors import InputError, WorkerLost, problem_of
 from servekit.frontend import values
 from servekit.frontend.answer import own_head
 from servekit.frontend.flow import Flow
@@ -177,6 +177,5 @@ class Instance:
 
     def answer_problem(self, error: ServekitError, request_id: str) -> None:
         """Take what was wrong with this instance."""
-        detail, errors = getattr(error, "detail", ""), getattr(error, "errors", ())
-        members = problem(type(error), request_id, detail, errors)
+        members = problem_of(error, request_id)
         self._take(json.encode({"error": members}), True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from servekit.channel import ChannelClosed
-from servekit.errors import problem
+from servekit.errors import problem_of
 from servekit.frontend.answering import (
     answer_batch,
     error_from,
@@ -178,8 +178,7 @@ class StreamedAnswer:
     def fail(self, error: ServekitError) -> None:
         """End what has begun by telling *error*."""
         assert self._format is not None
-        detail, errors = getattr(error, "detail", ""), getattr(error, "errors", ())
-        told = problem(type(error), self.task.request_id, detail, errors)
+        told = problem_of(error, self.task.request_id)
         self._finish(self._format.error % msgspec.json.encode(told))
 
     def _finish(self, last: bytes) -> None:

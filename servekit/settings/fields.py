@@ -237,6 +237,11 @@ class Settings:
     reload: bool = setting(
         False, "for development: load a model anew whenever one of its files is saved", switch
     )
+    dev: bool = setting(
+        False,
+        "for development: answers of failed predictions hold tracebacks; host must be loopback",
+        switch,
+    )
     strict: bool = setting(False, "exit with status 3 if any model fails to load", switch)
     install_requirements: bool = setting(
         False, "install an archive's requirements.txt into an environment of its own", switch

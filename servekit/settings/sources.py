@@ -6,6 +6,7 @@ import os
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,23 @@ def load_settings(
     """Merge the sources into one ``Settings``, all of whose paths are absolute.
 
     :param flags: option name to text, list of texts or bool; ``None`` means not given.
-    :raises SettingsError: an unknown key or variable, or a value out of range.
+    :raises SettingsError: an unknown key or variable, a value out of range, or ``dev`` where
+        others than this machine could connect.
     """
     values = _from_file(file) if file else {}
-    return Settings(**values | _from_environment(environment) | _from_flags(flags))
+    settings = Settings(**values | _from_environment(environment) | _from_flags(flags))
+    if settings.dev and not is_loopback(settings.host):
+        shown = f"host {settings.host!r}" if settings.host else "every address"
+        raise SettingsError(f"dev: answers hold tracebacks, and {shown} is not a loopback address")
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to *host*."""
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:  # another name: it may mean anything
+        return False
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

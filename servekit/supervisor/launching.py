@@ -75,6 +75,7 @@ def launch_of(
         memory_bytes=settings.worker_memory,
         files=settings.worker_files,
         log_format=settings.log_format,
+        is_dev=settings.dev,
         log_level=settings.log_level,
         stage=stage.name,
         beside={each.name: each.manifest for each in stage.beside},

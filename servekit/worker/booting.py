@@ -40,6 +40,7 @@ def loading_of(launch: Launch) -> Loading:
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
         log_format=launch.log_format,
+        is_dev=launch.is_dev,
         log_level=launch.log_level,
         beside={name: _manifest(each) for name, each in launch.beside.items()},
         handed_on=launch.handed_on,

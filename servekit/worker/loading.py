@@ -42,6 +42,7 @@ class Loading:
     max_answer_bytes: int = 1 << 30
     log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger as it is
     log_level: str = "info"
+    is_dev: bool = False  #: see ``Launch``
     beside: Mapping[str, Manifest] = field(default_factory=dict)  #: stages that are loaded too
     handed_on: Sequence[str] = ()  #: stages whose outputs never leave the worker
 
@@ -117,6 +118,7 @@ def _load(
         table,
         current,
         max_answer_bytes=loading.max_answer_bytes,
+        is_dev=loading.is_dev,
         is_handed_on=loading.stage in loading.handed_on,
     )
     service.warm_up()

@@ -21,6 +21,7 @@ __all__ = ["error_answer", "error_of", "outputs_of"]
 
 SHOWN = 2000  #: characters of a service's message that a client gets
 SHOWN_FIELDS = 100
+SHOWN_TRACEBACK = 20_000
 
 
 def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
@@ -72,12 +73,25 @@ def error_of(error: BaseException) -> type[ServekitError]:
     return PredictFailed
 
 
-def error_answer(error: BaseException) -> tuple[str, str, bytes]:
-    """Return the answer of one failed request; only a ``RequestError`` brings its text."""
+def error_answer(
+    error: BaseException, heading: str = "", traceback: str = ""
+) -> tuple[str, str, bytes]:
+    """Return the answer of one failed request; only a ``RequestError`` brings its text.
+
+    :param heading: what happened, and *traceback* where, for answers to those who develop it.
+    """
     kind = error_of(error)
     detail, fields = _told(error) if isinstance(error, RequestError) else ("", [])
-    body = json.encode({"detail": detail, "errors": fields})
+    said: dict[str, Any] = {"detail": detail, "errors": fields}
+    if heading:
+        said |= {"detail": _text(heading), "traceback": sendable(traceback)}
+    body = json.encode(said)
     return kind.__name__, "application/json", body
+
+
+def sendable(traceback: str) -> str:
+    """Return the end of *traceback*, which says most, without lone surrogates."""
+    return traceback[-SHOWN_TRACEBACK:].encode("utf-8", "replace").decode()
 
 
 def _told(error: RequestError) -> tuple[str, list[dict[str, str]]]:

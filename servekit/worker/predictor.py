@@ -16,6 +16,7 @@ from servekit.worker.inputs import AnyInput, InputKind, singles
 from servekit.worker.log import report
 from servekit.worker.outcome import error_answer, outputs_of
 from servekit.worker.reading import BodyReaders, InputReaders
+from servekit.worker.tracebacks import traceback_text
 from servekit.worker.turn import EXPIRED, GONE, Answered, Failed, Responses, Task, Turn
 from servekit.worker.unwritable import blamed
 from servekit.worker.writing import BYTES, Plan, Plans, own_body, write
@@ -41,6 +42,7 @@ class Predictor:
         has_own_json: bool = False,
         taken: Sequence[str] | None = None,
         max_answer_bytes: int = 1 << 30,
+        is_dev: bool = False,
     ) -> None:
         """Specialise for *service*: steps that it does not override are not called.
 
@@ -67,7 +69,7 @@ class Predictor:
         #: every object is an input as it is
         self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
-        self._max_answer_bytes = max_answer_bytes
+        self._max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
         self._responses: Responses = {}  #: of the batch in hand
         self.is_leaving = False  #: the service asked the process to exit
 
@@ -259,6 +261,8 @@ class Predictor:
         if not isinstance(error, RequestError):
             heading, raised = told(self._service, where, error)
             report(heading, raised, request_ids)
+            if self._is_dev:
+                return error_answer(error, heading, traceback_text(raised) if raised else "")
         return error_answer(error)
 
 

@@ -49,19 +49,21 @@ def wrap(
     current: CurrentMembers | None = None,
     *,
     max_answer_bytes: int = 1 << 30,
+    is_dev: bool = False,
     is_loaded: bool = True,
     is_handed_on: bool = False,
 ) -> Loaded:
     """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
 
     :param current: what it sees of the batch in hand, if it got a ``Context``.
+    :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
     :param is_handed_on: its outputs are objects for another service, and no answers.
     :raises BootError: its signature or its annotations contradict themselves.
     """
     current = current or CurrentMembers(body_readers(service, table))
     stepping = Stepping(service, current) if first_step(service) else None
-    wrap_one = partial(_wrap, table, current, max_answer_bytes)
+    wrap_one = partial(_wrap, table, current, max_answer_bytes, is_dev)
     predictor, interface = wrap_one(
         service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on
     )
@@ -74,6 +76,7 @@ def _wrap(
     table: CodecTable,
     current: CurrentMembers,
     max_answer_bytes: int,
+    is_dev: bool,
     service: Service,
     stepping: Stepping | None = None,
     *,
@@ -100,6 +103,7 @@ def _wrap(
         taken=interface.consumes,
         has_own_json=not table.is_builtin("application/json"),
         max_answer_bytes=max_answer_bytes,
+        is_dev=is_dev,
     )
     return predictor, interface
 

@@ -100,3 +100,38 @@ def test_nothing_is_left_of_it(save):
         status = served.stop()
 
     assert status == 0
+
+
+FAILING = """
+from msgspec import Struct
+from servekit import Service, endpoint
+
+class Toy(Service):
+    def predict(self, batch):
+        return [self.half(each) for each in batch]
+
+    def half(self, value):
+        return 1 / value
+
+    @endpoint()
+    def short(self, batch):
+        return []
+"""
+
+
+def test_answers_of_failed_predictions_hold_their_tracebacks_for_developers_alone(tmp_path):
+    (tmp_path / "model.toml").write_text('name = "toy"\nservice = "service:Toy"\n')
+    (tmp_path / "service.py").write_text(FAILING)
+    with ServedModel(tmp_path, dev=True) as served:
+        served.wait_ready()
+        raised, short = served.predict(0), served.post("/toy/short", b"1", "application/json")
+    with ServedModel(tmp_path) as served:
+        served.wait_ready()
+        silent = served.predict(0)
+
+    assert (raised.status, raised.json()["detail"]) == (500, "predict failed")
+    assert raised.json()["traceback"].endswith("ZeroDivisionError: division by zero\n")
+    assert "in half\n    return 1 / value" in raised.json()["traceback"]
+    assert short.json()["detail"] == "Toy.short returned 0 outputs for 1 input (service.py:12)"
+    assert silent.status == 500
+    assert silent.json().keys() == {"type", "title", "status", "request_id"}
