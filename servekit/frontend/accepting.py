@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import struct
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -32,6 +33,7 @@ __all__ = ["Acceptor"]
 
 READ = 1
 ACCEPTS_PER_TURN = 64
+PATIENCE_S = 0.001  #: before a front-end that has more connections than another takes one more
 RESERVE = 64  #: connections over ``max_connections``, for one request each: someone asks how we are
 HANDSHAKES_S = 0.02  #: for those that had begun when the listener began to refuse
 #: what the next accept would fail with too: no descriptor or no memory for one more
@@ -55,6 +57,8 @@ class Acceptor:
         self._front_end = front_end
         self._watchers: list[tuple[Any, Any]] = []
         self._is_paused = False
+        self._patience: Any = front_end.loop.timer(PATIENCE_S)
+        self._is_patient = False  #: one that has fewer connections gets the chance to take them
 
     def open(self, listeners: Iterable[socket.socket]) -> None:
         """Accept from copies of *listeners* from now on."""
@@ -97,11 +101,30 @@ class Acceptor:
             watcher.close()
             listener.close()
         self._watchers.clear()
+        self._patience.stop()
 
     def _on_acceptable(self, listener: Any) -> None:
+        shares = self._front_end.shares
         for _ in range(ACCEPTS_PER_TURN):
+            if shares is not None:
+                now, count = monotonic(), len(self._front_end.connections)
+                shares.note(count, now)
+                if not self._is_patient and shares.is_ahead(count, now):
+                    self._be_patient()
+                    return
+            self._is_patient = False
             if not self._accept(listener):
                 return
+
+    def _be_patient(self) -> None:
+        """Leave those who wait to another front-end for a moment; then one is taken anyway."""
+        self.pause()
+        self._is_patient = True
+        self._patience.start(self._end_patience)
+
+    def _end_patience(self) -> None:
+        self._patience.stop()
+        self.resume()
 
     def _accept(self, listener: Any) -> bool:
         """Take one connection; return whether there may be more."""

@@ -27,6 +27,7 @@ from servekit.frontend.compression import create_compression
 from servekit.frontend.jobs.front_end import FrontEndWithJobs
 from servekit.frontend.management import Door
 from servekit.frontend.server import FrontEnd
+from servekit.frontend.shares import Shares
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tokens import read_tokens
 from servekit.tether import die_with_parent
@@ -108,6 +109,9 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
     def run(self) -> None:
         """Serve until told to stop, then drain."""
         front_end = self.app.front_end
+        if self.app.shares is not None:
+            front_end.shares = self.app.shares
+            front_end.shares.sit_down(self.age)
         front_end.start(listener.sock for listener in self.sockets)
         self.app.manage()
         for listener in self.sockets:
@@ -180,6 +184,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self.front_end: Any = None
+        self.shares = Shares() if settings.front_ends > 1 else None
         self._hooks = create_plugin_manager(required=settings.require_plugins).hook
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)

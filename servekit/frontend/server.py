@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from servekit.frontend.compression import Compression
     from servekit.frontend.jobs.keeper import Keeper
     from servekit.frontend.management import Door
+    from servekit.frontend.shares import Shares
     from servekit.messages import Table
     from servekit.settings import Settings
 
@@ -78,6 +79,7 @@ class FrontEnd:
         self.is_crowded = False  #: connections are closed after one answer
         self.address = (settings.host, settings.port)
         self.application: Any = None
+        self.shares: Shares | None = None  #: it is the only one without them
         self.tls: ssl.SSLContext | None = None  #: connections are in the clear without it
         self.access: Access | None = None  #: nobody is refused without it
         self.compression: Compression | None = None  #: answers go as they are without it
@@ -133,6 +135,8 @@ class FrontEnd:
     def drain(self, grace_s: float) -> None:
         """Take what the kernel has accepted, answer what was taken, at most *grace_s* long."""
         self.is_draining = True
+        if self.shares is not None:
+            self.shares.leave()
         for batcher in self.routing.models:
             batcher.is_draining = True
         if not self.routing.table.is_draining:  # another front-end takes our place
@@ -170,6 +174,8 @@ class FrontEnd:
         self.pressure.sweep(now)
         self.routing.models.sweep(now)
         self._expiry.sweep(now)
+        if self.shares is not None and not self.is_draining:
+            self.shares.note(len(self.connections), now)
         self.is_crowded = len(self.connections) > self.settings.max_connections
         for acceptor in (self._acceptor, *self._others):
             acceptor.resume()

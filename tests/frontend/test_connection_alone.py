@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import gevent
 
 from servekit.frontend.connection import Connection
+from servekit.frontend.pressure import Pressure
 from servekit.settings import Settings
 
 from .conftest import post
@@ -25,6 +26,8 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection():
         log_exception=logged.append,
         connections=set(),
         access=None,
+        pressure=Pressure(0, 1.0),
+        is_crowded=False,
         cors=None,
     )
     ours, client = socket.socketpair()

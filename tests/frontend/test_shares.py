@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several front-ends of one server take about as many connections each."""
+
+import pytest
+
+from servekit.frontend.shares import FRESH_S, Shares
+
+
+@pytest.fixture
+def shares():
+    """Those of the first front-end; the second is there too."""
+    shares = Shares()
+    shares.sit_down(1)
+    return shares
+
+
+def note(shares, number, count, now):
+    """Note what another front-end has."""
+    shares.sit_down(number)
+    shares.note(count, now)
+    shares.sit_down(1)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_ahead"),
+    [(0, 0, False), (1, 0, False), (2, 0, True), (0, 9, False), (9, 8, False), (12, 8, True),
+     (112, 100, False), (114, 100, True)],
+)  # fmt: skip
+def test_who_has_clearly_more_is_ahead(shares, ours, theirs, is_ahead):
+    note(shares, 2, theirs, 10.0)
+
+    assert shares.is_ahead(ours, 10.0) is is_ahead
+
+
+def test_nobody_is_ahead_alone(shares):
+    shares.note(1000, 10.0)
+
+    assert not shares.is_ahead(1000, 10.0)
+
+
+def test_who_has_gone_is_not_waited_for(shares):
+    note(shares, 2, 0, 10.0)
+    assert shares.is_ahead(9, 10.0)
+    assert not shares.is_ahead(9, 10.0 + FRESH_S)
+    note(shares, 3, 0, 20.0)
+    shares.sit_down(3)
+    shares.leave()
+    shares.sit_down(1)
+
+    assert not shares.is_ahead(9, 20.0)
