@@ -3,11 +3,14 @@
 
     CACHE/models/DIGEST/             the files, read-only, and MAR-INF/MANIFEST.json
     CACHE/verified/DEVICE-INODE      which archive file was read whole and found right, as it was
+    CACHE/verified/DIGEST            as of when the unpacked files were found right, or used last
 
 DIGEST is the SHA-256 of the manifest, which lists the SHA-256 of every file.
 """
 
+import hashlib
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +22,18 @@ from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Progress
 from servekit_archiver.reader import Archive, open_archive
-from servekit_archiver.stamps import is_verified, remember_verified
+from servekit_archiver.stamps import (
+    is_intact,
+    is_verified,
+    remember_intact,
+    remember_verified,
+    state_of,
+)
 
 __all__ = ["Unpacked", "default_cache_dir", "own_folder", "unpack"]
 
 READ_ONLY: Final = 0o444
+UNUSED_S: Final = 30 * 86_400  #: what nobody has used or held for so long is removed
 ATTEMPTS: Final = 3  #: to replace a broken directory, while others may do the same
 
 
@@ -70,12 +80,12 @@ def unpack(
         directory = models / archive.digest
         unpacked = Unpacked(directory, archive.manifest, archive.digest)
         before = archive.identity()
-        if _is_whole(directory, archive):
+        if _is_whole(directory, archive, verified):
             if is_verified(verified, before, archive.digest):
                 return unpacked
             archive.verify(progress)
         else:
-            _install(archive, directory, progress)
+            _install(archive, directory, verified, progress)
         if archive.identity() == before:
             remember_verified(verified, before, archive.digest)
         return unpacked
@@ -96,28 +106,48 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-def _is_whole(directory: Path, archive: Archive) -> bool:
-    """Say whether *directory* has every file at its size: a cleaner may have been at work."""
-    expected = {name: info.size for name, info in archive.manifest.files.items()}
-    expected[MANIFEST] = len(archive.manifest_bytes)
+def _is_whole(directory: Path, archive: Archive, verified: Path) -> bool:
+    """Say whether *directory* has every file as it was unpacked: somebody may have been at work.
+
+    Files that are as they were when they were found right are not read again.
+    """
+    names = [*archive.manifest.files, MANIFEST]
     try:
-        return all((directory / name).lstat().st_size == size for name, size in expected.items())
+        state = state_of(directory, names)
+        if not is_intact(verified, archive.digest, state):
+            if not all(_is_right(directory, name, archive) for name in names):
+                return False
+            remember_intact(verified, archive.digest, state)
     except OSError:
         return False
+    with suppress(OSError):
+        os.utime(verified / archive.digest)  # for who looks for what is used no more
+    return True
 
 
-def _install(archive: Archive, directory: Path, progress: Progress | None) -> None:
+def _is_right(directory: Path, name: str, archive: Archive) -> bool:
+    path = directory / name
+    expected = archive.digest if name == MANIFEST else archive.manifest.files[name].sha256
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == expected
+
+
+def _install(archive: Archive, directory: Path, verified: Path, progress: Progress | None) -> None:
+    from servekit_archiver.holding import remove_unused
     from servekit_archiver.scratch import remove_abandoned, scratch_directory
 
     models = directory.parent
     with refuse_os_errors(models, names_file=False):
         remove_abandoned(models)
+        remove_unused(models.parent, UNUSED_S)
         with scratch_directory(models) as scratch:
             content = scratch / archive.digest
             content.mkdir(mode=0o700)
             archive.write_files(content, READ_ONLY, progress)
             _write_manifest(content, archive)
-            _put_in_place(content, directory, archive, scratch)
+            _put_in_place(content, directory, archive, verified, scratch)
 
 
 def _write_manifest(content: Path, archive: Archive) -> None:
@@ -127,13 +157,18 @@ def _write_manifest(content: Path, archive: Archive) -> None:
     path.chmod(READ_ONLY)
 
 
-def _put_in_place(content: Path, directory: Path, archive: Archive, scratch: Path) -> None:
+def _put_in_place(
+    content: Path, directory: Path, archive: Archive, verified: Path, scratch: Path
+) -> None:
     """Rename *content* to *directory*; whoever is first wins, a broken one makes way."""
     for attempt in range(ATTEMPTS):
         with suppress(OSError):
             content.rename(directory)
+            remember_intact(
+                verified, archive.digest, state_of(directory, [*archive.manifest.files, MANIFEST])
+            )
             return
-        if _is_whole(directory, archive):
+        if _is_whole(directory, archive, verified):
             return  # another process was faster: its content is ours
         with suppress(OSError):
             directory.rename(scratch / f"broken-{attempt}")

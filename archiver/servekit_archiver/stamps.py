@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remembers which archive files were read whole and found right, so that it is done once.
+"""Remembers what was read whole and found right, so that it is done once.
 
-One small file for each archive file, named by device and inode, so they do not pile up.
+One small file for each archive file, named by device and inode, so they do not pile up; and
+one for each unpacked content, named by its digest.
 """
 
+import hashlib
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["is_verified", "remember_verified"]
+__all__ = ["is_intact", "is_verified", "remember_intact", "remember_verified", "state_of"]
 
 
 def is_verified(folder: Path, identity: str, digest: str) -> bool:
     """Say whether the archive file of this *identity* was found to hold *digest*."""
-    try:
-        return _stamp(folder, identity).read_text() == f"{identity} {digest}\n"
-    except (OSError, UnicodeDecodeError):
-        return False
+    return _says(_stamp(folder, identity), f"{identity} {digest}\n")
 
 
 def remember_verified(folder: Path, identity: str, digest: str) -> None:
@@ -24,11 +24,44 @@ def remember_verified(folder: Path, identity: str, digest: str) -> None:
 
     A stamp that cannot be written costs time at the next start and nothing else.
     """
-    stamp = _stamp(folder, identity)
+    _say(_stamp(folder, identity), f"{identity} {digest}\n")
+
+
+def state_of(directory: Path, names: Iterable[str]) -> str:
+    """Return a text that changes whenever the files *names* in *directory* may have changed.
+
+    :raises OSError: one of them is not there.
+    """
+    found = hashlib.sha256()
+    for name in sorted(names):
+        s = (directory / name).lstat()
+        facts = name, s.st_dev, s.st_ino, s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns
+        found.update(repr(facts).encode())
+    return found.hexdigest()
+
+
+def is_intact(folder: Path, digest: str, state: str) -> bool:
+    """Say whether the unpacked content *digest* was found right in this *state*."""
+    return _says(folder / digest, f"{state}\n")
+
+
+def remember_intact(folder: Path, digest: str, state: str) -> None:
+    """Record that the unpacked content *digest* is right in this *state*."""
+    _say(folder / digest, f"{state}\n")
+
+
+def _says(stamp: Path, text: str) -> bool:
+    try:
+        return stamp.read_text() == text
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _say(stamp: Path, text: str) -> None:
     draft = stamp.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         try:
-            draft.write_text(f"{identity} {digest}\n")
+            draft.write_text(text)
             draft.replace(stamp)
         finally:
             draft.unlink(missing_ok=True)

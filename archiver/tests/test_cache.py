@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import ArchiveError, build_archive, default_cache_dir, unpack
+from servekit_archiver.holding import discard, hold
 from servekit_archiver.names import MANIFEST
 
 from archiver.tests.forging import Item
@@ -277,3 +278,73 @@ def test_a_bomb_is_refused_in_no_time_and_writes_nothing(forge, cache):
 
     assert time.monotonic() - start < 10
     assert everything(cache) == ["models", "verified"]
+
+
+@pytest.mark.parametrize("name", ["weights.npy", MANIFEST])
+@pytest.mark.parametrize("keeps_times", [False, True])
+def test_a_file_that_was_changed_in_the_cache_is_replaced(archive, cache, name, keeps_times):
+    """The inode change time tells, which nobody can set."""
+    file = unpack(archive, cache).directory / name
+    before, content = file.stat(), file.read_bytes()
+    file.chmod(0o644)
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    file.chmod(0o444)
+    if keeps_times:
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert (unpack(archive, cache).directory / name).read_bytes() == content
+    assert reads(archive, cache) == 0
+
+
+def test_a_link_in_place_of_a_cached_file_is_replaced(archive, cache, tmp_path):
+    file = unpack(archive, cache).directory / "weights.npy"
+    other = tmp_path / "other"
+    file.rename(other)
+    file.symlink_to(other)
+
+    assert not (unpack(archive, cache).directory / "weights.npy").is_symlink()
+
+
+def test_a_cache_that_was_only_copied_is_read_once_and_not_unpacked(archive, cache, tmp_path):
+    unpack(archive, cache)
+    moved = shutil.copytree(cache, tmp_path / "moved")
+    inode = (unpack(archive, moved).directory / "weights.npy").stat().st_ino
+
+    assert inode == (unpack(archive, moved).directory / "weights.npy").stat().st_ino
+    assert reads(archive, moved) == 0
+
+
+def test_what_somebody_holds_is_not_discarded(archive, cache):
+    directory = unpack(archive, cache).directory
+    held = [hold(directory), hold(directory)]
+    for descriptor in held:
+        discard(directory)
+        assert models(cache) == [directory.name]
+        os.close(descriptor)
+    discard(directory)
+
+    assert hold(directory) is None
+    assert models(cache) == []
+    assert directory.name not in [path.name for path in (cache / "verified").iterdir()]
+
+
+def test_what_nobody_has_used_for_a_month_goes_when_there_is_something_new(
+    archive, model, cache, tmp_path
+):
+    old = unpack(archive, cache).directory
+    kept = []
+    for name, is_held in (("held", True), ("other", False)):
+        (model / "extra").write_text(name)
+        path = build_archive(model, tmp_path / f"{name}.mar")
+        directory = unpack(path, cache).directory
+        kept.append(directory.name)
+        if is_held:
+            descriptor = hold(directory)
+    for path in (old, cache / "verified" / old.name, *(cache / "models" / kept[0],)):
+        os.utime(path, (1, 1))
+    os.utime(cache / "verified" / kept[0], (1, 1))
+    (model / "extra").write_text("newest")
+    newest = unpack(build_archive(model, tmp_path / "newest.mar"), cache).directory
+    os.close(descriptor)
+
+    assert sorted(models(cache)) == sorted([*kept, newest.name])

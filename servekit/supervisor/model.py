@@ -5,6 +5,7 @@ from typing import Protocol
 
 from servekit.messages import PREPARING, Hung, ModelRow
 from servekit.supervisor import announce, succession
+from servekit.supervisor.content import Content, Removed
 from servekit.supervisor.entry import Entry
 from servekit.supervisor.launching import prepared_row, unprepared_row
 from servekit.supervisor.loop import Loop
@@ -183,33 +184,45 @@ class Model:
             self._server.changed()
             return
         self._server.journal.progress(self.name, "")
-        current = self._versions.current
         if outcome.model is None:
             self._refuse(outcome.error)
-        elif current is None:
-            self._begin(outcome.model)
         else:
-            self._compare(current.prepared, outcome.model)
+            try:
+                content = Content(outcome.model)
+            except Removed:  # by another server that uses the cache
+                self.prepare()
+                return
+            self._take(outcome.model, content)
         self._server.prepared(self)
 
-    def _begin(self, prepared: Prepared) -> None:
+    def _take(self, prepared: Prepared, content: Content) -> None:
+        current = self._versions.current
+        if current is None:
+            self._begin(prepared, content)
+        else:
+            self._compare(current.prepared, prepared, content)
+
+    def _begin(self, prepared: Prepared, content: Content) -> None:
         if problem := self._server.name_problem(self, prepared.name):
             if not self._is_stopping:
                 self._refuse(problem)
+            content.release()
             return
         self.failure = ""
-        self._versions.begin(prepared)
+        self._versions.begin(prepared, content)
         self._settled()
 
-    def _compare(self, old: Prepared, new: Prepared) -> None:
+    def _compare(self, old: Prepared, new: Prepared, content: Content) -> None:
         if new.digest == old.digest:
             self._server.tally.reloaded("unchanged")
             self._server.journal.notice(announce.model_unchanged(self.label))
+            content.release()
             self._settled()
         elif new.name != old.name:
+            content.release()
             self._refuse(f"its name is {new.name} now; restart the server, or use NAME=PATH")
         else:
-            self._versions.follow(new)
+            self._versions.follow(new, content)
 
     def _refuse(self, reason: str) -> None:
         """Report that it cannot be prepared; what serves goes on."""

@@ -9,6 +9,7 @@ from servekit.messages import Hung, Interface, Ready, Tally
 from servekit.settings import Settings
 from servekit.supervisor import announce
 from servekit.supervisor.backoff import Backoff, Wait
+from servekit.supervisor.content import Content
 from servekit.supervisor.crash_log import CrashLog
 from servekit.supervisor.journal import Journal
 from servekit.supervisor.launching import boot_of, label_of, prepared_row
@@ -48,6 +49,7 @@ class ReplicaSet:
         loop: Loop,
         server: Surroundings,
         prepared: Prepared,
+        content: Content,
         on_change: Callable[[], object],
         *,
         is_trial: bool = False,
@@ -61,6 +63,7 @@ class ReplicaSet:
         self._server = server
         self._on_change = on_change
         self.prepared = prepared
+        self.content = content
         self.is_trial = is_trial
         self.failure = ""  #: why a worker on trial died
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
@@ -149,7 +152,8 @@ class ReplicaSet:
             replica.kill(reason)
 
     def close(self) -> None:
-        """Close the listeners. Every replica must be stopped."""
+        """Close the listeners, let go of the files. Every replica must be stopped."""
+        self.content.release()
         for replica in self.replicas:
             replica.close()
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from servekit.messages import Hung
 from servekit.supervisor import announce
+from servekit.supervisor.content import Content
 from servekit.supervisor.loop import Loop
 from servekit.supervisor.prepared import Prepared
 from servekit.supervisor.replica_set import ReplicaSet, Surroundings
@@ -54,9 +55,9 @@ class Succession:
         """The workers that run now, of every version."""
         return set().union(*(replicas.pids for replicas in self._all()))
 
-    def begin(self, prepared: Prepared) -> None:
+    def begin(self, prepared: Prepared, content: Content) -> None:
         """Take the first version; ``launch`` boots it."""
-        self.current = ReplicaSet(self._loop, self._server, prepared, self._on_change)
+        self.current = ReplicaSet(self._loop, self._server, prepared, content, self._on_change)
 
     def launch(self) -> None:
         """Boot the first version.
@@ -71,9 +72,11 @@ class Succession:
                 self.current = None
                 raise
 
-    def follow(self, prepared: Prepared) -> None:
+    def follow(self, prepared: Prepared, content: Content) -> None:
         """Load a version beside the current one; it takes over once all its replicas serve."""
-        self._next = ReplicaSet(self._loop, self._server, prepared, self._on_change, is_trial=True)
+        self._next = ReplicaSet(
+            self._loop, self._server, prepared, content, self._on_change, is_trial=True
+        )
         try:
             self._next.launch(self._indexes, self._sockets)
         except OSError as error:  # no descriptor is left for a socket, or no room on the disk
@@ -111,6 +114,7 @@ class Succession:
                 self._switch_to(candidate)
         for gone in [replicas for replicas in self._leaving if not replicas.pids]:
             self._leaving.remove(gone)
+            gone.content.discard()
             gone.close()
         self._server.changed()
 

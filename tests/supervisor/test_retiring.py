@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from servekit.settings import Settings
+from servekit.supervisor.content import Content
 from servekit.supervisor.prepared import Prepared, PreparedStage
 from servekit.supervisor.replica_set import LEAVE_S, ReplicaSet
 
@@ -42,7 +43,7 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     waits = []
     loop = SimpleNamespace(call_later=lambda wait_s, _call: waits.append(wait_s))
     server = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace))
-    ReplicaSet(loop, server, prepared, lambda: None).retire()
+    ReplicaSet(loop, server, prepared, Content(prepared), lambda: None).retire()
     return waits[0] - LEAVE_S
 
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who uses what of the cache: unpacked content is held by a lock, and removed when nobody does."""
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from time import time
+from typing import Final
+
+from servekit_archiver.scratch import scratch_directory
+
+__all__ = ["discard", "hold", "remove_unused"]
+
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def hold(directory: Path) -> int | None:
+    """Keep the unpacked content in *directory* as long as the descriptor that is returned is open.
+
+    ``None``: it has been removed, or is just being removed; unpack it again.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), directory.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
+
+
+def discard(directory: Path) -> None:
+    """Remove unpacked content unless somebody holds it, in this process or another."""
+    with suppress(OSError):  # it is gone, held, or another user's
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with scratch_directory(directory.parent) as scratch:
+                directory.rename(scratch / directory.name)
+                (directory.parent.parent / "verified" / directory.name).unlink(missing_ok=True)
+        finally:
+            os.close(lock)
+
+
+def remove_unused(cache: Path, unused_s: float) -> None:
+    """Remove unpacked content that nobody holds, and that was not unpacked or used for so long."""
+    for directory in (cache / "models").iterdir():
+        if DIGEST.fullmatch(directory.name):
+            with suppress(OSError):
+                last_used = max(_changed(cache / "verified" / directory.name), _changed(directory))
+                if last_used < time() - unused_s:
+                    discard(directory)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
