@@ -11,6 +11,7 @@ from tests.benchmarks.encoding import to_v2
 from tests.benchmarks.optional import Flask, MLServer
 from tests.benchmarks.peers import models
 from tests.benchmarks.servers import Mosec, Nginx, Servekit
+from tests.benchmarks.torchserve import TorchServe
 from tests.benchmarks.triton import Triton
 
 SMALL_TENSORS = [case for case in TENSORS if case.size == 1_000]
@@ -153,6 +154,7 @@ def test_triton_is_asked_in_json_and_in_raw_tensors():
         pytest.param(Triton(1), PHOTO, False, id="Triton takes raw tensors"),
         pytest.param(Triton(1), Case("tensors", "npy", 1_000), True, id="Triton takes no npy"),
         pytest.param(MLServer(1), ARRAYS[1], False, id="MLServer takes long arrays of JSON"),
+        pytest.param(TorchServe(1), ARRAYS[-1], True, id="TorchServe writes no long arrays"),
         pytest.param(Nginx(), ARRAYS[-1], True, id="nginx has a short constant only"),
         pytest.param(Mosec(32), PHOTO, False, id="mosec takes bytes"),
     ],

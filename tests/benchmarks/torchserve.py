@@ -40,6 +40,11 @@ class TorchServe(Server):
     def version(self) -> str:
         return environments.version_of(self._bin / "python", "torchserve")
 
+    def refuses(self, case: Case) -> str | None:
+        if case.model == "array-out":
+            return "it takes longer than 10 s for an answer of 25,000 numbers"
+        return super().refuses(case)
+
     def path(self, case: Case) -> str:
         return f"/predictions/{case.model}"
 
