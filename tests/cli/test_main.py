@@ -50,6 +50,13 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly():
     assert (done.returncode, done.stderr) == (PROBLEM_FOUND, b"")
 
 
+@pytest.mark.parametrize("module", ["servekit", "servekit.cli"])
+def test_the_package_is_the_command(module):
+    command = [sys.executable, "-m", module, "--version"]
+
+    assert subprocess.check_output(command, text=True) == f"servekit {__version__}\n"
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])

@@ -14,6 +14,7 @@ CROSSING = {"counters", "messages", "channel", "arena", "cancelling", "measures"
 PLUGINS = {"plugins", "hookspecs"}
 
 MAY_IMPORT = {
+    "__main__": {"cli"},
     "counting": set(),
     "errors": set(),
     "endpoints": set(),

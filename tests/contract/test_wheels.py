@@ -29,10 +29,18 @@ PROJECT_IDS = ["servekit", "servekit-archiver", *(project.name for project in PR
 LINKS = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]\n]+\]: (\S+)", re.MULTILINE)
 
 SERVICE = '''\
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
-from servekit import Array, Context, Done, InputError, Request, Response, Service, endpoint
-from servekit.testing import ServedModel
+from servekit import (
+    Array, ClientError, Context, Done, InputError, Request, Response, Service, endpoint, hookimpl,
+)
+from servekit.client import AsyncClient
+from servekit.errors import QueueFull
+from servekit.hookspecs import PredictionRequest
+from servekit.testing import ServedModel, ServiceClient
+from servekit.types import Audio, File, Image
 from servekit_archiver import build_archive
 from servekit_client import Client
 
@@ -56,6 +64,51 @@ class Sums(Service):
     @endpoint("/sums/largest")
     def largest(self, batch: list[list[float]]) -> list[float]:
         return [max(each) for each in batch]
+
+
+class Words(Service):
+    def stream(self, text: str) -> Iterator[str]:
+        if not text:
+            raise ClientError("no text")
+        yield from text.split()
+
+
+class Pictures(Service):
+    def load(self, context: Context) -> None:
+        self.weights = context.load_array("weights.npy")
+        self.seen = context.metrics.counter("seen", "Pictures seen")
+        context.logger.info("loaded as replica %d", context.replica)
+
+    def predict(self, batch: list[Image]) -> list[list[int]]:
+        self.seen.inc()
+        return [list(image.size) for image in batch]
+
+    @endpoint(path="/v1/files")
+    def files(self, batch: list[File]) -> list[str]:
+        return [file.name for file in batch]
+
+    @endpoint()
+    def seconds(self, batch: list[Audio]) -> list[float]:
+        return [len(sound.samples) / sound.sample_rate for sound in batch]
+
+
+@hookimpl
+def register_services() -> Mapping[str, str]:
+    return {"pictures": "service:Pictures"}
+
+
+@hookimpl
+def authorize(request: PredictionRequest) -> QueueFull | None:
+    return QueueFull() if request.model == "busy" else None
+
+
+async def call(url: str) -> object:
+    async with AsyncClient(url) as client:
+        return await client.predict("sums", [1, 2])
+
+
+def test_in_process() -> None:
+    assert ServiceClient(Words).predict(["a b"]) == [["a", "b"]]
 
 
 def total(values: NDArray[np.float32], url: str) -> float:
