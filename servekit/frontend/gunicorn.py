@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "FrontEndWorker"]
 
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+HUNG_S = 10  #: a front-end that says nothing for so long is replaced, and its jobs are lost
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
 
@@ -200,7 +201,7 @@ class Application(BaseApplication):  # type: ignore[misc]
             "workers": self._settings.front_ends,
             "worker_class": FrontEndWorker,
             "graceful_timeout": int(self._settings.grace) + 2,  # we keep to the grace ourselves
-            "timeout": 60,
+            "timeout": HUNG_S,
             "proc_name": "servekit",
             "loglevel": "warning",
             "errorlog": "-",

@@ -32,7 +32,9 @@ def shares_of(server, pids, count):
             client.sendall(LIVE)
             assert client.recv(4096).startswith(b"HTTP/1.1 200")
         after = [sockets_of(pid) for pid in pids]
-    wait_until(lambda: [sockets_of(pid) for pid in pids] <= before, "the connections are closed")
+    wait_until(
+        lambda: all(map(int.__le__, map(sockets_of, pids), before)), "the connections are closed"
+    )
     return [now - then for now, then in zip(after, before, strict=True)]
 
 
