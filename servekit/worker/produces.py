@@ -99,7 +99,7 @@ def kinds_given(type_: Any) -> Collection[str]:
         if issubclass(known, bases):
             return kinds
     if known.__module__ == "numpy":
-        return {"array"}
+        return {"array"} if known.__name__ == "ndarray" else {"numbers"}
     if issubclass(known, list | tuple):
         return _kinds_of_items(known, arguments)
     is_object = dataclasses.is_dataclass(known) or typing.is_typeddict(known) or is_model(known)

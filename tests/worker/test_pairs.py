@@ -2,11 +2,13 @@
 """What is listed works and what works is listed: types and media types, all pairs."""
 
 import base64
+import io
 
 import msgpack
 import msgspec
 import numpy as np
 import pytest
+from PIL import Image as Pillow
 
 from servekit.hookspecs import CodecTarget
 from servekit.plugins import create_plugin_manager
@@ -14,6 +16,7 @@ from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.npy import codec as npy
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.media_leaf import PIXEL, SILENCE
+from servekit.worker.reading import is_taken
 from servekit.worker.wrapping import wrap
 from tests.services.pairs import INPUTS, OUTPUTS, Data, Pairs, name_of
 from tests.worker.batches import service_of
@@ -89,8 +92,14 @@ def bodies(media_type, value):
         return [b"text", b"a", b"YWJj", str(value).encode()]
     if media_type.startswith(("image/", "audio/", "video/", "application/octet")):
         raw = [each.tobytes() for each in NPY]
-        return [PNG, WAV, b"a" * 16, *raw]
+        return [PNG, WAV, b"a" * 16, *map(picture, ("JPEG", "WEBP")), *raw]
     return [as_json]
+
+
+def picture(kind):
+    file = io.BytesIO()
+    Pillow.new("RGB", (1, 1)).save(file, kind)
+    return file.getvalue()
 
 
 def form(parts, *, is_file=False):
@@ -103,7 +112,7 @@ def form(parts, *, is_file=False):
 
 
 def concrete(media_type):
-    names = {"image/*": "image/png", "audio/*": "audio/wav", "video/*": "video/mp4"}
+    names = {"image/*": "image/gif", "audio/*": "audio/wav", "video/*": "video/mp4"}
     return names.get(media_type, media_type)
 
 
@@ -159,6 +168,32 @@ def test_an_output_of_each_type_for_each_accept(pairs, label):
     name = f"give_{name_of(label)}"
 
     assert set(interfaces[name].produces) == gives(targets.find(name))
+
+
+def test_a_real_worker_takes_and_gives_what_it_lists(start):
+    worker = start("pairs:Pairs").boot()
+    channel = worker.connect()
+    interfaces = {row.name: row.interface for row in worker.interface.endpoints}
+    every = set().union(*(each.consumes for each in interfaces.values())) - {"*/*"}
+    asked = set().union(*(each.produces for each in interfaces.values()))
+
+    def is_answered(name, sent_item):
+        ((error, _),) = channel.predict(sent_item, targets=[name])
+        return "/" in error
+
+    for label, (_, value) in INPUTS.items():
+        name = f"take_{name_of(label)}"
+        works = {
+            media_type
+            for media_type in every
+            if any(is_answered(name, sent(media_type, body)) for body in bodies(media_type, value))
+        }
+        assert works == set(interfaces[name].consumes) - {"*/*"}, label
+    for label in OUTPUTS:
+        name = f"give_{name_of(label)}"
+        works = {each for each in asked if is_answered(name, item(1, accept=concrete(each)))}
+        listed = set(interfaces[name].produces)
+        assert works == {each for each in asked if is_taken(each, listed)}, label
 
 
 def rows(self, batch):
