@@ -15,8 +15,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 LARGEST_BLOCK: Final = 32 << 20  #: bytes; larger ones are mapped. The most that every glibc takes
 KEPT_BYTES: Final = 128 << 20  #: a free top of the heap larger than this is given back at once
 QUIET_PINGS: Final = 2  #: a worker that gets so many in a row, and no work, is idle
-#: whoever sets one of these for the worker has chosen
-VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+#: whoever sets one of these for the worker has chosen, or a tunable of malloc's
+VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+TUNABLES, OF_MALLOC = "GLIBC_TUNABLES", "glibc.malloc."
 
 
 class Heap:
@@ -32,7 +33,7 @@ class Heap:
         self._pings = 0
         kept = min(KEPT_BYTES, memory_bytes // 4) if memory_bytes else KEPT_BYTES
         set_option = getattr(libc, "mallopt", None)
-        if set_option and not any(name in os.environ for name in VARIABLES):
+        if set_option and not _is_chosen():
             set_option(M_MMAP_THRESHOLD, LARGEST_BLOCK)
             set_option(M_TRIM_THRESHOLD, kept)
 
@@ -45,3 +46,8 @@ class Heap:
         self._pings += 1
         if self._pings == QUIET_PINGS and self._trim:
             self._trim(0)
+
+
+def _is_chosen() -> bool:
+    tunables = os.environ.get(TUNABLES, "")
+    return OF_MALLOC in tunables or any(name in os.environ for name in VARIABLES)

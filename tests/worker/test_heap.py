@@ -87,8 +87,21 @@ def test_ping_between_two_batches_gives_nothing_back(start):
     assert photos.heap_bytes() > busy - BATCH * PHOTO / 2
 
 
-def test_who_sets_the_variables_of_malloc_has_chosen(start, monkeypatch):
-    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "65536")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MALLOC_MMAP_THRESHOLD_", "65536"),
+        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=65536"),
+    ],
+)
+def test_who_sets_the_variables_of_malloc_has_chosen(start, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
     photos = Photos(start("views:Copies").boot())
 
     assert photos.faults_per_batch() > PAGES / 2
+
+
+def test_a_tunable_that_is_not_of_malloc_is_no_choice(start, monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=512")
+
+    assert Photos(start("views:Copies").boot()).faults_per_batch() < PAGES / 10
