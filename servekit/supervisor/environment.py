@@ -27,6 +27,7 @@ KEPT: Final = {
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "LD_LIBRARY_PATH"),
         *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY"),
         *("LC_NUMERIC", "LC_TIME"),
+        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
         *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
         *("GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_"),
         "MALLOC_TRIM_THRESHOLD_",
@@ -58,9 +59,9 @@ KEPT: Final = {
 KEPT_NAMES: Final = {MARK}.union(*KEPT.values())
 #: what an operator may have set for models: it is said that they do not get it
 EXPECTED: Final = (
-    *("AWS_*", "AZURE_*", "CUDA*", "CURL_CA_BUNDLE", "GOOGLE_*", "HF_*", "HUGGING*", "JAX_*"),
+    *("AWS_*", "AZURE_*", "CUDA*", "GOOGLE_*", "HF_*", "HUGGING*", "JAX_*"),
     *("KERAS_*", "KMP_*", "LD_PRELOAD", "MALLOC_*", "MKL_*", "NCCL_*", "NVIDIA*", "OMP_*"),
-    *("OPENAI_*", "OPENBLAS_*", "ORT_*", "PYTHON*", "PYTORCH*", "REQUESTS_CA_BUNDLE", "SSL_CERT_*"),
+    *("OPENAI_*", "OPENBLAS_*", "ORT_*", "PYTHON*", "PYTORCH*"),
     *("TF_*", "TOKENIZERS_*", "TORCH*", "TRANSFORMERS_*", "XLA_*"),
     *("*_PROXY", "*_proxy"),
 )
