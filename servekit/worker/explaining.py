@@ -2,8 +2,10 @@
 """Says why a value is not the declared array; slow, and called only when it is not."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from servekit.counting import counted
@@ -11,6 +13,8 @@ from servekit.counting import counted
 __all__ = ["explain", "shown"]
 
 SHOWN = 40
+BLOCK = 1024  #: elements of a list that are looked at in one go, in C
+LARGEST = 2**63 - 1  #: bound that msgspec knows
 MAX_FLOAT = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
@@ -33,10 +37,24 @@ def explain(value: Any, shape: Sequence[int], dtype: str) -> tuple[str, str]:
 def _explain_array(array: Any, shape: Sequence[int], dtype: str) -> tuple[str, str]:
     if not _fits(array.shape, shape):
         return "", f"shape {list(array.shape)}, expected {list(shape)}"
-    wrong = next(_wrong(array.tolist(), array.shape, dtype), None)
-    if wrong is None or not _same_kind(array.dtype.kind, np.dtype(dtype).kind):
-        return "", f"dtype {array.dtype.name}, expected {dtype}"
-    return wrong
+    if _same_kind(array.dtype.kind, np.dtype(dtype).kind):
+        outside = _outside(array, dtype)
+        if outside.any():
+            place = np.unravel_index(outside.argmax(), array.shape)
+            path = "".join(f"[{index}]" for index in place)
+            return path, f"{shown(array[place].item())} is not {dtype}"
+    return "", f"dtype {array.dtype.name}, expected {dtype}"
+
+
+def _outside(array: Any, dtype: str) -> Any:
+    """Return which elements of *array* are too large for *dtype*, which is of the same kind."""
+    if dtype in INTEGERS:
+        own, info = np.iinfo(array.dtype), np.iinfo(dtype)
+        low, high = max(own.min, info.min), min(own.max, info.max)
+        return (array < array.dtype.type(low)) | (array > array.dtype.type(high))
+    if dtype in MAX_FLOAT:
+        return np.isfinite(array) & (np.abs(array) > MAX_FLOAT[dtype])
+    return np.zeros(1, bool)
 
 
 def _same_kind(found: str, expected: str) -> bool:
@@ -72,8 +90,36 @@ def _wrong(
     elif len(value) != shape[0]:
         yield path, f"{counted(len(value), 'element')}, expected {shape[0]}"
     else:
-        for i, element in enumerate(value):
-            yield from _wrong(element, shape[1:], dtype, f"{path}[{i}]")
+        inner = _list_type(tuple(shape[1:]), dtype)
+        for start in range(0, len(value), BLOCK):
+            block = value[start : start + BLOCK]
+            if not _is_of(block, inner):
+                for i, element in enumerate(block, start):
+                    yield from _wrong(element, shape[1:], dtype, f"{path}[{i}]")
+
+
+@lru_cache(maxsize=64)
+def _list_type(shape: tuple[int, ...], dtype: str) -> Any:
+    """Return the type of a list whose elements all are right; some that are may not be of it."""
+    type_: Any = {"bool": bool, "str": str}.get(dtype, float)
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        type_ = Annotated[int, msgspec.Meta(ge=int(max(info.min, -LARGEST)))]
+        type_ = Annotated[type_, msgspec.Meta(le=int(min(info.max, LARGEST)))]
+    elif dtype in MAX_FLOAT:
+        limit = MAX_FLOAT[dtype]
+        type_ = Annotated[float, msgspec.Meta(ge=-limit, le=limit)]
+    for size in reversed(shape):
+        type_ = Annotated[list[type_], msgspec.Meta(min_length=size, max_length=size)]
+    return list[type_]
+
+
+def _is_of(values: Any, type_: Any) -> bool:
+    try:
+        msgspec.convert(values, type_)
+    except ValueError:  # all errors of msgspec are
+        return False
+    return True
 
 
 def _is_element(value: Any, dtype: str) -> bool:
