@@ -26,6 +26,11 @@ from servekit.stream_formats import EVENT_STREAM, STREAM_FORMATS
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 
+INSTANCES_FORM: Final[Schema] = {
+    "type": "object",
+    "properties": {"instances": {**TEXT, "contentMediaType": JSON}},
+    "required": ["instances"],
+}
 PLACE: Final = "#/components/schemas/"
 
 
@@ -79,7 +84,7 @@ def _input(
     model: Described, media_type: str, schema: Schema, examples: dict[str, Any]
 ) -> dict[str, Any]:
     if media_type == MULTIPART:
-        return {"schema": form_schema(model)}
+        return {"schema": INSTANCES_FORM if model.instances else form_schema(model)}
     return _value(media_type, schema, examples)
 
 

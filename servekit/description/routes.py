@@ -62,7 +62,9 @@ def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> Described:
 
 
 def _of_instances(described: Described) -> Described:
-    return structs.replace(described, instances=True, consumes=[*STRUCTURED], produces=[JSON])
+    return structs.replace(
+        described, instances=True, consumes=[*STRUCTURED, MULTIPART], produces=[JSON]
+    )
 
 
 def _interface(

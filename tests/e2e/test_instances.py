@@ -126,6 +126,24 @@ def test_a_request_is_counted_once_whatever_it_holds(server):
     assert counted(server) == before + 2
 
 
+def test_instances_come_in_each_media_type_that_is_listed(server):
+    form = b'--B\r\nContent-Disposition: form-data; name="instances"\r\n\r\n[{"x": 9}]\r\n--B--\r\n'
+    paths = json.loads(server.get("/openapi.json")[-1])["paths"]
+    listed = paths["/several/instances"]["post"]["requestBody"]["content"]
+    statuses = set()
+    for media_type in listed:
+        if media_type.startswith("multipart/"):
+            body, header = form, f"{media_type}; boundary=B"
+        else:
+            write = json.dumps if media_type.endswith("json") else msgpack.packb
+            body, header = write({"instances": [{"x": 9}]}), media_type
+        body = body.encode() if isinstance(body, str) else body
+        statuses.add(server.post("/several/instances", body, header)[0])
+
+    assert len(listed) == 5
+    assert statuses == {200}
+
+
 def test_large_instances_leave_nothing_in_shared_memory(serve):
     server = serve("--models", MODELS / "several", "--arena=1M", "--large-body=4K")
     value = {"instances": [{"x": 4, "pad": "x" * 100_000}, {"x": -1, "pad": "x" * 100_000}]}
