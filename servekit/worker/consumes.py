@@ -17,6 +17,7 @@ from servekit.service import Service
 from servekit.worker.batch_annotations import bare
 from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.files import file_rules
 from servekit.worker.kinds import EVERY, NONE, array_kind, may_meet
 from servekit.worker.leaves import leaf_of
 from servekit.worker.media_leaf import MediaLeaf
@@ -63,7 +64,10 @@ def consumes(
         taken = [name for name in every if name in (*structured, FORM) or leaf.takes(name)]
         return [*taken, "*/*"] if leaf.takes("") else taken
     kinds = kinds_taken(input_type) if signature is None else _kinds_of_inputs(signature["inputs"])
-    return [name for name in every if _is_taken(name, kinds, table)]
+    is_of_files = signature is None and file_rules(input_type).alone is not None
+    return [
+        name for name in every if _is_taken(name, kinds, table) or (name == FORM and is_of_files)
+    ]
 
 
 def _is_taken(name: str, kinds: Collection[str], table: CodecTable) -> bool:
