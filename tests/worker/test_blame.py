@@ -74,7 +74,7 @@ def test_an_input_that_comes_back_is_never_a_500(body, accept):
     ("output", "accept"),
     [(float("nan"), ""), ({"a": np.float32([np.inf])}, ""), ("\ud800", "application/msgpack"),
      (2**64, "application/msgpack"), (object(), ""), ("\udfff", "text/plain")],
-    ids=repr,
+    ids=["NaN", "infinity", "surrogate", "long integer", "any object", "surrogate as text"],
 )  # fmt: skip
 def test_what_a_service_made_itself_is_its_own_fault(sent, output, accept):
     service = service_of(lambda self, batch: [output] * len(batch))
