@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from threading import Thread
 
-from servekit_archiver.holding import discard, hold
-
 from servekit.supervisor.prepared import Prepared
 
 __all__ = ["Content", "Removed"]
@@ -27,6 +25,8 @@ class Content:
         self._directory = Path(prepared.directory)
         self._held: int | None = None
         if prepared.digest and self._directory.name == prepared.digest:
+            from servekit_archiver.holding import hold  # which not every supervisor needs
+
             self._held = hold(self._directory)
             if self._held is None:
                 raise Removed
@@ -40,5 +40,7 @@ class Content:
     def discard(self) -> None:
         """Remove it, unless somebody else holds it. A thread does it, since it may take long."""
         if self._held is not None:
+            from servekit_archiver.holding import discard
+
             self.release()
             Thread(target=discard, args=(self._directory,), daemon=True).start()

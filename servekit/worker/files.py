@@ -37,6 +37,7 @@ class PartRule(NamedTuple):
     is_file: bool = False  #: a ``File``, whatever it says that it is
     is_text: bool = False  #: ``Text``: as it is, whatever it says that it is
     is_list: bool = False  #: there may be several; one may also hold the whole list in JSON
+    is_array: bool = False  #: one may also hold the whole array, as bytes or by a codec of arrays
 
 
 def json_or_text(text: str) -> Any:
@@ -107,7 +108,7 @@ def signed_rules(inputs: Sequence[Mapping[str, Any]]) -> FileRules:
 def _tensor_rule(declared: Mapping[str, Any]) -> PartRule:
     axes = len(declared["shape"])
     is_text = declared["dtype"] == "str" and axes < 2
-    return PartRule(as_it_is if is_text else json_or_text, is_list=axes == 1)
+    return PartRule(as_it_is if is_text else json_or_text, is_list=axes == 1, is_array=True)
 
 
 def prepare_readers(type_: Any) -> None:

@@ -115,7 +115,7 @@ def test_a_job_is_deleted_at_any_front_end(server):
 def test_new_front_ends_have_the_answers_of_the_old_ones(server):
     done = json.loads(submit(server, {"id": "done"})[2])
     assert result(server, done)[0] == 200
-    late = json.loads(submit(server, {"id": "late", "seconds": 2})[2])
+    late = json.loads(submit(server, {"id": "late", "seconds": 1.5})[2])
     old = children_of_gunicorn(server)
     server.process.send_signal(signal.SIGHUP)
     wait_until(lambda: not any(map(is_alive, old)), "the old front-ends have gone")

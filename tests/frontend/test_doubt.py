@@ -27,7 +27,7 @@ SAYS = {
     "the answers twice": lambda batch: reply(batch, OK) * 2,
     "no answer": lambda batch: reply(batch),
     "an answer too many": lambda batch: reply(batch, OK, OK),
-    "an answer outside its arena": lambda batch: reply(batch, ("", "a/b", Slab(2**40, 1))),
+    "an answer outside its arena": lambda batch: reply(batch, ("", "a/b", Slab(2**62, 1))),
     "an error that does not decode": lambda batch: reply(batch, ("InputError", "", b"{")),
     "an error of another shape": lambda batch: reply(batch, ("InputError", "", b'{"errors":[1]}')),
     "a media type with a line end": lambda batch: reply(batch, ("", "a/b\r\nX: y", b"1")),

@@ -28,6 +28,8 @@ PLAIN_ENCODINGS = ("", "7bit", "8bit", "binary")
 #: what the form of a file in JSON has; a form of it may have the same parts
 FILE_IN_JSON = "b64"
 
+SCALARS = (str, bool, int, float)  #: of which an array is made, one part for each
+
 #: content type and body of one part to its value
 ReadPart = Callable[[bytes, bytes], Any]
 
@@ -83,6 +85,8 @@ def _whole(found: list[Any], rule: PartRule) -> Any:
     if len(found) > 1 or rule.is_file or rule.is_text:
         return found
     only = found[0]
+    if rule.is_array and not isinstance(only, SCALARS):
+        return only
     if isinstance(only, list) or not (isinstance(only, str) and only.lstrip().startswith("[")):
         return only if isinstance(only, list) else found
     inside = json_or_text(only)
