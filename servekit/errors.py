@@ -134,7 +134,7 @@ class RequestError(ServekitError):
 
 
 def _listed(errors: Any) -> list[Any]:
-    """Return *errors* as a list; what is no list of them, a service's mistake, is one of them."""
+    """Return *errors* as a list; anything else, a mistake of the service, is its only element."""
     if errors is None:
         return []
     if isinstance(errors, Mapping | str | bytes):

@@ -64,7 +64,7 @@ def head_of(response: Response) -> tuple[int, list[tuple[str, str]], str | None]
     if len(content_type) > MAX_MEDIA_TYPE:
         raise ValueError(f"content_type: {len(content_type)} characters, limit {MAX_MEDIA_TYPE}")
     if not MEDIA_TYPE.fullmatch(content_type):
-        raise ValueError(f"{content_type!r} is no content type")
+        raise ValueError(f"{content_type!r} is not a valid content type")
     if content_type.lower().startswith(OWN_TYPES):
         raise ValueError(f"{content_type}: is the server's to say")
     return status, headers, content_type

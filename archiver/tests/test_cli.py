@@ -144,8 +144,8 @@ UNKNOWN = "unrecognized arguments:"
     ("arguments", "program", "says"),
     [
         ((), "", f"{REQUIRED} COMMAND (see servekit-archive --help)"),
-        (("biuld",), "", "there is no command 'biuld', did you mean build?"),
-        (("zzz",), "", "there is no command 'zzz' (see servekit-archive --help)"),
+        (("biuld",), "", "unknown command 'biuld', did you mean build?"),
+        (("zzz",), "", "unknown command 'zzz' (see servekit-archive --help)"),
         (("build",), " build", f"{REQUIRED} DIR (see servekit-archive build --help)"),
         (("build", "a", "b"), " build", f"{UNKNOWN} b (see servekit-archive build --help)"),
         (("build", "a", "--fast"), " build", f"{UNKNOWN} --fast (see servekit-archive build --"),

@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
     def _in_words(self, message: str) -> str:
         if wrong := WRONG_COMMAND.match(message):
-            message, unknown = f"there is no command {wrong[1]!r}", wrong[1]
+            message, unknown = f"unknown command {wrong[1]!r}", wrong[1]
             known = [*ARCHIVE_COMMANDS, *COMMANDS]
         else:
             unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]

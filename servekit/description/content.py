@@ -62,7 +62,7 @@ def answer_content(model: Described) -> dict[str, Any]:
 def _inputs(model: Described) -> dict[str, Any]:
     """Return the inputs of the model's own examples; else one that is made of the schema.
 
-    A page makes one of bounds otherwise, and a float32 of -3.4e38 is no example of anything.
+    A page makes one of bounds otherwise, and a float32 of -3.4e38 helps nobody as an example.
     """
     own = {
         name: {"value": example.input}

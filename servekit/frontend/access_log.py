@@ -43,7 +43,7 @@ ID = b"X-Request-Id: "
 class AccessLog:
     """Keeps lines for the next sweep, which writes them all, to a file with one system call.
 
-    Several front-ends append to one file: a write is never parted by another's. Nobody waits for
+    Several front-ends append to one file: one write is never split by another. Nobody waits for
     a reader that is slow: it loses lines.
     """
 

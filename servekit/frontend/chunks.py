@@ -43,7 +43,7 @@ class Chunks:
     def feed(self, data: bytes) -> bytes | None:
         """Take *data*; return what follows the body, or ``None`` while it goes on.
 
-        :raises RequestError: it is no chunked body.
+        :raises RequestError: the chunked coding is malformed.
         """
         data = self._held + data if self._held else data
         at, pieces = self._read_chunks(data)

@@ -28,7 +28,7 @@ class ClientHello:
     def offers(self, data: bytes) -> list[bytes] | None:
         """Take *data*; return the protocols that are offered, or ``None`` while more is needed.
 
-        Nothing is offered by what is no such message: OpenSSL will say what it is.
+        Bytes that are not a ClientHello offer nothing: OpenSSL reports what is wrong with them.
         """
         self._data += data
         try:
@@ -43,7 +43,7 @@ def message_in(data: bytes) -> bytes:
     """Return the content of the ClientHello in the records of *data*.
 
     :raises EOFError: it is not whole.
-    :raises ValueError: there is none.
+    :raises ValueError: it is missing.
     """
     message, at = b"", 0
     while at < len(data):

@@ -9,7 +9,7 @@ __all__ = ["Shares"]
 
 FRONT_ENDS = 256  #: places; who takes one that is in use shares it
 FRESH_S = 1.0  #: what was noted longer ago is of one that has gone
-SLACK, PART = 1, 8  #: more than another has, and a part of what it has, are no difference
+SLACK, PART = 1, 8  #: a lead of so many connections, or of this part of the other's, does not count
 
 
 class Shares:

@@ -62,7 +62,7 @@ class Succession:
     def launch(self) -> None:
         """Boot the first version.
 
-        :raises OSError: there is no room for its sockets; there is no version then.
+        :raises OSError: there is no room for its sockets, so the version was not made.
         """
         if self.current is not None:
             try:

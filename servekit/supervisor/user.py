@@ -63,7 +63,7 @@ def find_user(name: str) -> User | None:
         entry = pwd.getpwnam(name) if number is None else pwd.getpwuid(number)
     except (KeyError, OverflowError) as error:
         if number is None or not 0 < number < NO_ID:
-            raise StartupError(f"worker_user: there is no user {name!r} on this machine") from error
+            raise StartupError(f"worker_user: unknown user {name!r} on this machine") from error
         found = User(name, number, number, (), "/nonexistent")
     else:
         groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))

@@ -36,7 +36,7 @@ UNIONS: Final = (typing.Union, types.UnionType)
 
 
 def batch_of(annotation: Any) -> Any:
-    """Return the ``T`` of ``list[T]``, ``MAPPING`` or ``ROWS``; ``None`` if it is no batch.
+    """Return the ``T`` of ``list[T]``, ``MAPPING`` or ``ROWS``; ``None`` if it is not a batch.
 
     ``Any`` if it says nothing; of a union, what its members agree on.
     """

@@ -72,7 +72,7 @@ class FileRules(NamedTuple):
     is_file: Callable[[str], bool] = _never  #: whether a whole body of this media type is a file
     parts: Mapping[str, PartRule] = {}  #: by name
     others: PartRule = UNTYPED  #: of parts of other names
-    alone: PartRule | None = None  #: the input is no mapping, but what the parts of one name are
+    alone: PartRule | None = None  #: the parts of one name are all of the input
 
     def rule(self, name: str) -> PartRule:
         """Return how the parts called *name* are read."""

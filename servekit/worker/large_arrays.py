@@ -118,7 +118,7 @@ def _array(tensor: Tensor, value: Any) -> Array:
 def _shape(declared: Sequence[int], size: int) -> tuple[int, ...]:
     """Return *declared* with the size of its open axis, if it has *size* elements.
 
-    :raises ValueError: there is none; without elements a text may be of any shape.
+    :raises ValueError: there are no elements, so the text may be of any shape.
     """
     others = math.prod(axis for axis in declared if axis != -1)
     shape = tuple(size // max(others, 1) if axis == -1 else axis for axis in declared)

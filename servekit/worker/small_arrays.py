@@ -15,7 +15,7 @@ from servekit.worker.tensors import Tensor
 
 __all__ = ["ReadLists", "small_readers"]
 
-MOST: Final = 1024  #: elements of one array; of larger ones the lists are no bargain
+MOST: Final = 1024  #: elements of one array; for larger ones the lists cost more than they save
 
 #: a JSON text to the lists of each input
 ReadLists = Callable[[bytes], tuple[Any, ...]]

@@ -68,9 +68,7 @@ def test_version(capsys):
     ("arguments", "line"),
     [
         pytest.param([], "servekit: the following arguments are required: COMMAND", id="nothing"),
-        pytest.param(
-            ["strat"], "servekit: there is no command 'strat', did you mean", id="command"
-        ),
+        pytest.param(["strat"], "servekit: unknown command 'strat', did you mean", id="command"),
         pytest.param(["strat"], "did you mean start?", id="command like another"),
         pytest.param(
             ["start", "--prot", "1"],

@@ -184,7 +184,7 @@ def test_unknown_user_is_refused(start, model):
     server = start(model(), "--worker-user", "no-such-user")
 
     assert server.wait_exit() == 3
-    assert server.messages() == ["worker_user: there is no user 'no-such-user' on this machine"]
+    assert server.messages() == ["worker_user: unknown user 'no-such-user' on this machine"]
 
 
 @is_root

@@ -187,9 +187,9 @@ def test_headers_of_harmless_types_are_texts(worker, headers, expected):
         ({"headers": "pairs"}, "headers [('X-A', 'b')]: not a mapping"),
         ({"headers": "header of None"}, "header 'X-A': None is not a text"),
         ({"headers": "header of lines"}, "header 'X-A': malformed"),
-        ({"content_type": "csv line"}, r"'text/csv\n' is no content type"),
+        ({"content_type": "csv line"}, r"'text/csv\n' is not a valid content type"),
         ({"content_type": "none", "output": "response"}, "a Response within a Response"),
-        ({"content_type": "int"}, "'201' is no content type"),
+        ({"content_type": "int"}, "'201' is not a valid content type"),
     ],
 )
 def test_the_log_says_which_part_is_wrong_and_a_neighbour_is_answered(worker, parts, said):

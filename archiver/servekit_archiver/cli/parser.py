@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         word, known = "", list[str]()
         if wrong := WRONG_COMMAND.match(message):
             (commands,) = (each.choices for each in self._actions if each.dest == "command")
-            message, word = f"there is no command {wrong[1]!r}", wrong[1]
+            message, word = f"unknown command {wrong[1]!r}", wrong[1]
             known = list(commands or ())
         elif message.startswith(UNKNOWN):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]

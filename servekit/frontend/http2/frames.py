@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
     @property
     def content_bytes(self) -> int:
-        """How much of it is no header and no padding."""
+        """How many of its bytes are neither frame header nor padding."""
         size = len(self.data) - HEADER_BYTES
         return max(0, size - 1 - self.data[HEADER_BYTES]) if self.flags & PADDED and size else size
 

@@ -32,7 +32,7 @@ class FieldDecoder:
         """Return the fields of the block *data*, always as they came.
 
         :raises OversizedHeaderListError: there are more than anybody asks with.
-        :raises HPACKDecodingError: it is none.
+        :raises HPACKDecodingError: it is malformed.
         """
         assert raw
         found: Fields = []

@@ -107,7 +107,7 @@ class StreamCollector(Collector):
         if host is not None and pseudo.get(b":authority", host) != host:
             raise MalformedRequest(":authority and Host differ")
         if not NAME.fullmatch(self.method.lower()):
-            raise MalformedRequest(":method is no token")
+            raise MalformedRequest(":method is not a token")
         if self.method not in METHODS:
             raise NotSupported("method: not known here")
         if pseudo[b":scheme"].lower() not in SCHEMES:
@@ -164,4 +164,4 @@ def check_trailers(fields: Iterable[tuple[bytes, bytes]]) -> None:
     for name, value in fields:
         check_value(name, value)
         if not NAME.fullmatch(name) or name in NOT_IN_TRAILERS:
-            raise MalformedRequest("a field is none, or may not come behind the body")
+            raise MalformedRequest("a trailer field is malformed or not allowed")

@@ -35,7 +35,7 @@ def _text(value: Any) -> msgspec.Raw:
 
 
 def _array(array: Any) -> Any:
-    """Return the text of *array*, or lists where its elements are no plain numbers.
+    """Return the text of *array*, or lists where its elements are not plain numbers.
 
     :raises ResultNotEncodable: it is made of lists rather than of elements.
     """

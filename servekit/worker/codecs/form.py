@@ -37,7 +37,7 @@ ReadPart = Callable[[bytes, bytes], Any]
 def decode_form(
     body: bytes, parameters: Mapping[str, str], read_part: ReadPart, rules: FileRules = NO_FILES
 ) -> Any:
-    """Return the value of every part by its name; of the only ones if the input is no mapping.
+    """Return the value of every part by its name, or the only one if the input is not a mapping.
 
     :param rules: what the parts are to the type of the input.
 

@@ -105,7 +105,7 @@ class _Extensions:
     def __call__(self, code: int, payload: bytes) -> Any:
         """Return the array of *payload*.
 
-        :raises BodyMalformed: it is none.
+        :raises BodyMalformed: it is not valid msgpack.
         """
         if code != ARRAY:
             raise BodyMalformed(f"body: unknown extension type {code}")
