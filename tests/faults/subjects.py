@@ -93,6 +93,7 @@ NO_ROWS: Final = {
     "F18": "what it listens on is a matter of settings",
     "F19": "the library that shifts the clock is set in model.toml",
     "F20": "the statuses are servekit's",
+    "floods": "it does not speak HTTP/2",
     "poison": "what is counted are lines of servekit's log",
     "streams": "the format of the stream is servekit's",
     "uploads": "it has no such limit",
