@@ -220,9 +220,8 @@ class Http2Connection:
         if self.is_closed:
             return
         self.is_closed = self._is_over = True
-        self._streams.close_all()
         self._watcher.stop()
         self._watcher.close()
-        self._streams.turns.close()
+        self._streams.close()
         self._socket.close()
         self.front_end.connections.discard(self)

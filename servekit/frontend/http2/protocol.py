@@ -103,6 +103,14 @@ class Protocol(H2Connection):
         said, self._said = self._said, b""
         return said + self.data_to_send()
 
+    def forget(self) -> None:
+        """Let go of everything: h2's objects lie in circles, which the collector would look for.
+
+        It would do so for all connections that a flood has left behind, in one long pause.
+        """
+        self.streams.clear()
+        self.__dict__.clear()
+
     def _go_on(self) -> None:
         """Take back that ``h2`` holds the connection for closed, and says so."""
         self.clear_outbound_data_buffer()

@@ -207,6 +207,12 @@ class Streams:
         for exchange in list(self.exchanges.values()):
             exchange.close()
 
+    def close(self) -> None:
+        """The connection is closed."""
+        self.close_all()
+        self.turns.close()
+        self._protocol.forget()
+
     def _on_sent(self, size: int) -> None:
         self._patience.earn(size)
         self.connection.keep_time()
