@@ -45,6 +45,9 @@ __all__ = ["Application", "FrontEndWorker"]
 
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 HUNG_S = 10  #: a front-end that says nothing for so long is replaced, and its jobs are lost
+#: what closed connections leave in circles is collected in pauses of some ms, not of a hundred;
+#: a full collection still waits until a quarter of all that lives is new
+COLLECT_AFTER = (700, 10, 2)
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
 
@@ -115,6 +118,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
             front_end.shares.sit_down(self.age)
         front_end.start(listener.sock for listener in self.sockets)
         self.app.manage()
+        gc.set_threshold(*COLLECT_AFTER)
         for listener in self.sockets:
             listener.close()  # the front-end has copies, and the last one to close counts
         while self.alive:
