@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def find_server(parsed: argparse.Namespace) -> RunningServer:
     """Return the one server that the arguments name.
 
-    :raises NoServer: there is none, or there are several.
+    :raises NoServer: no server runs here, or several do.
     """
     place = load_settings({"run_dir": parsed.run_dir}).run_dir
     found = running(place)

@@ -229,7 +229,7 @@ class Batcher:
         self.queue.fail(NotReady())
         for replica in self.every_replica:
             replica.close()
-        self.bodies.arena.close()
+        self.bodies.close()
 
     def fail_all(self, error: ServekitError) -> None:
         """Answer *error* to all that waits and to all that a worker has."""

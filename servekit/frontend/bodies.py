@@ -31,6 +31,19 @@ class Bodies:
         self._pressure = pressure
         self._waiting: deque[Upload] = deque()
         self._is_trimmed = True
+        self._held = 0  #: bytes that the pressure was told of
+        self._is_closed = False
+
+    def _count(self, size: int) -> None:
+        if not self._is_closed:
+            self._held += size
+            self._pressure.bodies += size
+
+    def close(self) -> None:
+        """The model is gone, and with it what its workers still held of bodies."""
+        self._count(-self._held)
+        self._is_closed = True
+        self.arena.close()
 
     def fits(self, size: int) -> bool:
         """Whether a body of *size* bytes can ever have room."""
@@ -52,7 +65,7 @@ class Bodies:
         slab = self.arena.allocate(size)
         if slab is not None:
             self._is_trimmed = False
-            self._pressure.bodies += slab.size
+            self._count(slab.size)
         return slab
 
     def grow(self, slab: Slab, size: int) -> Slab | None:
@@ -64,7 +77,7 @@ class Bodies:
             return None
         grown = self.arena.grow(slab, size)
         if grown is not None:
-            self._pressure.bodies += size - slab.size
+            self._count(size - slab.size)
             return grown
         moved = self._take(size)
         if moved is not None:
@@ -75,7 +88,7 @@ class Bodies:
     def free(self, slab: Slab) -> None:
         """Take *slab* back and give its room to who waited longest."""
         self.arena.free(slab)
-        self._pressure.bodies -= slab.size
+        self._count(-slab.size)
         self.serve()
 
     def shrink(self, slab: Slab, size: int) -> Slab:
@@ -83,7 +96,7 @@ class Bodies:
         if size == slab.size:
             return slab
         shrunk = self.arena.shrink(slab, size)
-        self._pressure.bodies -= slab.size - size
+        self._count(size - slab.size)
         self.serve()
         return shrunk
 

@@ -12,6 +12,7 @@ from time import monotonic
 import pytest
 
 from servekit.frontend import pressure
+from servekit.frontend.bodies import Bodies
 from servekit.frontend.pressure import Pressure
 from servekit.frontend.shedding import Shedder
 
@@ -101,6 +102,18 @@ def test_bodies_have_room_for_their_part_of_the_memory(thousand):
 
     assert thousand.has_room(60)
     assert not thousand.has_room(61)
+
+
+def test_bodies_of_a_model_that_is_gone_take_no_room():
+    unlimited = Pressure(0, 5.0)
+    bodies = Bodies(2**20, unlimited)
+    slab = bodies.lay([bytes(100_000)], 65_536)
+    assert unlimited.bodies == 100_000
+    bodies.close()
+    assert unlimited.bodies == 0
+    bodies.free(slab)
+
+    assert unlimited.bodies == 0
 
 
 def test_bodies_have_no_room_where_the_process_takes_all(thousand, monkeypatch):
