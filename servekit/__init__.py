@@ -3,10 +3,10 @@
 
 from typing import TYPE_CHECKING
 
-from servekit.endpoints import endpoint
 from servekit.errors import ClientError, InputError
-from servekit.response import Response
-from servekit.service import Context, Done, Request, Service
+from servekit.service.base import Context, Done, Request, Service
+from servekit.service.endpoints import endpoint
+from servekit.service.response import Response
 from servekit.types.arrays import Array
 
 if TYPE_CHECKING:

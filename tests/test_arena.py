@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.arena import PAGE, Arena, ArenaReader
-from servekit.channel import ChannelClosed
-from servekit.messages import Slab
+from servekit.ipc.arena import PAGE, Arena, ArenaReader
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import Slab
 
 
 @pytest.fixture

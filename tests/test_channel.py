@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.channel import (
+from servekit.ipc.channel import (
     HEADER,
     MAX_FRAME_BYTES,
     READ_BYTES,
@@ -16,7 +16,7 @@ from servekit.channel import (
     FrameReader,
     encode_frame,
 )
-from servekit.messages import (
+from servekit.ipc.messages import (
     Freed,
     Hello,
     Ping,

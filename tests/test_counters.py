@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from servekit import counters as subject
-from servekit.counters import Counters, Share, create_memory
+from servekit.ipc import counters as subject
+from servekit.ipc.counters import Counters, Share, create_memory
 
 KEY = ("model", "a")
 

@@ -4,7 +4,7 @@
 import pytest
 
 from servekit import Service, endpoint
-from servekit.endpoints import Endpoint, endpoints_of
+from servekit.service.endpoints import Endpoint, endpoints_of
 
 
 def test_marked_methods_are_found_where_they_answer():

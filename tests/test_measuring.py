@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from servekit.frontend.own_metrics import own_metrics
-from servekit.measures import SIZE
-from servekit.measuring import MAX_SERIES, Metrics
+from servekit.frontend.metrics.service import own_metrics
+from servekit.ipc.metric_memory import SIZE
+from servekit.service.metrics import MAX_SERIES, Metrics
 
 OWN = {"model": "digits", "replica": "0"}
 

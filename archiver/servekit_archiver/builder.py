@@ -19,7 +19,7 @@ from servekit_archiver.model_toml import manifest_from_toml
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.tree import list_files, open_file
-from servekit_archiver.zipwrite import ZipWriter
+from servekit_archiver.zip.writer import ZipWriter
 
 __all__ = ["Built", "build_archive"]
 

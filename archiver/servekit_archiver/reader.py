@@ -15,9 +15,9 @@ from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.scratch import scratch_directory
-from servekit_archiver.zipcontent import copy_content, read_content
-from servekit_archiver.ziplist import Entry, read_entries
-from servekit_archiver.zipsource import Source
+from servekit_archiver.zip.content import copy_content, read_content
+from servekit_archiver.zip.listing import Entry, read_entries
+from servekit_archiver.zip.source import Source
 
 __all__ = ["Archive", "open_archive"]
 

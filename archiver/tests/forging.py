@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_IFREG
 
 from servekit_archiver.names import MANIFEST
-from servekit_archiver.zipformat import CENTRAL, END, LOCAL
+from servekit_archiver.zip.format import CENTRAL, END, LOCAL
 
 __all__ = ["Forge", "Item", "deflate", "forge_zip", "manifest_item"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import ArchiveError, ManifestError, build_archive, open_archive
-from servekit_archiver.zipformat import STORED
+from servekit_archiver.zip.format import STORED
 
 
 def entries(path):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from servekit_archiver import ArchiveError, open_archive
-from servekit_archiver.zipformat import CENTRAL, END, END64, LOCAL, LOCATOR64
+from servekit_archiver.zip.format import CENTRAL, END, END64, LOCAL, LOCATOR64
 
 from archiver.tests.forging import Item, forge_zip, manifest_item
 

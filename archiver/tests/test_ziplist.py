@@ -9,7 +9,7 @@ from stat import S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG
 import pytest
 from servekit_archiver import ArchiveError, Limits, open_archive
 from servekit_archiver.names import MANIFEST
-from servekit_archiver.zipformat import END, END64, LOCATOR64
+from servekit_archiver.zip.format import END, END64, LOCATOR64
 
 from archiver.tests.forging import Item, deflate, forge_zip, manifest_item
 

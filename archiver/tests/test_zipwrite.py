@@ -6,11 +6,11 @@ import zipfile
 
 import pytest
 from servekit_archiver import ArchiveError, Limits
-from servekit_archiver.zipcontent import read_content
-from servekit_archiver.zipformat import ALIGNMENT, STORED
-from servekit_archiver.ziplist import read_entries
-from servekit_archiver.zipsource import Source
-from servekit_archiver.zipwrite import ZipWriter
+from servekit_archiver.zip.content import read_content
+from servekit_archiver.zip.format import ALIGNMENT, STORED
+from servekit_archiver.zip.listing import read_entries
+from servekit_archiver.zip.source import Source
+from servekit_archiver.zip.writer import ZipWriter
 
 NOISE = random.Random(1).randbytes(5000)
 GIB = 1 << 30

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from servekit.cli.exit_status import INTERRUPTED, PROBLEM_FOUND, STARTUP_FAILED
+from servekit.cli.parsing.exit_status import INTERRUPTED, PROBLEM_FOUND, STARTUP_FAILED
 
 __all__ = ["main"]
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from servekit.cli.parser import ARCHIVE_COMMANDS, create_parser
+    from servekit.cli.parsing.parser import ARCHIVE_COMMANDS, create_parser
     from servekit.errors import StartupError
 
     if arguments and arguments[0] in ARCHIVE_COMMANDS:

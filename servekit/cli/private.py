@@ -10,11 +10,11 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from servekit.cli.exit_status import PROBLEM_FOUND
+from servekit.cli.parsing.exit_status import PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.settings import load_settings
-from servekit.supervisor.access import MANAGE_SOCKET
-from servekit.supervisor.run_directory import running
+from servekit.supervisor.os.run_directory import running
+from servekit.supervisor.server.access import MANAGE_SOCKET
 
 __all__ = ["NoServer", "RunningServer", "add_arguments", "find_server"]
 

@@ -13,7 +13,7 @@ from servekit.description.interface import (
     Described,
     Example,
 )
-from servekit.description.made import made
+from servekit.description.sample_values import made
 from servekit.description.schemas import (
     Schema,
     input_schema,
@@ -22,7 +22,7 @@ from servekit.description.schemas import (
     prediction,
     predictions,
 )
-from servekit.stream_formats import EVENT_STREAM, STREAM_FORMATS
+from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS
 
 __all__ = ["PLACE", "answer_content", "request_content"]
 

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from servekit.media_types import media_type_of
-from servekit.messages import Interface
-from servekit.stream_formats import STREAM_FORMATS
+from servekit.ipc.messages import Interface
+from servekit.ipc.stream_formats import STREAM_FORMATS
+from servekit.types.file_types import media_type_of
 
 __all__ = [
     "JSON",

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from servekit.description.interface import JSON, MULTIPART, Described, describe
 from servekit.description.schemas import relocate
-from servekit.messages import PREDICT, Interface, ModelRow, RouteRow, Step, stage_rows
-from servekit.stream_formats import STREAM_FORMATS
+from servekit.ipc.messages import PREDICT, Interface, ModelRow, RouteRow, Step, stage_rows
+from servekit.ipc.stream_formats import STREAM_FORMATS
 
 __all__ = ["describe_models"]
 

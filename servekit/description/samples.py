@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from servekit.description.forms import parts
 from servekit.description.interface import Described, Tensor
-from servekit.description.made import made
+from servekit.description.sample_values import made
 
 __all__ = ["File", "Filled", "Form", "Value", "sample", "sample_form"]
 

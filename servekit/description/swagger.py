@@ -21,7 +21,7 @@ from servekit.description.schemas import (
     prediction,
     predictions,
 )
-from servekit.description.subset import reduce_schema
+from servekit.description.swagger_schemas import reduce_schema
 
 __all__ = ["swagger"]
 

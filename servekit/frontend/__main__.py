@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from servekit.counters import Counters
 from servekit.errors import StartupError
-from servekit.frontend.gunicorn import Application
+from servekit.frontend.server.gunicorn import Application
+from servekit.ipc.counters import Counters
 from servekit.settings import Settings
-from servekit.tether import die_with_parent
+from servekit.system.parent_death import die_with_parent
 
 
 def main() -> None:

@@ -13,12 +13,12 @@ from servekit_archiver import Manifest, load_directory
 from servekit_archiver.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
-from servekit.messages import QUERY
+from servekit.ipc.messages import QUERY
 from servekit.plugins import create_plugin_manager
-from servekit.service import Service
+from servekit.service.base import Service
 from servekit.testing.response import OK, Response
+from servekit.worker.boot.loading import Loading, load_class, prove
 from servekit.worker.codecs import msgpack
-from servekit.worker.loading import Loading, load_class, prove
 
 __all__ = ["ServiceClient"]
 

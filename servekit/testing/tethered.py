@@ -7,7 +7,7 @@ A test that is killed, or runs into its time limit, ends no servers.
 import sys
 
 from servekit.cli import main
-from servekit.tether import die_with_parent
+from servekit.system.parent_death import die_with_parent
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[1]))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from prometheus_client import Metric
 from prometheus_client.values import MutexValue
 
-from servekit.counters import Counters, Key, Share
+from servekit.ipc.counters import Counters, Key, Share
 
 __all__ = ["collect", "shared_value"]
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from prometheus_client import Metric
 
-from servekit.counters import Counters, Share
-from servekit.messages import Table
+from servekit.ipc.counters import Counters, Share
+from servekit.ipc.messages import Table
 from servekit.settings import Settings
 
 __all__ = ["JobsView", "RoutingView", "ServerView"]

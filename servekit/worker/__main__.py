@@ -13,16 +13,16 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.channel import FrameReader, encode_frame
 from servekit.errors import StartupError
-from servekit.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop
-from servekit.tether import die_with_parent
-from servekit.worker.log import report
-from servekit.worker.process import become_worker, leave, limit, on_fork
+from servekit.ipc.channel import FrameReader, encode_frame
+from servekit.ipc.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop
+from servekit.system.parent_death import die_with_parent
+from servekit.worker.process.log import report
+from servekit.worker.process.process import become_worker, leave, limit, on_fork
 
 if TYPE_CHECKING:
-    from servekit.worker.serving import Server
-    from servekit.worker.wrapping import Loaded
+    from servekit.worker.boot.wrapping import Loaded
+    from servekit.worker.serving.serving import Server
 
 LEFT = 0  #: told to stop, or the supervisor is gone
 LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
@@ -62,7 +62,7 @@ def serve(
     launch: Launch, control: socket.socket, reader: FrameReader[Any], listener: socket.socket
 ) -> int:
     """Boot, answer batches, close; return the exit status."""
-    from servekit.worker.booting import boot, reason_of
+    from servekit.worker.boot.booting import boot, reason_of
 
     started = monotonic()
     on_fork(control.close)
@@ -91,11 +91,11 @@ def serve(
 
 def server_of(loaded: "Loaded", *arguments: Any) -> "Server":
     """Return what serves *loaded*: batches, or streams."""
-    from servekit.worker.serving import Server
+    from servekit.worker.serving.serving import Server
 
     if loaded.stepping is None:
         return Server(loaded, *arguments)
-    from servekit.worker.stream_serving import StreamServer
+    from servekit.worker.serving.stream_serving import StreamServer
 
     return StreamServer(loaded.stepping, loaded, *arguments)
 

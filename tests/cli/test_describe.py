@@ -9,7 +9,7 @@ from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidat
 from servekit_archiver import build_archive
 
 from servekit.cli import main
-from servekit.cli.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, USAGE
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, STARTUP_FAILED, USAGE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIGITS, SHIPPING, ECHO = (EXAMPLES / name for name in ("digits", "shipping", "echo"))

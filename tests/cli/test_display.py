@@ -14,11 +14,11 @@ from time import monotonic
 
 import pytest
 
-from servekit.cli.display import JsonDisplay, PlainDisplay, create_display
-from servekit.cli.outlet import MAX_WAITING_BYTES, Outlet
-from servekit.cli.terminal import TerminalDisplay
+from servekit.cli.output.display import JsonDisplay, PlainDisplay, create_display
+from servekit.cli.output.nonblocking_writer import MAX_WAITING_BYTES, Outlet
+from servekit.cli.output.terminal import TerminalDisplay
 from servekit.settings import Settings
-from servekit.supervisor.journal import Notice
+from servekit.supervisor.os.journal import Notice
 
 SERVING = Notice("serving", "servekit", "0.1.0 serving a/1.0 at URL", fields={"url": "URL"})
 EXITED = Notice("worker_exited", "a/0", "exited with -9", "warning", {"exit_code": -9})

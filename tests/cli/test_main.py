@@ -12,9 +12,16 @@ from servekit_archiver.cli import create_parser as create_archive_parser
 
 from servekit import __version__
 from servekit.cli import main
-from servekit.cli.exit_status import INTERRUPTED, OK, PROBLEM_FOUND, STARTUP_FAILED, STATUSES, USAGE
-from servekit.cli.options import OTHERS, grouped
-from servekit.cli.parser import ARCHIVE_COMMANDS, COMMANDS
+from servekit.cli.parsing.exit_status import (
+    INTERRUPTED,
+    OK,
+    PROBLEM_FOUND,
+    STARTUP_FAILED,
+    STATUSES,
+    USAGE,
+)
+from servekit.cli.parsing.options import OTHERS, grouped
+from servekit.cli.parsing.parser import ARCHIVE_COMMANDS, COMMANDS
 
 
 def servekit(*arguments, **environment):
@@ -119,9 +126,7 @@ def test_impossible_start_is_one_line_and_status_3(tmp_path, arguments, environm
 
 
 def test_help_imports_almost_nothing():
-    code = (
-        "import sys; from servekit.cli.parser import create_parser as c; c(); print(*sys.modules)"
-    )
+    code = "import sys; from servekit.cli.parsing.parser import create_parser as c; c(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"msgspec", "gevent", "flask", "numpy", "pluggy", "servekit.settings", "asyncio"}
 
@@ -129,7 +134,9 @@ def test_help_imports_almost_nothing():
 
 
 def test_supervisor_imports_only_the_standard_library_and_msgspec():
-    code = "import sys, servekit.cli.start, servekit.cli.terminal; print(*sys.modules)"
+    code = (
+        "import sys, servekit.cli.commands.start, servekit.cli.output.terminal; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     # msgspec takes typing_extensions where it finds it; the others come with an editable install
@@ -156,7 +163,8 @@ sys.exit(main(["start", "no.mar"]))
 
 
 @pytest.mark.parametrize(
-    "module", ["argparse", "servekit.cli.start", "msgspec", "servekit.supervisor.supervisor"]
+    "module",
+    ["argparse", "servekit.cli.commands.start", "msgspec", "servekit.supervisor.server.supervisor"],
 )
 def test_ctrl_c_while_it_imports_is_silent(module):
     done = subprocess.run(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.cli import main
-from servekit.cli import plugins as command
+from servekit.cli.commands import plugins as command
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import InstalledPlugin
 
@@ -19,9 +19,9 @@ ONNX = InstalledPlugin(
 )
 NOWHERE = {
     "no-module": "servekit_nowhere.service:S",
-    "no-name": "servekit.service:Nothing",
+    "no-name": "servekit.service.base:Nothing",
     "no-class": "servekit.cli:main",
-    "no-colon": "servekit.service.Service",
+    "no-colon": "servekit.service.base.Service",
     "nothing": None,
 }
 BROKEN = InstalledPlugin("torch", "servekit-torch 2.0", None, "ImportError: no libcuda")

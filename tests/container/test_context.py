@@ -20,7 +20,7 @@ import yaml
 from servekit_archiver import build_archive, open_archive
 
 from servekit.cli import main
-from servekit.cli.exit_status import OK, STARTUP_FAILED, USAGE
+from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED, USAGE
 
 from .builder import Build
 

@@ -103,7 +103,7 @@ HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", 
     [
         pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
         pytest.param(
-            "servekit.supervisor.prepare",
+            "servekit.supervisor.preparing.prepare",
             ("subprocess", "venv", "urllib.request", "pluggy"),
             id="prepare child, which every model waits for",
         ),

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from servekit.description.interface import Tensor
-from servekit.description.words import fields, in_words, tensor_words
+from servekit.description.summaries import fields, in_words, tensor_words
 
 
 class Parcel(msgspec.Struct):

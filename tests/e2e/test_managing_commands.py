@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servekit.cli import main
-from servekit.cli.exit_status import OK, PROBLEM_FOUND
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 
 MODELS = Path(__file__).parent / "models"
 COMMANDS = ("status", "models", "reload", "crashes")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servekit.worker.media_leaf import PIXEL as PIXEL_B64
+from servekit.worker.inputs.media_leaf import PIXEL as PIXEL_B64
 
 from .conftest import BIN, WAIT_S
 

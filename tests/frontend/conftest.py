@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from servekit.arena import OVERFLOW_BYTES, Arena, ArenaReader
-from servekit.cancelling import CancelledReader
-from servekit.channel import ChannelClosed, FrameReader, encode_frame, send_first
-from servekit.counters import Counters, create_memory
-from servekit.messages import (
+from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader
+from servekit.ipc.cancellation import CancelledReader
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.messages import (
     ControlMessage,
     Freed,
     FrontEndReady,

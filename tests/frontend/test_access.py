@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.errors import Forbidden, NotReady, ServekitError, TooManyRequests, Unauthorized
-from servekit.frontend.access import Access
-from servekit.frontend.jobs.folder import name_in
+from servekit.frontend.jobs.store import name_in
+from servekit.frontend.middleware.auth import Access
 from servekit.settings.tokens import Tokens
 
 from .conftest import post, receive

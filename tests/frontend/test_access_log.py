@@ -14,8 +14,8 @@ from time import monotonic
 import pytest
 
 from servekit.errors import StartupError
-from servekit.frontend.access_log import AccessLog, open_access_log
-from servekit.frontend.opening import reopen
+from servekit.frontend.middleware.access_log import AccessLog, open_access_log
+from servekit.frontend.middleware.log_file import reopen
 from servekit.settings import Settings
 
 from .clients import Clients, forget_batches, hold_one

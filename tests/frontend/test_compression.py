@@ -9,9 +9,9 @@ import gevent
 import pytest
 
 from servekit.errors import StartupError
-from servekit.frontend import codings
-from servekit.frontend.codings import coding
-from servekit.frontend.compression import Compression, best, create_compression
+from servekit.frontend.middleware import codings
+from servekit.frontend.middleware.codings import coding
+from servekit.frontend.middleware.compression import Compression, best, create_compression
 from servekit.settings import Settings
 
 from .clients import next_batch

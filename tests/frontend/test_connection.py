@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from servekit.frontend.accepting import RESERVE
-from servekit.messages import Interface
+from servekit.frontend.server.acceptor import RESERVE
+from servekit.ipc.messages import Interface
 
 from .conftest import post, receive
 from .framing import GET, refusal_of

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import gevent
 
-from servekit.frontend.connection import Connection
-from servekit.frontend.pressure import Pressure
+from servekit.frontend.http1.connection import Connection
+from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
 
 from .conftest import post

@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.frontend.culprits import MAX_CULPRITS, REMEMBERED_S, Culprits
+from servekit.frontend.batching.poison import MAX_CULPRITS, REMEMBERED_S, Culprits
 
 JSON = b"application/json"
 

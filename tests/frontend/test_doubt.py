@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from servekit.channel import HEADER, encode_frame
-from servekit.messages import Hello, Hung, Lost, ReplicaRow, Reply, Slab
+from servekit.ipc.channel import HEADER, encode_frame
+from servekit.ipc.messages import Hello, Hung, Lost, ReplicaRow, Reply, Slab
 
 from .clients import Clients, hold_one, next_batch
 from .conftest import WAIT_S, FrontEndUnderTest, ScriptedWorker, receive

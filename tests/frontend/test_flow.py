@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.channel import ChannelClosed
 from servekit.errors import InputError, PredictFailed, ResultNotEncodable, WorkerLost
-from servekit.frontend.flow import Flow
-from servekit.frontend.pipeline import REQUEST, Pipeline, Place
-from servekit.frontend.values import as_values
-from servekit.messages import VALUE, VALUES
+from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
+from servekit.frontend.pipelines.run import Flow
+from servekit.frontend.pipelines.values import as_values
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import VALUE, VALUES
 
 
 class Stage:

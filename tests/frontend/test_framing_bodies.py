@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.frontend.parsing import RequestParser
+from servekit.frontend.http1.parser import RequestParser
 from servekit.settings import Settings
 
 from .framing import CHUNKED, GET, HEAD, refusal_of, status_of

@@ -4,7 +4,7 @@
 import pytest
 
 from servekit.errors import RequestError
-from servekit.frontend.parsing import RequestParser
+from servekit.frontend.http1.parser import RequestParser
 from servekit.settings import Settings
 
 from .conftest import receive

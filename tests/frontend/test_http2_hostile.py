@@ -17,7 +17,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from servekit.frontend.fields import METHODS
+from servekit.frontend.http.fields import METHODS
 from servekit.frontend.http2.frames import Frame
 from servekit.frontend.http2.protocol import Protocol
 

@@ -7,11 +7,11 @@ from unittest.mock import Mock
 import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
 
-from servekit.frontend.answer import AnswerHeads
-from servekit.frontend.http2.outgoing import Outgoing
-from servekit.frontend.pressure import Pressure
-from servekit.frontend.streaming import StreamedAnswer
-from servekit.messages import Part
+from servekit.frontend.batching.stream import StreamedAnswer
+from servekit.frontend.exchange.response import AnswerHeads
+from servekit.frontend.http2.send_queue import Outgoing
+from servekit.frontend.memory.pressure import Pressure
+from servekit.ipc.messages import Part
 
 from .clients import forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest

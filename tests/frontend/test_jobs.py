@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.frontend.answer import AnswerHeads
-from servekit.frontend.jobs.folder import Found, JobFolder
-from servekit.frontend.jobs.front_end import FrontEndWithJobs
+from servekit.frontend.exchange.response import AnswerHeads
+from servekit.frontend.jobs.handler import FrontEndWithJobs
 from servekit.frontend.jobs.job import Job
-from servekit.frontend.jobs.keeper import Keeper
 from servekit.frontend.jobs.prefer import Preferences, preferences
+from servekit.frontend.jobs.registry import Keeper
+from servekit.frontend.jobs.store import Found, JobFolder
 from servekit.settings import Settings
 
 from .clients import bodies, forget_batches, next_batch, wait_for_queue

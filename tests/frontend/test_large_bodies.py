@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from servekit.messages import ReplicaRow, Slab
+from servekit.ipc.messages import ReplicaRow, Slab
 
 from .clients import resident, wait_for
 from .conftest import WAIT_S, ScriptedWorker, post, receive

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.errors import DeadlineExceeded
-from servekit.frontend import metrics
-from servekit.frontend.answer import AnswerHeads
-from servekit.frontend.answering import answer_batch
-from servekit.frontend.task import Task
-from servekit.messages import Reply
+from servekit.frontend.batching.replies import answer_batch
+from servekit.frontend.batching.task import Task
+from servekit.frontend.exchange.response import AnswerHeads
+from servekit.frontend.metrics import counters as metrics
+from servekit.ipc.messages import Reply
 
 
 class Listener:

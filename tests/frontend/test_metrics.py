@@ -8,11 +8,11 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from servekit.counters import Counters, create_memory
-from servekit.frontend import metrics
-from servekit.frontend.answering import observe_stages
-from servekit.frontend.metrics import ModelMetrics, collect
-from servekit.messages import RUN, STAGE
+from servekit.frontend.batching.replies import observe_stages
+from servekit.frontend.metrics import counters as metrics
+from servekit.frontend.metrics.counters import ModelMetrics, collect
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.messages import RUN, STAGE
 
 
 @pytest.fixture

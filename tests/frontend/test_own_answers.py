@@ -3,8 +3,8 @@
 
 import pytest
 
-from servekit.frontend.metrics import collect
-from servekit.messages import Interface
+from servekit.frontend.metrics.counters import collect
+from servekit.ipc.messages import Interface
 
 from .conftest import post, receive
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.frontend.rate import AnswerRate, whole_seconds
+from servekit.frontend.batching.throughput import AnswerRate, whole_seconds
 
 
 def rate_of(*samples, now):

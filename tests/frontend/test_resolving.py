@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from servekit.frontend.pipeline import REQUEST
-from servekit.frontend.resolving import Unresolved, resolve
-from servekit.messages import IDENTITY, SPLIT, ModelRow, RouteRow, StageRow, Step
+from servekit.frontend.pipelines.pipeline import REQUEST
+from servekit.frontend.pipelines.planner import Unresolved, resolve
+from servekit.ipc.messages import IDENTITY, SPLIT, ModelRow, RouteRow, StageRow, Step
 
 
 def model(name, *stages, own=(), beside=None):

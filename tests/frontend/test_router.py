@@ -4,8 +4,8 @@
 import pytest
 
 from servekit.errors import RequestError
-from servekit.frontend.router import Router
-from servekit.frontend.targets import in_origin_form, path_of
+from servekit.frontend.http.targets import in_origin_form, path_of
+from servekit.frontend.routing.router import Router
 
 PATHS = {
     b"/a/predict": b"/a/predict",

@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.frontend.shares import FRESH_S, Shares
+from servekit.frontend.server.connection_shares import FRESH_S, Shares
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from time import monotonic
 
 import pytest
 
-from servekit.frontend import pressure
-from servekit.frontend.bodies import Bodies
-from servekit.frontend.pressure import Pressure
-from servekit.frontend.shedding import Shedder
+from servekit.frontend.memory import pressure
+from servekit.frontend.memory.body_arena import Bodies
+from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.shedding import Shedder
 
 from .clients import resident, wait_for
 from .conftest import WAIT_S, post, receive

@@ -3,8 +3,8 @@
 
 import pytest
 
-from servekit.frontend import slices
-from servekit.frontend.slices import SLICE_S, Slices
+from servekit.frontend.http import loop_slices as slices
+from servekit.frontend.http.loop_slices import SLICE_S, Slices
 
 
 class Timer:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from servekit.frontend.metrics import collect
-from servekit.messages import Hung, Lost, Part
+from servekit.frontend.metrics.counters import collect
+from servekit.ipc.messages import Hung, Lost, Part
 
 from .clients import wait_for_queue
 from .conftest import WAIT_S, post, receive

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.core import CounterMetricFamily
 
-from servekit.counters import Counters, create_memory
-from servekit.frontend.metrics import CACHED, DROPS, ModelMetrics, collect
-from servekit.frontend.supervised import supervised
-from servekit.messages import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table, Tally
-from servekit.supervisor.lifecycle import State
+from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics, collect
+from servekit.frontend.metrics.replicas import supervised
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.messages import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table, Tally
+from servekit.supervisor.replicas.lifecycle import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 OF_OTHERS = {

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import StartupError
-from servekit.frontend.client_hello import ClientHello
-from servekit.frontend.tls import TlsSocket
-from servekit.messages import Slab
+from servekit.frontend.http.client_hello import ClientHello
+from servekit.frontend.http.tls import TlsSocket
+from servekit.ipc.messages import Slab
 from servekit.settings import Settings
-from servekit.tls import server_context
+from servekit.settings.tls import server_context
 
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
 from .http2 import PREFACE

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import BodyMalformed, BodyTooLarge
-from servekit.frontend.codings import coding
-from servekit.frontend.collecting import HttpRequest
-from servekit.frontend.router import Router
-from servekit.frontend.unpacking import MAX_FRAMES, Unpacker, unpacked
-from servekit.messages import Slab
+from servekit.frontend.http.request_builder import HttpRequest
+from servekit.frontend.middleware.codings import coding
+from servekit.frontend.middleware.decompression import MAX_FRAMES, Unpacker, unpacked
+from servekit.frontend.routing.router import Router
+from servekit.ipc.messages import Slab
 
 from .clients import forget_batches, next_batch
 from .conftest import FrontEndUnderTest, post, receive

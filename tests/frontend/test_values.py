@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.channel import ChannelClosed
-from servekit.frontend.values import as_list, as_mapping, as_values, split
+from servekit.frontend.pipelines.values import as_list, as_mapping, as_values, split
+from servekit.ipc.channel import ChannelClosed
 
 PARTS = st.lists(st.binary(max_size=40), max_size=40)
 VALUES = st.recursive(

@@ -12,13 +12,13 @@ from hyperframe.frame import Frame, GoAwayFrame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servekit.frontend.answer import AnswerHeads
-from servekit.frontend.http2.answers import FieldEncoder
+from servekit.frontend.exchange.response import AnswerHeads
 from servekit.frontend.http2.connection import Http2Connection
 from servekit.frontend.http2.frames import FrameError, Frames
-from servekit.frontend.http2.header_blocks import FieldDecoder
-from servekit.frontend.pressure import Pressure
-from servekit.frontend.router import Router
+from servekit.frontend.http2.hpack_decoder import FieldDecoder
+from servekit.frontend.http2.hpack_encoder import FieldEncoder
+from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.routing.router import Router
 from servekit.settings import Settings
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"

@@ -32,10 +32,10 @@ class FrontEndPath:
     """A real front-end whose clients and worker are driven by hand, in lock-step."""
 
     def __init__(self, directory: Path) -> None:
-        from servekit.channel import encode_frame
-        from servekit.counters import Counters, create_memory
-        from servekit.frontend.server import FrontEnd
-        from servekit.messages import Interface, ModelRow, ReplicaRow, Table
+        from servekit.frontend.server.front_end import FrontEnd
+        from servekit.ipc.channel import encode_frame
+        from servekit.ipc.counters import Counters, create_memory
+        from servekit.ipc.messages import Interface, ModelRow, ReplicaRow, Table
         from servekit.settings import Settings
 
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
@@ -58,9 +58,9 @@ class FrontEndPath:
 
     def _greet(self, listener: socket.socket) -> None:
         """Be the worker that the routing table names."""
-        from servekit.arena import Arena
-        from servekit.channel import FrameReader, send_first
-        from servekit.messages import Hello, RequestMessage
+        from servekit.ipc.arena import Arena
+        from servekit.ipc.channel import FrameReader, send_first
+        from servekit.ipc.messages import Hello, RequestMessage
 
         self._turn_until_readable(listener)
         self.worker = listener.accept()[0]
@@ -102,8 +102,8 @@ class FrontEndPath:
                 assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
     def _answer(self) -> None:
-        from servekit.channel import encode_frame
-        from servekit.messages import Ping, Pong, Reply
+        from servekit.ipc.channel import encode_frame
+        from servekit.ipc.messages import Ping, Pong, Reply
 
         for batch in self.reader.read():
             if isinstance(batch, Ping):  # set-up took long
@@ -117,12 +117,12 @@ class WorkerPath:
     """A loaded service between a request frame and a reply frame."""
 
     def __init__(self) -> None:
-        from servekit.channel import encode_frame
-        from servekit.messages import Reply
+        from servekit.ipc.channel import encode_frame
+        from servekit.ipc.messages import Reply
         from servekit.plugins import create_plugin_manager
-        from servekit.service import Service
+        from servekit.service.base import Service
+        from servekit.worker.boot.wrapping import wrap
         from servekit.worker.codecs.table import CodecTable
-        from servekit.worker.wrapping import wrap
 
         class Sum(Service):
             def predict(self, batch: list) -> list:

@@ -11,13 +11,13 @@ from statistics import median
 from time import monotonic, process_time
 from typing import Any
 
-from servekit.counters import Share, create_memory
-from servekit.frontend.batcher import Batcher
-from servekit.frontend.metrics import ModelMetrics
-from servekit.frontend.pressure import Pressure
-from servekit.frontend.task import Task
-from servekit.frontend.task_queue import QueueMemory
-from servekit.messages import Interface, ModelRow, ReplicaRow
+from servekit.frontend.batching.batcher import Batcher
+from servekit.frontend.batching.queue import QueueMemory
+from servekit.frontend.batching.task import Task
+from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.metrics.counters import ModelMetrics
+from servekit.ipc.counters import Share, create_memory
+from servekit.ipc.messages import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
 
 BATCH = 32

@@ -14,7 +14,7 @@ import pydantic
 
 from servekit import Array, Service, endpoint
 from servekit.types import Audio, File, Image, Text
-from servekit.worker.media_leaf import PIXEL, SILENCE
+from servekit.worker.inputs.media_leaf import PIXEL, SILENCE
 
 
 class Fields(msgspec.Struct):

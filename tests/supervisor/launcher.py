@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 
 from servekit.cli import main
-from servekit.supervisor import front_end, process, supervisor, worker
+from servekit.supervisor.os import process
+from servekit.supervisor.replicas import worker
+from servekit.supervisor.server import front_end, supervisor
 
 CLONE_NEWNS = 0x20000  # unshare(2)
 STAND_INS = json.loads(os.environ.get("STAND_INS", "{}"))

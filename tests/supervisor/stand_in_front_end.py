@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from servekit.channel import encode_frame
-from servekit.messages import FrontEndReady
-from servekit.tether import die_with_parent
+from servekit.ipc.channel import encode_frame
+from servekit.ipc.messages import FrontEndReady
+from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--run-dir", type=Path)

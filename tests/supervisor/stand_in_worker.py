@@ -8,9 +8,9 @@ import socket
 import sys
 import time
 
-from servekit.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.messages import BootFailed, Interface, Launch, Ready, Stop
-from servekit.tether import die_with_parent
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.messages import BootFailed, Interface, Launch, Ready, Stop
+from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()
 parser.add_argument("label")

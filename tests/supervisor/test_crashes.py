@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from servekit import crashes
-from servekit.crashes import KEPT_REPORTS, CrashReport
+from servekit.ipc import crash_reports as crashes
+from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
 
 from .conftest import WAIT_S, wait_until
 

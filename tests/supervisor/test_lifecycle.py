@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from servekit.supervisor.lifecycle import TRANSITIONS, Event, State, advance
+from servekit.supervisor.replicas.lifecycle import TRANSITIONS, Event, State, advance
 
 STARTING, SERVING, BACKOFF, STOPPING, STOPPED, FAILED = State
 READY, EXITED, GAVE_UP, RETRY, STOP = Event

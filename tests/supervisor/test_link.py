@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from servekit.channel import FrameReader, encode_frame
-from servekit.messages import Hung, ModelRow, Table
-from servekit.supervisor.link import Link
-from servekit.supervisor.loop import Loop
+from servekit.ipc.channel import FrameReader, encode_frame
+from servekit.ipc.messages import Hung, ModelRow, Table
+from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.loop import Loop
 
 LARGE = Table([ModelRow("m", "1", "x" * 1_000_000, [], 1, 0.0, 0.0, 1)])
 

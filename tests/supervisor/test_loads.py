@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from servekit.supervisor.loads import Load, Loads
+from servekit.supervisor.replicas.loads import Load, Loads
 
 MIB = 2**20
 

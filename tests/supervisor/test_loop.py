@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from servekit.supervisor.loop import READ, WRITE, Loop
+from servekit.supervisor.os.loop import READ, WRITE, Loop
 
 
 @pytest.fixture

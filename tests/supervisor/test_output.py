@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.supervisor.output import KEPT_LINES, MAX_LINE_BYTES, Lines, Throttle
+from servekit.supervisor.os.output import KEPT_LINES, MAX_LINE_BYTES, Lines, Throttle
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import pytest
 from servekit_archiver import build_archive
 
 from servekit.errors import StartupError
-from servekit.supervisor import requirements
-from servekit.supervisor.loop import Loop
-from servekit.supervisor.preparation import Preparation
-from servekit.supervisor.prepare import answer
-from servekit.supervisor.prepared import Request
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.preparing import requirements
+from servekit.supervisor.preparing.preparation import Preparation
+from servekit.supervisor.preparing.prepare import answer
+from servekit.supervisor.preparing.prepared import Request
 
 SETUPTOOLS = version("setuptools")
 
@@ -55,7 +55,7 @@ def test_other_name_is_in_the_manifest_too(model):
 def test_progress_is_told(model, tmp_path, monkeypatch):
     archive, steps = tmp_path / "digits.mar", []
     build_archive(model(), archive)
-    monkeypatch.setattr("servekit.supervisor.prepare.STEP_S", 0.0)
+    monkeypatch.setattr("servekit.supervisor.preparing.prepare.STEP_S", 0.0)
     answer(Request(str(archive), cache_dir=str(tmp_path / "cache")), steps.append)
 
     assert steps[-1] == "unpacking 100 %"
@@ -105,7 +105,9 @@ def test_refusal_is_one_line(model, tmp_path, make, options, complaint):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")
 def test_a_workers_user_can_read_the_assets(model, tmp_path, monkeypatch):
     """Python itself may lie where no other user can read it: here that is not the question."""
-    monkeypatch.setattr("servekit.supervisor.prepare.require_readable", lambda *paths: None)
+    monkeypatch.setattr(
+        "servekit.supervisor.preparing.prepare.require_readable", lambda *paths: None
+    )
     monkeypatch.setattr("os.umask", lambda mask: mask)  # this process lives on
     (tmp_path / "w.txt").write_bytes(b"1")
     directory, digest = model(), hashlib.sha256(b"1").hexdigest()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from servekit.supervisor.loop import Loop
-from servekit.supervisor.process import Command, Process
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.os.process import Command, Process
 
 WAIT_S = 60
 

@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 
-from servekit import crashes
+from servekit.ipc import crash_reports as crashes
 
 from .conftest import WAIT_S, wait_until
 

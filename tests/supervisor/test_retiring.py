@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from servekit.settings import Settings
-from servekit.supervisor.content import Content
-from servekit.supervisor.prepared import Prepared, PreparedStage
-from servekit.supervisor.replica_set import LEAVE_S, ReplicaSet
+from servekit.supervisor.models.replica_set import LEAVE_S, ReplicaSet
+from servekit.supervisor.preparing.content import Content
+from servekit.supervisor.preparing.prepared import Prepared, PreparedStage
 
 
 def stage(name, predict_timeout_s, beside=()):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.supervisor.routes import handed_on, named_routes
+from servekit.supervisor.models.routes import handed_on, named_routes
 
 EACH = {"stage": "infer", "each": True}
 JOIN = {"stage": "infer", "inputs": ["decode", "request"]}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servekit.messages import Hung
+from servekit.ipc.messages import Hung
 
 from .conftest import front_end_of, wait_until
 
@@ -37,7 +37,7 @@ ONE_TURN = """
 import sys
 from unittest.mock import Mock
 from servekit.settings import Settings
-from servekit.supervisor.supervisor import Supervisor
+from servekit.supervisor.server.supervisor import Supervisor
 said = []
 supervisor = Supervisor(Settings(models=(sys.argv[1],), port=0), Mock())
 supervisor._control._send_table = lambda: said.append("table")

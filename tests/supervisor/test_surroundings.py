@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from servekit.errors import StartupError
-from servekit.supervisor.entry import Entry, parse_entries
-from servekit.supervisor.environment import (
+from servekit.supervisor.os.environment import (
     KEPT,
     prepare_environment,
     usable_cores,
     withheld,
     worker_environment,
 )
-from servekit.supervisor.exits import cause, oom_kills
-from servekit.supervisor.listeners import bind_tcp, url_of
-from servekit.supervisor.run_directory import RunDirectory
-from servekit.supervisor.user import user_of_model
+from servekit.supervisor.os.exits import cause, oom_kills
+from servekit.supervisor.os.listeners import bind_tcp, url_of
+from servekit.supervisor.os.run_directory import RunDirectory
+from servekit.supervisor.os.user import user_of_model
+from servekit.supervisor.preparing.entry import Entry, parse_entries
 
 DOCS = Path(__file__).parents[2] / "docs"
 

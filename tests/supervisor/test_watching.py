@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from servekit.supervisor.loop import Loop
-from servekit.supervisor.stamping import stamp
-from servekit.supervisor.watching import Watching
+from servekit.supervisor.models.watching import Watching
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.preparing.stamping import stamp
 
 
 @pytest.fixture

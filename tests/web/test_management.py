@@ -3,8 +3,8 @@
 
 import pytest
 
-from servekit.crashes import CrashReport
-from servekit.messages import ReplicaRow
+from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.messages import ReplicaRow
 from servekit.web import create_management
 
 from .fakes import FakeServer, model_row

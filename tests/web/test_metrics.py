@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from servekit.counters import Counters, create_memory
+from servekit.ipc.counters import Counters, create_memory
 
 from .fakes import FakeServer
 

@@ -5,8 +5,8 @@ import msgspec
 
 from servekit import Service
 from servekit.plugins import create_plugin_manager
+from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.wrapping import wrap
 from tests.worker.process import item
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 from servekit_archiver import Manifest
 
-from servekit.arena import Arena, ArenaReader
-from servekit.cancelling import Cancelled
-from servekit.channel import FrameReader, encode_frame, send_first
-from servekit.messages import (
+from servekit.ipc.arena import Arena, ArenaReader
+from servekit.ipc.cancellation import Cancelled
+from servekit.ipc.channel import FrameReader, encode_frame, send_first
+from servekit.ipc.messages import (
     Launch,
     Predict,
     Ready,

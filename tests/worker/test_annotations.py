@@ -27,7 +27,7 @@ from PIL.PngImagePlugin import PngImageFile as PngFile
 from servekit import InputError, Service, endpoint
 from servekit.errors import BootError
 from servekit.types import Audio, File, Image
-from servekit.worker.annotations import types_of
+from servekit.worker.inputs.annotations import types_of
 from tests.worker.batches import answer, echo, loaded, prediction, service_of
 from tests.worker.process import item
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from servekit.messages import BootFailed, Ping
+from servekit.ipc.messages import BootFailed, Ping
 from tests.worker.process import item
 
 SUM = {"x": [1, 2]}

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from servekit_archiver import Example
 
-from servekit.comparing import difference
+from servekit.checkup.comparison import difference
 from servekit.errors import BootError
-from servekit.worker.examples import run_examples
+from servekit.worker.boot.examples import run_examples
 from tests.worker.batches import echo, loaded, service_of
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from servekit.worker import explaining
-from servekit.worker.explaining import explain
+from servekit.worker.inputs import explaining
+from servekit.worker.inputs.explaining import explain
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")

@@ -13,7 +13,7 @@ import pytest
 
 import servekit
 from servekit import Done, Response, Service, endpoint
-from servekit.worker import log
+from servekit.worker.process import log
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item
 

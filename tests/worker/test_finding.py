@@ -12,7 +12,7 @@ import pytest
 from servekit import Service, hookimpl
 from servekit.errors import BootError, PluginError
 from servekit.plugins import create_plugin_manager
-from servekit.worker.finding import find_service
+from servekit.worker.boot.service_lookup import find_service
 
 
 class Offered(Service):
@@ -67,7 +67,7 @@ def test_two_offers_of_one_name_are_an_error_that_names_both():
 
 def test_a_broken_plugin_is_named_where_a_service_is_missing(monkeypatch):
     from servekit.plugins import InstalledPlugin
-    from servekit.worker import finding
+    from servekit.worker.boot import service_lookup as finding
 
     broken = InstalledPlugin("torch", "servekit-torch 1.0", None, "ImportError: no torch")
     monkeypatch.setattr(finding, "installed_plugins", lambda: [broken])
@@ -85,7 +85,7 @@ def test_a_service_saved_twice_in_a_second_runs_as_it_was_saved_last(tmp_path):
         program = (
             "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
             "from servekit.plugins import create_plugin_manager as plugins\n"
-            "from servekit.worker.finding import find_service as find\n"
+            "from servekit.worker.boot.service_lookup import find_service as find\n"
             "print(find('quick:A', Path(sys.argv[1]), plugins(discover=False)).x)"
         )
         done = subprocess.run(

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from servekit.errors import RequestError
 from servekit.types import Array
-from servekit.worker import large_arrays
 from servekit.worker.codecs.json import decode_json
-from servekit.worker.large_arrays import LargeArrays
-from servekit.worker.large_fields import LargeFields
-from servekit.worker.making import convert
-from servekit.worker.nesting import FINITE, lists
-from servekit.worker.signature import SignedInput
-from servekit.worker.typed import TypedInput
+from servekit.worker.inputs import large_arrays
+from servekit.worker.inputs.large_arrays import LargeArrays
+from servekit.worker.inputs.large_fields import LargeFields
+from servekit.worker.inputs.making import convert
+from servekit.worker.inputs.nesting import FINITE, lists
+from servekit.worker.inputs.signature import SignedInput
+from servekit.worker.inputs.typed import TypedInput
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
 
 DTYPES = "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "str"

@@ -24,8 +24,8 @@ from servekit import Array
 from servekit.description.interface import describe
 from servekit.description.openapi import openapi
 from servekit.description.samples import Value, sample, sample_form
+from servekit.description.summaries import fields
 from servekit.description.swagger import swagger
-from servekit.description.words import fields
 from servekit.errors import BootError
 from servekit.types import Audio, File, Image, Text
 from servekit.types import audio as audio_reader

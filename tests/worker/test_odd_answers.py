@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from servekit.errors import RequestError, error_class
-from servekit.frontend.answer import AnswerHeads, own_head
-from servekit.messages import VALUE, Open, Parts
-from servekit.messages import VALUES as VALUES_TYPE
+from servekit.frontend.exchange.response import AnswerHeads, own_head
+from servekit.ipc.messages import VALUE, Open, Parts
+from servekit.ipc.messages import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES
 from tests.worker.process import Worker, item
 

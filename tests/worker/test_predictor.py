@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from servekit import ClientError, InputError
-from servekit.cancelling import Cancelled, CancelledReader
 from servekit.errors import OutOfMemory, QueueFull
+from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
-from servekit.service import Request
+from servekit.service.base import Request
+from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.current import CurrentBatch
-from servekit.worker.reading import BodyReaders
-from servekit.worker.wrapping import wrap
+from servekit.worker.prediction.current import CurrentBatch
+from servekit.worker.prediction.reading import BodyReaders
 from tests.worker.batches import answer, answers, echo, item, loaded, service_of
 
 

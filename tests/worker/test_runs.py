@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servekit import InputError, Response, Service
-from servekit.cancelling import Cancelled, CancelledReader
-from servekit.messages import VALUE
+from servekit.ipc.cancellation import Cancelled, CancelledReader
+from servekit.ipc.messages import VALUE
 from servekit.plugins import create_plugin_manager
+from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.reading import BodyReaders
-from servekit.worker.runs import Run
-from servekit.worker.stepping import CurrentMembers
-from servekit.worker.wrapping import wrap
+from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.runs import Run
+from servekit.worker.streaming.stepping import CurrentMembers
 from tests.worker.batches import loaded, service_of
 from tests.worker.process import item
 

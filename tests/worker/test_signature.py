@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
-from servekit.worker.signature import SignedInput
-from servekit.worker.tensors import Tensor
+from servekit.worker.inputs.signature import SignedInput
+from servekit.worker.inputs.tensors import Tensor
 from tests.worker.batches import answer, answers, item, loaded, prediction, service_of
 
 

@@ -6,7 +6,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from servekit.worker.stacking import SMALLEST, Stacker
+from servekit.worker.inputs.stacking import SMALLEST, Stacker
 from tests.worker.batches import loaded, service_of
 from tests.worker.process import item
 

@@ -5,8 +5,8 @@ import pytest
 from servekit_archiver import Manifest
 
 from servekit.errors import BootError
-from servekit.messages import BootFailed, Ready
-from servekit.worker.warming import batch_of, run_batches, samples_of
+from servekit.ipc.messages import BootFailed, Ready
+from servekit.worker.boot.warming import batch_of, run_batches, samples_of
 from tests.worker.batches import echo, loaded, service_of
 
 SIGNATURE = {

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from servekit.channel import ChannelClosed
-from servekit.messages import BootFailed, Hello, Ping, Pong, Predict
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import BootFailed, Hello, Ping, Pong, Predict
 from tests.worker.process import PATIENCE_S, item
 
 OK = "application/json"

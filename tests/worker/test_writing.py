@@ -13,8 +13,8 @@ import pytest
 from servekit import InputError, hookimpl
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import create_plugin_manager
+from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.wrapping import wrap
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item
 

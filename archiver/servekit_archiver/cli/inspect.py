@@ -13,7 +13,7 @@ from servekit_archiver.manifest import Manifest
 from servekit_archiver.reader import Archive, open_archive
 from servekit_archiver.stages import Stage
 from servekit_archiver.tables import Tensor
-from servekit_archiver.zipformat import STORED
+from servekit_archiver.zip.format import STORED
 
 __all__ = ["add_to"]
 

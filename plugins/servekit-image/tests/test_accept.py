@@ -8,7 +8,7 @@ from servekit_image import hooks
 from servekit.errors import NotAcceptable
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.writing import Plans, write
+from servekit.worker.prediction.writing import Plans, write
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Final
 from servekit.description.interface import JSON
 from servekit.description.samples import File, Filled, Form
 from servekit.description.snippets.call import Call, written
-from servekit.stream_formats import EVENT_STREAM
+from servekit.ipc.stream_formats import EVENT_STREAM
 
 __all__ = ["curl"]
 

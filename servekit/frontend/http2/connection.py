@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from h2.errors import ErrorCodes
 
+from servekit.frontend.http.tls import TlsSocket
+from servekit.frontend.http.writer import RESET
+from servekit.frontend.http1.parser import READ_BYTES
 from servekit.frontend.http2.exchange import LINGER_S, NEVER, SEND_LOOK_S
 from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.streams import Streams
-from servekit.frontend.parsing import READ_BYTES
-from servekit.frontend.sending import RESET
-from servekit.frontend.tls import TlsSocket
 
 if TYPE_CHECKING:
-    from servekit.frontend.management import Door
-    from servekit.frontend.server import FrontEnd
+    from servekit.frontend.server.front_end import FrontEnd
+    from servekit.frontend.server.management import Door
 
 __all__ = ["Http2Connection"]
 

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 from h2.errors import ErrorCodes
 
 from servekit.errors import ServekitError
-from servekit.frontend.answer import CONTINUE, problem_answer
-from servekit.frontend.compression import VARY
-from servekit.frontend.http2.answers import fields_of
-from servekit.frontend.http2.incoming import Incoming
-from servekit.frontend.http2.outgoing import Outgoing
-from servekit.frontend.upload import BodyClock
+from servekit.frontend.exchange.response import CONTINUE, problem_answer
+from servekit.frontend.http.upload import BodyClock
+from servekit.frontend.http2.hpack_encoder import fields_of
+from servekit.frontend.http2.request_body import Incoming
+from servekit.frontend.http2.send_queue import Outgoing
+from servekit.frontend.middleware.compression import VARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.frontend.asking import Awaited
-    from servekit.frontend.collecting import HttpRequest
+    from servekit.frontend.batching.stream import StreamedAnswer
+    from servekit.frontend.exchange.protocols import Awaited
+    from servekit.frontend.http.request_builder import HttpRequest
     from servekit.frontend.http2.streams import Streams
-    from servekit.frontend.management import Door
-    from servekit.frontend.server import FrontEnd
-    from servekit.frontend.streaming import StreamedAnswer
+    from servekit.frontend.server.front_end import FrontEnd
+    from servekit.frontend.server.management import Door
 
 __all__ = ["Exchange"]
 

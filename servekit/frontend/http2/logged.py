@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from servekit.frontend.access_log import Logged
 from servekit.frontend.http2.exchange import Exchange
+from servekit.frontend.middleware.access_log import Logged
 
 if TYPE_CHECKING:
     from servekit.frontend.http2.streams import Streams

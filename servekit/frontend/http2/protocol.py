@@ -13,9 +13,9 @@ from h2.settings import SettingCodes, Settings
 from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
 
-from servekit.frontend.http2.answers import FieldEncoder
 from servekit.frontend.http2.frames import ACK, HEADER_BYTES, SETTINGS, FrameError
-from servekit.frontend.http2.header_blocks import FieldDecoder
+from servekit.frontend.http2.hpack_decoder import FieldDecoder
+from servekit.frontend.http2.hpack_encoder import FieldEncoder
 
 if TYPE_CHECKING:
     from h2.events import Event

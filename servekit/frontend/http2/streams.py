@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 from h2 import events
 from h2.errors import ErrorCodes
 
-from servekit.frontend.collecting import MAX_HEADERS
+from servekit.frontend.http.request_builder import MAX_HEADERS
 from servekit.frontend.http2.exchange import Exchange
+from servekit.frontend.http2.flood_guard import Patience
 from servekit.frontend.http2.frames import DATA, HEADERS, SETTINGS, FrameError
 from servekit.frontend.http2.logged import LoggedExchange
-from servekit.frontend.http2.patience import Patience
 from servekit.frontend.http2.protocol import MAX_STREAMS, MalformedRequest, Protocol
-from servekit.frontend.http2.requests import check_trailers
-from servekit.frontend.http2.turns import Turns
+from servekit.frontend.http2.request_builder import check_trailers
+from servekit.frontend.http2.scheduler import Turns
 
 if TYPE_CHECKING:
-    from servekit.frontend.http2.answers import Fields
     from servekit.frontend.http2.connection import Http2Connection
     from servekit.frontend.http2.frames import Frame
-    from servekit.frontend.management import Door
-    from servekit.frontend.server import FrontEnd
+    from servekit.frontend.http2.hpack_encoder import Fields
+    from servekit.frontend.server.front_end import FrontEnd
+    from servekit.frontend.server.management import Door
 
 __all__ = ["Streams"]
 

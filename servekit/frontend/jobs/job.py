@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from gevent.event import Event
 
-from servekit.frontend.answer import problem_answer
+from servekit.frontend.exchange.response import problem_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
-    from servekit.frontend.asking import Asker
-    from servekit.frontend.server import FrontEnd
+    from servekit.frontend.exchange.protocols import Asker
+    from servekit.frontend.server.front_end import FrontEnd
 
     #: gets head and body of the answer, and what to call once nobody looks at the body
     Store = Callable[[bytes, bytes | memoryview, Callable[[], None] | None], None]

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from servekit.messages import VALUE, VALUES
+from servekit.ipc.messages import VALUE, VALUES
 
 __all__ = ["INTERNAL", "register_codecs"]
 

@@ -9,7 +9,7 @@ import multipart
 
 from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
 from servekit.types import File
-from servekit.worker.files import NO_FILES, FileRules, PartRule, json_or_text
+from servekit.worker.inputs.files import NO_FILES, FileRules, PartRule, json_or_text
 
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from servekit.types import Array
 from servekit.worker.codecs.json import codec, decode_json, plain
-from servekit.worker.heap import Heap
-from servekit.worker.making import convert
-from servekit.worker.signature import SignedInput
-from servekit.worker.typed import TypedInput
+from servekit.worker.inputs.making import convert
+from servekit.worker.inputs.signature import SignedInput
+from servekit.worker.inputs.typed import TypedInput
+from servekit.worker.process.heap import Heap
 
 ROUNDS = 15
 ROUND_S = 0.01

@@ -14,10 +14,10 @@ __all__ = ["COMMANDS", "ImportSample", "measure", "slowest"]
 COMMANDS: Final = {
     "python alone": ("-c", "pass"),
     "servekit --help": ("-m", "servekit.cli", "--help"),
-    "supervisor": ("-c", "import servekit.cli.start"),
-    "prepare": ("-c", "import servekit.supervisor.prepare"),
-    "front-end": ("-c", "import servekit.frontend.gunicorn"),
-    "worker": ("-c", "import servekit.worker.booting, servekit.worker.serving"),
+    "supervisor": ("-c", "import servekit.cli.commands.start"),
+    "prepare": ("-c", "import servekit.supervisor.preparing.prepare"),
+    "front-end": ("-c", "import servekit.frontend.server.gunicorn"),
+    "worker": ("-c", "import servekit.worker.boot.booting, servekit.worker.serving.serving"),
 }
 
 

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a checkup: prepares a model, starts one worker that tries it, and collects what it finds."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+
+import msgspec
+from servekit_archiver import Manifest
+from servekit_archiver.manifest import Example
+
+from servekit.checkup.messages import (
+    BatchRun,
+    Checked,
+    Checkup,
+    ExampleRun,
+    Finding,
+    ServiceLoaded,
+    Step,
+    Tried,
+)
+from servekit.cli.output.display import Display
+from servekit.errors import StartupError
+from servekit.ipc.messages import PREDICT, BootFailed
+from servekit.settings import Settings
+from servekit.supervisor.models.launching import launch_of
+from servekit.supervisor.os import exits
+from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.environment import usable_cores, worker_environment
+from servekit.supervisor.os.loop import Loop, Timer
+from servekit.supervisor.os.process import Command, Process, python_module
+from servekit.supervisor.os.user import find_user, user_of_model
+from servekit.supervisor.preparing.entry import parse_entries
+from servekit.supervisor.preparing.preparation import Preparation
+from servekit.supervisor.preparing.prepared import Outcome, Prepared, PreparedStage, Request
+
+__all__ = ["Report", "examine", "prepare"]
+
+PREPARE_TIMEOUT_S = 120.0
+
+
+@dataclass
+class Report:
+    """What a checkup found."""
+
+    prepared: Prepared
+    stage: PreparedStage
+    loaded: ServiceLoaded | None = None
+    examples: list[ExampleRun] = field(default_factory=list)
+    batches: list[BatchRun] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
+    peak_bytes: int = 0
+    failure: str = ""  #: why the worker did not come to its end
+
+    @property
+    def name(self) -> str:
+        """Of the model, and of the stage if it has several."""
+        return "/".join(filter(None, (self.prepared.name, self.stage.name)))
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with a model that loads, one line each."""
+        examples = [f"example {run.number}: {run.problem}" for run in self.examples if run.problem]
+        batches = [f"batch of {run.size}: {run.problem}" for run in self.batches if run.problem]
+        tried = [f"{called(each)}: {each.problem}" for each in self.tried if each.problem]
+        return [*examples, *batches, *tried, *filter(None, [self.failure])]
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What was not tried, one line each."""
+        return [f"{called(each)} {each.unchecked}" for each in self.tried if each.unchecked]
+
+
+def called(tried: Tried) -> str:
+    """Return what the author calls the method."""
+    return f"endpoint {tried.target}" if tried.target else "predict"
+
+
+def prepare(text: str, settings: Settings, display: Display) -> Prepared:
+    """Return the model at *text*, verified, unpacked and with its requirements.
+
+    :raises StartupError: it is refused.
+    """
+    (entry,) = parse_entries([text])
+    name = entry.provisional_name
+    loop, outcomes = Loop(), list[Outcome]()
+    display.attach(loop.call_later)
+
+    def on_outcome(outcome: Outcome) -> None:
+        display.progress(name, outcome.step)
+        if not outcome.step:
+            outcomes.append(outcome)
+            loop.stop()
+
+    request = Request(
+        entry.path,
+        entry.name,
+        settings.cache_dir,
+        settings.install_requirements,
+        worker_user=user_of_model(settings.worker_user, 0, 1),
+    )
+    display.progress(name, "preparing")
+    timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S
+    child = Preparation(loop, request, timeout_s, lambda line: display.line(name, line), on_outcome)
+    try:
+        loop.run()
+    finally:
+        child.process.kill()
+    if (model := outcomes[0].model) is None:
+        raise StartupError("\n".join(f"{name}: {line}" for line in outcomes[0].error.splitlines()))
+    return model
+
+
+def examine(
+    prepared: Prepared,
+    stage: PreparedStage,
+    batch_sizes: list[int],
+    settings: Settings,
+    display: Display,
+) -> Report:
+    """Load the service of *stage* in a worker of its own and run everything.
+
+    :raises StartupError: it cannot be loaded; the place is named.
+    """
+    loop, report = Loop(), Report(prepared, stage)
+    display.attach(loop.call_later)
+    examination = Examination(loop, report, batch_sizes, settings, display)
+    try:
+        loop.run()
+    finally:
+        examination.process.kill()
+    if report.loaded is None:
+        raise StartupError(f"{report.name}: {report.failure}")
+    return report
+
+
+def inputs_of(prepared: Prepared, stage: PreparedStage) -> tuple[list[Example], bool]:
+    """Return the examples of the pipeline that begins with *stage*, and whether others feed it."""
+    manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
+    ways = [manifest.pipeline, *(route.steps for route in manifest.routes.values())]
+    name = stage.name or PREDICT
+    places = [place for way in ways for place, step in enumerate(way) if step.stage == name]
+    is_first = bool(manifest.pipeline) and manifest.pipeline[0].stage == name
+    if is_first and not manifest.pipeline[0].each:
+        return list(manifest.examples), False
+    return [], bool(places) and min(places) > 0
+
+
+class Examination:
+    """The worker of one checkup, seen from outside."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        report: Report,
+        batch_sizes: list[int],
+        settings: Settings,
+        display: Display,
+    ) -> None:
+        """Start it; *loop* stops when it is gone."""
+        self._loop, self._report, self._settings, self._display = loop, report, settings, display
+        self._name, self._step = report.name, "loading"
+        self._timer: Timer | None = None
+        self._is_over = False
+        threads = max(1, usable_cores() // (settings.replicas or report.stage.replicas))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = Process(loop, self._command(theirs, threads), self._line, self._exited)
+        self._link: Link[Finding] = Link(loop, ours, Finding, self._received, lambda: None)
+        launch = launch_of(report.prepared, report.stage, settings, threads)
+        examples, is_fed = inputs_of(report.prepared, report.stage)
+        self._link.send(Checkup(launch, batch_sizes, examples, is_fed))
+        self._wait_for("loading")
+
+    def _command(self, control: socket.socket, threads: int) -> Command:
+        prepared, descriptor = self._report.prepared, control.fileno()
+        numbers = str(os.getpid()), str(descriptor)
+        user, variables = find_user(prepared.user), self._report.stage.environments[0]
+        passed = self._settings.pass_env
+        return Command(
+            arguments=python_module(
+                "servekit.worker.boot.checking", *numbers, python=prepared.python
+            ),
+            environment=worker_environment(os.environ, threads, variables, user, passed),
+            directory=prepared.directory,
+            inherited=(descriptor,),
+            user=user,
+        )
+
+    def _line(self, line: str) -> None:
+        self._display.line(self._name, line)
+
+    def _received(self, finding: Finding) -> None:
+        report = self._report
+        match finding:
+            case Step():
+                self._wait_for(finding.text)
+            case ServiceLoaded():
+                report.loaded = finding
+            case ExampleRun():
+                report.examples.append(finding)
+            case BatchRun():
+                report.batches.append(finding)
+            case Tried():
+                report.tried.append(finding)
+            case BootFailed():
+                report.failure, self._is_over = finding.reason, True
+            case Checked():
+                report.peak_bytes, self._is_over = finding.peak_bytes, True
+
+    def _wait_for(self, step: str) -> None:
+        """Give what begins now as long as the model's limits allow."""
+        self._step = step
+        self._display.progress(self._name, step)
+        stage, settings = self._report.stage, self._settings
+        if self._report.loaded is None:
+            limit_s = settings.load_timeout or stage.load_timeout_s
+        else:
+            limit_s = settings.predict_timeout or stage.predict_timeout_s
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(limit_s, lambda: self._time_out(limit_s))
+
+    def _time_out(self, limit_s: float) -> None:
+        self._report.failure = f"{self._step}: not done after {limit_s:g} s"
+        self.process.kill()
+
+    def _exited(self, exit_code: int) -> None:
+        self._link.read()
+        self._link.close()
+        self._display.progress(self._name, "")
+        if not (self._is_over or self._report.failure):
+            cause = exits.cause(exit_code, is_out_of_memory=None)
+            why = f" ({cause})" if cause else ""
+            self._report.failure = f"{self._step}: the worker exited with {exit_code}{why}"
+        self._loop.stop()

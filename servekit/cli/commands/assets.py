@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit assets``: gets what a model needs and its archive does not hold."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from servekit_archiver import default_cache_dir
+
+from servekit.assets.cache import asset_path, is_cached
+from servekit.cli.model.fetch_progress import Getting
+from servekit.cli.model.manifest import manifest_of, refusing
+from servekit.cli.model.model_toml import read_unfinished, write_digests
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.settings import load_settings
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+Each [assets.NAME] of model.toml comes once into the cache, where all models and versions share
+it: fetched from its url, or made by the service's store_assets(directory) if it has none, which
+runs the model's code. What was broken off goes on from there; the SHA-256 is verified.
+servekit start then finds it, and fetches nothing by itself unless it is given --fetch-assets.
+
+examples:
+  servekit assets ./model_directory --write    the first time: finds out each SHA-256
+  servekit assets ./model_directory
+  servekit assets digits.mar --cache-dir /var/cache/servekit
+  servekit assets digits.mar --offline         only say what is missing; status 1 if any is
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    parser.add_argument("model", type=Path, metavar="MODEL", help="archive or model directory")
+    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--offline", action="store_true", help="fetch and make nothing")
+    modes.add_argument(
+        "--write",
+        action="store_true",
+        help="write the SHA-256 into model.toml: of all that the service makes, which is made anew,"
+        " and of what is fetched and has none yet",
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="where they are kept")
+    parser.add_argument(
+        "--install-requirements",
+        action="store_true",
+        help="run store_assets in an environment of the model's own, with its requirements.txt",
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Fetch or make what is missing, and print where everything is.
+
+    :raises StartupError: the model is refused.
+    """
+    settings = load_settings({"cache_dir": parsed.cache_dir})
+    with refusing():
+        cache = Path(settings.cache_dir) if settings.cache_dir else default_cache_dir()
+        manifest = read_unfinished(parsed.model) if parsed.write else manifest_of(parsed.model)
+        getting = Getting(parsed.model, manifest, cache)
+        if not parsed.offline:
+            getting.fetch()
+            getting.make(is_new=parsed.write, installs=parsed.install_requirements)
+    if parsed.write:
+        known = getting.assets.items()
+        write_digests(
+            parsed.model, {name: a.sha256 for name, a in known if name not in getting.errors}
+        )
+    found = list(facts(getting))
+    print(json.dumps(found, indent=2) if parsed.json else as_text(found))
+    return PROBLEM_FOUND if any(entry["error"] for entry in found) else OK
+
+
+def facts(getting: Getting) -> Iterator[dict[str, Any]]:
+    """Yield what is known of each asset."""
+    for name, asset in getting.assets.items():
+        path = asset_path(getting.cache, asset)
+        lacking = "" if is_cached(path, asset) else "not in the cache"
+        error = getting.errors.get(name, lacking)
+        yield {"name": name, **asset.to_mapping(), "path": str(path), "error": error}
+
+
+def as_text(found: list[dict[str, Any]]) -> str:
+    """Return a line for each asset."""
+    if not found:
+        return "the model has no [assets]"
+    return "\n".join(f"{entry['name']}  {entry['error'] or entry['path']}" for entry in found)

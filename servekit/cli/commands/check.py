@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit check``: loads a model once and tries it, without serving it."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+from servekit_archiver import Manifest
+
+from servekit.cli.checking.checking import examine, prepare
+from servekit.cli.checking.report import as_json, as_text, whole_as_json
+from servekit.cli.output.display import Display, create_display
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.errors import StartupError
+from servekit.settings import Settings, load_settings
+from servekit.supervisor.preparing.prepared import Prepared
+
+if TYPE_CHECKING:
+    from servekit.cli.checking.pipeline import PipelineReport
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+The service (that of each stage) is loaded in a worker, as servekit start would; then its
+examples are run, and batches of several sizes made of them (or of zeros, as the signature
+says). The examples of a model with a pipeline go through all of it, in a server on a free
+port. Exit status 0: all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
+
+examples:
+  servekit check ./model_directory
+  servekit check digits.mar --batch-sizes 1,8,64
+  servekit check digits.mar --json > check.json
+"""
+SIZES = (1, 8, 32)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    parser.add_argument("model", metavar="MODEL", help="archive or model directory")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--batch-sizes",
+        type=sizes_of,
+        metavar="N,N,...",
+        help="sizes to measure (default 1,8,32, up to the model's max_batch_size)",
+    )
+    parser.add_argument(
+        "--install-requirements",
+        action="store_true",
+        default=None,
+        help="install requirements.txt into an environment of the model's own",
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+
+
+def sizes_of(text: str) -> list[int]:
+    """Parse ``1,8,32``."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 1,8,32")
+    return [int(word) for word in words]
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Check the model and print what was found.
+
+    :raises StartupError: it cannot be loaded.
+    """
+    flags = ("cache_dir", "install_requirements")
+    settings = load_settings({name: getattr(parsed, name) for name in flags})
+    display = create_display(settings)
+    try:
+        prepared = prepare(parsed.model, settings, display)
+        stages = [each for stage in prepared.stages for each in (stage, *stage.beside)]
+        sizes = [chosen(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
+        reports = [
+            examine(prepared, stage, batch_sizes, settings, display)
+            for stage, batch_sizes in zip(stages, sizes, strict=True)
+        ]
+        whole = _whole(prepared, parsed.model, settings, display)
+    finally:
+        display.close()
+    if parsed.json:
+        found = [as_json(report) for report in reports]
+        both = {"stages": found, "pipeline": whole_as_json(whole)} if whole else found[0]
+        print(json.dumps(both, indent=2))
+    else:
+        print(as_text(prepared.name, reports, whole))
+    return PROBLEM_FOUND if any(each.problems for each in (*reports, whole) if each) else OK
+
+
+def _whole(
+    prepared: Prepared, text: str, settings: Settings, display: Display
+) -> "PipelineReport | None":
+    """Try the way through the stages, if there are several or a pipeline."""
+    manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
+    if not (manifest.stages or manifest.pipeline):
+        return None
+    from servekit.cli.checking.pipeline import examine_pipeline  # which brings all of a server
+
+    display.progress(prepared.name, "serving all stages")
+    try:
+        return examine_pipeline(prepared, manifest, text, settings)
+    finally:
+        display.progress(prepared.name, "")
+
+
+def chosen(asked: list[int] | None, most: int) -> list[int]:
+    """Return the sizes to measure.
+
+    :raises StartupError: one is larger than the model takes.
+    """
+    if asked is None:
+        return sorted({min(size, most) for size in SIZES})
+    if max(asked) > most:
+        raise StartupError(f"--batch-sizes: {max(asked)} is above the model's limit, {most}")
+    return asked

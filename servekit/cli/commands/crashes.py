@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit crashes``: which workers of a running server crashed, hung or could not load."""
+
+import argparse
+import json
+from collections.abc import Iterator
+
+import msgspec
+
+from servekit.cli import private
+from servekit.cli.parsing.exit_status import OK
+from servekit.ipc.crash_reports import CrashReport, read_all
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+A server keeps its newest 100 reports until it stops.
+
+examples:
+  servekit crashes                          of the one server that runs here
+  servekit crashes --model digits --json
+  servekit crashes --run-dir /run/servekit --pid 4711
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    private.add_arguments(parser)
+    parser.add_argument("--model", metavar="NAME", help="only those of one model")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the reports, newest last.
+
+    :raises NoServer: no such server runs.
+    """
+    run_dir = private.find_server(parsed).run_dir
+    reports = [report for report in read_all(run_dir) if parsed.model in (None, report.model)]
+    if parsed.json:
+        print(json.dumps(msgspec.to_builtins(reports), indent=2))
+    else:
+        print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
+    return OK
+
+
+def lines_of(report: CrashReport) -> Iterator[str]:
+    """Yield one report for people."""
+    place = None if report.replica is None else str(report.replica)
+    worker = "/".join(filter(None, (report.model, report.stage, place)))
+    yield f"{report.time}  {worker}  {report.cause}"
+    if report.pid is not None:
+        ended = report.signal or f"exit code {report.exit_code}"
+        yield f"  worker    pid {report.pid}, generation {report.generation}, {ended}"
+    if report.replica is not None:
+        yield f"  lived     {_life(report)}"
+    yield f"  next      {_next(report)}"
+    if report.request_ids:
+        yield f"  requests  {' '.join(report.request_ids)}"
+    yield from (f"  | {line}" for line in report.last_lines)
+
+
+def _life(report: CrashReport) -> str:
+    if report.served_s is None:
+        return f"{report.lived_s:.1f} s, and was never ready"
+    return f"{report.lived_s:.1f} s, of which it served {report.served_s:.1f} s"
+
+
+def _next(report: CrashReport) -> str:
+    if report.restart_s is None:
+        return "not replaced"
+    if report.has_given_up:
+        return f"failed too often, one try in {report.restart_s:.0f} s"
+    return f"replaced after {report.restart_s:.1f} s"

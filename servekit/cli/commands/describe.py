@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit describe``: what a model takes and gives, without loading it."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from servekit.cli.model import model
+from servekit.cli.model.model import Known
+from servekit.cli.parsing.exit_status import OK
+from servekit.description.interface import Described
+from servekit.description.openapi import openapi
+from servekit.description.schemas import definitions, input_schema, output_schema
+from servekit.description.summaries import fields, tensor_words
+from servekit.description.swagger import swagger
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+A [signature], [routes] and [[examples]] are in the manifest. The types that annotate predict and
+the methods marked with @endpoint are in the code: they are read if it may be imported (--import).
+What a service finds out when it loads its model, an ONNX graph say, is known to the running server
+alone: /openapi.json.
+
+examples:
+  servekit describe digits.mar
+  servekit describe ./shipping --import
+  servekit describe digits.mar --openapi > openapi.json
+  servekit describe ./answers --path /v1/embeddings
+"""
+PLACE = "#/$defs/"
+MANIFEST_SAYS_NOTHING = "not declared in the manifest; --import reads the types of the code"
+NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    model.add_arguments(parser)
+    model.add_path(parser, "of what answers there alone")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--openapi", action="store_true", help="print OpenAPI 3.1, as a server of it would"
+    )
+    formats.add_argument("--swagger", action="store_true", help="print Swagger 2.0")
+    formats.add_argument("--json", action="store_true", help="print the facts as a JSON object")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the description.
+
+    :raises StartupError: the model is refused.
+    """
+    known = model.read(parsed)
+    shown = [known.at(parsed.path)] if parsed.path else known.paths
+    if parsed.openapi:
+        print(as_json(openapi(shown)))
+    elif parsed.swagger:
+        print(as_json(swagger(shown)))
+    elif parsed.json:
+        print(as_json(facts(known, shown)))
+    else:
+        print("\n".join(f"{label:<12}{text}".rstrip() for label, text in lines(known, shown)))
+    return OK
+
+
+def as_json(value: Any) -> str:
+    """Return *value* as JSON for people and programs; NaN in an author's schema is null."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def facts(known: Known, shown: Sequence[Described]) -> dict[str, Any]:
+    """Return what is known as one object."""
+    manifest = known.manifest
+    stages = {name: stage.service for name, stage in manifest.every_stage.items()}
+    return {
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "services": stages,
+        "paths": [_path_facts(each) for each in shown],
+    }
+
+
+def _path_facts(described: Described) -> dict[str, Any]:
+    return {
+        "path": described.path,
+        "description": described.description,
+        "is_imported": described.is_loaded,
+        "instances": described.instances,
+        "streams": described.streams,
+        "signature": described.signature if described.signature.inputs else None,
+        "input_schema": input_schema(described, PLACE),
+        "output_schema": output_schema(described, PLACE),
+        "definitions": definitions(described, PLACE),
+        "consumes": described.consumes,
+        "produces": described.produces,
+        "request_headers": described.request_headers,
+        "request_query": described.request_query,
+        "examples": described.examples,
+    }
+
+
+def lines(known: Known, shown: Sequence[Described]) -> Iterator[tuple[str, str]]:
+    """Yield a label and a text for each line of the table."""
+    manifest = known.manifest
+    yield "model", f"{manifest.name} {manifest.version}"
+    if manifest.description:
+        yield "about", " ".join(manifest.description.split())
+    for name, stage in manifest.every_stage.items():
+        where = f" (beside {stage.beside})" if stage.beside else ""
+        told = f"{name}: {stage.service}{where}"
+        yield "service", told if manifest.stages else stage.service
+    for described in shown:
+        yield from _path_lines(described, manifest.description)
+        if not described.signature.inputs and not described.input_schema:
+            yield "input", NEITHER_SAYS if known.is_imported else MANIFEST_SAYS_NOTHING
+
+
+def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
+    yield "predict", f"POST {described.path}"
+    if described.description not in ("", about):
+        yield "about", " ".join(described.description.split())
+    if described.instances:
+        yield "instances", 'any number of inputs, each answered by itself: {"instances": [...]}'
+    if described.is_loaded:
+        yield "takes", ", ".join(described.consumes)
+        yield "gives", ", ".join(described.produces)
+    if described.request_headers:
+        yield "headers", ", ".join(described.request_headers)
+    if described.request_query:
+        yield "query", ", ".join(described.request_query)
+    yield from _sides(described)
+    for example in described.examples:
+        given = example.input_file or msgspec.json.encode(example.input).decode()
+        told = "" if example.output is None else msgspec.json.encode(example.output).decode()
+        yield "example", f"{_cut(given)} -> {_cut(told)}".removesuffix(" -> ")
+
+
+def _sides(described: Described) -> Iterator[tuple[str, str]]:
+    tensors = described.signature
+    if tensors.inputs:
+        for label, side in ("input", tensors.inputs), ("output", tensors.outputs):
+            yield from ((label, f"{each.name}  {tensor_words(each)}") for each in side)
+    elif described.is_loaded:
+        sides = ("input", described.input_schema), ("output", described.output_schema)
+        for label, schema in sides:
+            for name, words in fields(schema, described.definitions):
+                yield label, f"{name}  {words}".strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:100]}..."

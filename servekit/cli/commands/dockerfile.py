@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit dockerfile``: writes what a container image of models is built from."""
+
+import argparse
+import dataclasses
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from servekit_archiver import ArchiveError
+
+from servekit.cli.parsing.exit_status import OK
+from servekit.container.context import Order, Source, write_context
+from servekit.container.dockerfile import CACHE
+from servekit.container.image import Image
+from servekit.container.packages import parse_requirement
+from servekit.errors import StartupError
+from servekit.settings import load_settings
+from servekit.supervisor.preparing.entry import parse_entries
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+DIR gets a Dockerfile and what it copies: the archives, their requirements, and servekit and the
+plugins that the models name, pinned to the versions here (as wheels, if they came from no index);
+and compose.yaml with a Prometheus, and kubernetes.yaml. What the models import and no package
+brings is said: add it to their requirements.
+
+examples:
+  servekit dockerfile digits.mar -o digits-image
+  docker build -t digits:1.0 digits-image
+
+  servekit dockerfile ./digits two=b.mar -o image --tag registry.example/models:7
+  servekit dockerfile digits.mar -o image --install servekit-image --base python:3.13-slim
+  servekit dockerfile llm.mar -o image --fetch-assets       weights inside the image
+"""
+BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+REFERENCE = re.compile(
+    r"(?:[A-Za-z0-9.-]+(?::\d+)?/)?"  # registry
+    r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"  # path
+    r"(?::\w[\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
+    re.ASCII,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="archive or model directory, or NAME=PATH"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="new or empty"
+    )
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="write over files of the same name"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument(
+        "--base",
+        type=reference,
+        metavar="IMAGE",
+        help="image to begin with (default: python:3.N-slim, of the version that runs here)",
+    )
+    parser.add_argument(
+        "--tag",
+        type=tag,
+        metavar="NAME:TAG",
+        help="of the image (default: NAME:VERSION of the first model)",
+    )
+    parser.add_argument(
+        "--install",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="PACKAGE",
+        help="more packages, such as plugins with codecs; at the version that is installed here",
+    )
+    parser.add_argument(
+        "--find-links",
+        action="extend",
+        nargs="+",
+        default=[],
+        type=Path,
+        metavar="DIR",
+        help="folders of wheels that packages here were installed from: they come along, as they"
+        " do from the folders that pip is configured to look in",
+    )
+    parser.add_argument(
+        "--fetch-assets",
+        action="store_true",
+        help="fetch the models' [assets] when the image is built (default: when it is started)",
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+
+
+def reference(text: str) -> str:
+    """Check the name of an image."""
+    if not REFERENCE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of an image")
+    return text
+
+
+def tag(text: str) -> str:
+    """Check the name of an image with its tag."""
+    if "@" in text or ":" not in reference(text).rpartition("/")[2]:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:TAG")
+    return text
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Write the build context, and print what to do with it.
+
+    :raises StartupError: a model is refused, or the directory is not empty.
+    """
+    cache = load_settings({"cache_dir": parsed.cache_dir}).cache_dir
+    entries = parse_entries(parsed.models)
+    order = Order(
+        models=[Source(Path(entry.path), entry.name) for entry in entries],
+        base=parsed.base or BASE,
+        tag=parsed.tag or "",
+        install=[parse_requirement(text) for text in parsed.install],
+        links=[directory(path) for path in parsed.find_links],
+        has_assets_inside=parsed.fetch_assets,
+        cache=Path(cache) if cache else None,
+    )
+    try:
+        image = write_context(order, parsed.output, tell=tell, force=parsed.force)
+    except ArchiveError as error:
+        raise StartupError(str(error)) from error
+    for lack in image.lacking:
+        tell(f"warning: {lack}")
+    print(
+        json.dumps(facts(image, parsed.output), indent=2)
+        if parsed.json
+        else as_text(image, parsed.output)
+    )
+    return OK
+
+
+def directory(path: Path) -> Path:
+    """Check that *path* is a folder."""
+    if not path.is_dir():
+        raise StartupError(f"--find-links: {path} is not a folder")
+    return path
+
+
+def tell(line: str) -> None:
+    """Say what takes long."""
+    sys.stderr.write(f"{line}\n")
+
+
+def build_command(image: Image, directory: Path) -> str:
+    """Return what builds the image."""
+    return shlex.join(["docker", "build", "--tag", image.tag, str(directory)])
+
+
+def facts(image: Image, directory: Path) -> dict[str, object]:
+    """Return what was written, for programs."""
+    return {
+        "directory": str(directory),
+        "tag": image.tag,
+        "base": image.base,
+        "models": [
+            {"name": each.name, "version": each.manifest.version, "digest": each.digest}
+            for each in image.models
+        ],
+        "files": sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()),
+        "wheels": list(image.wheels),
+        "lacking": [dataclasses.asdict(lack) for lack in image.lacking],
+        "build": build_command(image, directory),
+    }
+
+
+def as_text(image: Image, directory: Path) -> str:
+    """Return what was written and what comes next, for people."""
+    models = " ".join(f"{model.name}/{model.manifest.version}" for model in image.models)
+    run_it = "docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080"
+    if image.fetches_at_start:  # the one place where it has to write
+        run_it += f" -v {image.label}-cache:{CACHE}"
+    together = shlex.join(["docker", "compose", "--project-directory", str(directory)])
+    return (
+        f"{directory}: build context of {models}\n"
+        f"packages {_packages(image)}\n"
+        f"build    {build_command(image, directory)}\n"
+        f"run      {run_it} {image.tag}\n"
+        f"or both, with Prometheus: {together} up --build --wait"
+    )
+
+
+def _packages(image: Image) -> str:
+    others = f", but for {', '.join(image.wheels)}" if image.wheels else ""
+    return f"from the index{others} (--find-links DIR takes along what came from a folder)"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit models``: the models of the server that runs here, worker by worker."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from servekit.cli import private
+from servekit.cli.output.tables import table
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+It asks the server over the private socket in its run directory, as the user of the server.
+
+examples:
+  servekit models                           every replica of every model
+  servekit models --model digits --json
+  servekit models --run-dir /run/servekit --pid 4711
+"""
+HEAD = ("model", "version", "replica", "state", "pid", "restarts", "reason")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    private.add_arguments(parser)
+    parser.add_argument(
+        "--model", metavar="NAME", help="only this one; status 1 if it is not there"
+    )
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print a line for each replica.
+
+    :raises NoServer: no such server runs, or it does not answer.
+    """
+    every = private.find_server(parsed).ask("/models")[1]["models"]
+    found = [model for model in every if parsed.model in (None, model["name"])]
+    if parsed.json:
+        print(json.dumps(found, indent=2))
+    elif found:
+        print(table(HEAD, [row for model in found for row in rows(model)]))
+    else:
+        served = ", ".join(model["name"] for model in every)
+        print(f"no model {parsed.model!r}; served: {served}" if served else "no models")
+    return OK if found or parsed.model is None else PROBLEM_FOUND
+
+
+def rows(model: dict[str, Any]) -> Iterator[list[object]]:
+    """Yield the line of each replica; of a model without any, its own."""
+    head = [model["name"], model["version"]]
+    if not model["replicas"]:
+        yield [*head, "-", "not loaded", "-", 0, _first_line(model["reason"])]
+    for replica in model["replicas"]:
+        place = "/".join(filter(None, (replica.get("stage"), str(replica["index"]))))
+        reason = _first_line(replica["reason"] or model["reason"])
+        pid = replica["pid"] or "-"
+        yield [*head, place, replica["state"], pid, replica["restarts"], reason]
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit reload``: has the server that runs here load what has changed of its models."""
+
+import argparse
+import json
+
+from servekit.cli import private
+from servekit.cli.parsing.exit_status import OK
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+The same as SIGHUP to the server: models that have changed are loaded beside the old ones and take
+over when they are ready; certificates and token files are read again. It does not wait for that.
+
+examples:
+  servekit reload                           the one server that runs here
+  servekit reload --run-dir /run/servekit --pid 4711
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    private.add_arguments(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Ask, and say that it was asked.
+
+    :raises NoServer: no such server runs, or it does not answer.
+    """
+    server = private.find_server(parsed)
+    status, answer = server.ask("/reload", "POST")
+    if status >= 400:
+        raise private.NoServer(f"the server with pid {server.pid} answers {status}: {answer}")
+    if parsed.json:
+        print(json.dumps({"pid": server.pid, **answer}, indent=2))
+    else:
+        print(f"the server with pid {server.pid} reloads; its log says how each model fares")
+    return OK

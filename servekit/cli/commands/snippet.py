@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit snippet``: a call of a model to copy, without loading it."""
+
+import argparse
+import dataclasses
+import re
+import shlex
+import sys
+from pathlib import Path
+
+from servekit.cli.model import model
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.description.interface import Described
+from servekit.description.samples import File, Form, Value, sample, sample_form
+from servekit.description.snippets import FORMATS, Call
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+The input is the first of the [[examples]], or made from the [signature] or, with --import, from the
+types of the service. A form has files of the reader's: image.png stands for the field image.
+
+examples:
+  servekit snippet digits.mar | sh
+  servekit snippet digits.mar --format python --url https://models.example
+  servekit snippet ./shipping --format javascript > snippet.mjs
+  servekit snippet ./answers --path /v1/embeddings --import
+  servekit snippet textgen.mar --stream --format python
+"""
+Sample = File | Form | Value
+COMMENTS = {"javascript": "//"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.epilog = EPILOG
+    model.add_arguments(parser)
+    model.add_path(parser, "a call of what answers there, in place of predict")
+    parser.add_argument("--format", choices=FORMATS, default="curl", help="default: curl")
+    parser.add_argument(
+        "--url", type=server_url, default="http://127.0.0.1:8080", metavar="URL",
+        help="where the server is (default http://127.0.0.1:8080)",
+    )  # fmt: skip
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--stream", action="store_true", help="show each output when it comes")
+    ways.add_argument("--form", action="store_true", help="send the fields as multipart/form-data")
+
+
+def server_url(text: str) -> str:
+    """Return *text* without a slash at its end, if it is the URL of a server."""
+    if not re.fullmatch(r"https?://[!-~]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} begins with neither http:// nor https://")
+    return text.rstrip("/")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the call.
+
+    :raises StartupError: the model is refused.
+    """
+    described = model.read(parsed).at(parsed.path)
+    found = sample_form(described) if parsed.form else sample(described)
+    if reason := problem(described, found, parsed):
+        sys.stderr.write(f"servekit: {described.path}: {reason}\n")
+        return PROBLEM_FOUND
+    assert found is not None
+    note = ""
+    if isinstance(found, File):
+        place, note = _unpacked(parsed.model)
+        found = dataclasses.replace(found, path=str(place / found.path))
+    elif isinstance(found, Form) and found.files:
+        note = f"needs files of your own: {', '.join(found.files.values())}"
+    call = Call(
+        server=parsed.url,
+        path=described.path,
+        sample=found,
+        instances=described.instances,
+        streams=parsed.stream,
+    )
+    sys.stdout.write(f"{COMMENTS.get(parsed.format, '#')} {note}\n" if note else "")
+    sys.stdout.write(FORMATS[parsed.format](call))
+    return OK
+
+
+def problem(described: Described, found: Sample | None, parsed: argparse.Namespace) -> str:
+    """Return why there is no such call, or ""."""
+    if parsed.stream and described.is_loaded and not described.streams:
+        return "its outputs do not come one by one; leave out --stream"
+    if parsed.form and described.instances:
+        return "several instances cannot be sent as a form; leave out --form"
+    if found is None and parsed.form and sample(described) is not None:
+        return f"nothing says which fields it has; leave out --form{_import_hint(parsed)}"
+    if found is None and parsed.imports:
+        return (
+            "neither the manifest nor the types of its code say what it takes: give it [[examples]]"
+        )
+    if found is None:
+        hint = _import_hint(parsed)
+        return f"nothing says what it takes: give it [[examples]] or a [signature]{hint}"
+    if parsed.stream and parsed.format == "python" and isinstance(found, File):
+        return "servekit-client sends no file as it is and streams the answer; try another --format"
+    return ""
+
+
+def _import_hint(parsed: argparse.Namespace) -> str:
+    return "" if parsed.imports else ", or try --import"
+
+
+def _unpacked(path: Path) -> tuple[Path, str]:
+    """Return where the files of a model are, and how they get there."""
+    if path.is_dir():
+        return path, ""
+    place = Path(path.stem)
+    command = shlex.join(["servekit", "extract", str(path), str(place)])
+    return place, f"the file is in the archive: {command}"

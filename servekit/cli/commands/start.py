@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit start``: serve models until told to stop."""
+
+import argparse
+from pathlib import Path
+
+from servekit.cli.output.display import create_display
+from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED
+from servekit.cli.parsing.options import add_options, given_flags
+from servekit.errors import StartupError
+from servekit.settings import load_settings
+from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.server.start_up import AllRefused
+from servekit.supervisor.server.supervisor import Supervisor
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
+A flag wins over a variable, a variable over the file.
+
+examples:
+  servekit start digits.mar
+  servekit start ./model_directory --port 0        a free port; the URL is printed
+  servekit start ./model_directory --reload        while you work on it
+  servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
+  servekit start --config servekit.toml --log-format json
+
+while it runs:
+  servekit status       servekit models       servekit reload       servekit crashes
+
+signals:
+  SIGHUP            load what has changed of the models, renew the front-ends
+  SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
+                    (SIGINT before it serves: 130)
+  a second one      end within two seconds, whatever is under way (SIGQUIT: the same at once)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add one flag for each setting."""
+    parser.usage = "servekit start [OPTION ...] [MODEL ...]"
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "paths", nargs="*", metavar="MODEL", help="archive or model directory, or NAME=PATH"
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
+    add_options(parser)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Serve until a signal ends it.
+
+    :raises StartupError: nothing could be served. A log of JSON gets it as its last line.
+    :raises KeyboardInterrupt: Ctrl-C came before it was serving.
+    """
+    flags = given_flags(parsed)
+    if parsed.paths:
+        flags["models"] = [*parsed.paths, *(flags["models"] or [])]
+    settings = load_settings(flags, parsed.config)
+    display = create_display(settings)
+    try:
+        Supervisor(settings, display).run()
+    except StartupError as error:
+        if settings.log_format == "json":
+            display.notice(Notice("failed", "servekit", str(error), "error"))
+        elif not isinstance(error, AllRefused) or len(settings.models) > 1:
+            raise
+        return STARTUP_FAILED  # the only model has said so itself
+    finally:
+        display.close()
+    return OK

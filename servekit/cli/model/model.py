@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what is known of a model without loading it; shared by the commands that show it."""
+
+import argparse
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from servekit_archiver import ArchiveError, Manifest, unpack
+
+from servekit.cli.model.manifest import manifest_of
+from servekit.description.interface import Described
+from servekit.description.routes import describe_models
+from servekit.errors import StartupError
+from servekit.ipc.messages import Interface, ModelRow, StageRow
+from servekit.settings import load_settings
+from servekit.supervisor.models.routes import named_routes, routes_of_endpoints
+from servekit.supervisor.os.environment import usable_cores, worker_environment
+from servekit.supervisor.os.process import python_module
+
+__all__ = ["Known", "add_arguments", "read"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A model as far as it is known."""
+
+    manifest: Manifest
+    paths: Sequence[Described]  #: what answers at each of its paths, its own ``/predict`` first
+    is_imported: bool = False  #: whether its code was asked, too
+
+    def at(self, path: str | None) -> Described:
+        """Return what answers at *path*; at the first one, if none is named.
+
+        :raises StartupError: nothing does.
+        """
+        for each in self.paths:
+            if path in (None, each.path):
+                return each
+        known = ", ".join(each.path for each in self.paths)
+        raise StartupError(f"{self.manifest.name}: nothing answers at {path}; known: {known}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which model, and how closely to look at it."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="archive or model directory")
+    parser.add_argument(
+        "--import",
+        action="store_true",
+        dest="imports",
+        help="also import the modules of its services, for types and endpoints; this runs their"
+        " code, with the rights of the caller, but constructs and loads nothing",
+    )
+    parser.add_argument("--cache-dir", metavar="DIR", help="where --import unpacks an archive")
+
+
+def add_path(parser: argparse.ArgumentParser, words: str) -> None:
+    """Add what names one of the paths of the model."""
+    parser.add_argument(
+        "--path",
+        type=_path,
+        metavar="PATH",
+        help=f"{words}: /v1/embeddings, of [routes] or @endpoint",
+    )
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not begin with /")
+    return text
+
+
+def read(parsed: argparse.Namespace) -> Known:
+    """Return what the arguments ask for.
+
+    :raises StartupError: the model is refused, or its service cannot be imported.
+    """
+    manifest = manifest_of(parsed.model)
+    known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
+    return Known(manifest, describe_models([_row(manifest, known)]), parsed.imports)
+
+
+def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
+    """Return the row that a routing table would have of a model which nobody serves."""
+    table, name = manifest.to_mapping(), manifest.name
+    row = ModelRow(name, manifest.version, manifest.description, [], 1, 0.0, 0.0, 1, manifest=table)
+    row.routes = [*named_routes(name, table), *routes_of_endpoints(name, known)]
+    row.interface = known.get("")
+    if manifest.stages:
+        row.stages = [StageRow(each, 1, 0.0, 0.0, known.get(each)) for each in manifest.every_stage]
+    return row
+
+
+def import_services(path: Path, manifest: Manifest, cache_dir: str | None) -> dict[str, Interface]:
+    """Return what the code of each stage declares, as a process of its own reads it.
+
+    :raises StartupError: it cannot be imported; that process has said why.
+    """
+    directory = path.absolute() if path.is_dir() else _unpacked(path, cache_dir)
+    workers = [stage.worker for stage in manifest.every_stage.values()]
+    variables = {name: text for each in workers for name, text in each.variables(0).items()}
+    done = subprocess.run(
+        python_module("servekit.worker.boot.describing", str(directory)),
+        input=manifest.to_json(),
+        stdout=subprocess.PIPE,
+        cwd=directory,
+        env=worker_environment(os.environ, usable_cores(), variables),
+        check=False,
+    )
+    if done.returncode:
+        raise StartupError(f"{path}: its service cannot be imported")
+    return msgspec.json.decode(done.stdout, type=dict[str, Interface])
+
+
+def _unpacked(path: Path, cache_dir: str | None) -> Path:
+    cache = load_settings({"cache_dir": cache_dir}).cache_dir
+    try:
+        return Path(unpack(path, Path(cache) if cache else None).directory)
+    except ArchiveError as error:
+        raise StartupError(str(error)) from error

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front-end's end of one channel: frames to and from one worker, never blocking."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from gevent.monkey import get_original
+
+from servekit.ipc.arena import ArenaReader
+from servekit.ipc.cancellation import Cancelled
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.ipc.messages import ReplyMessage, Welcome
+from servekit.ipc.metric_memory import SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import msgspec
+
+    from servekit.ipc.arena import Arena
+
+from servekit.ipc.messages import Slab
+
+__all__ = ["Link"]
+
+READ, WRITE = 1, 2
+
+
+class Link:
+    """Open from its making until ``close``, which it calls itself when the worker goes."""
+
+    __slots__ = (
+        "_answers",
+        "_buffer",
+        "_mapped",
+        "_on_lost",
+        "_on_message",
+        "_readable",
+        "_reader",
+        "_rest",
+        "_socket",
+        "_waiting",
+        "_writable",
+        "cancelled",
+        "is_open",
+        "measures",
+    )
+
+    def __init__(
+        self,
+        loop: Any,
+        address: str,
+        bodies: Arena,
+        places: int,
+        on_message: Callable[[Any], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """Connect to the listener at *address* and hand over the arena *bodies*.
+
+        As much of the worker's arena as there is of ours will stay mapped.
+
+        :param places: of the longest batch.
+        :param on_lost: called once when the worker is gone or breaks the protocol.
+        :raises OSError: the listener's backlog is full.
+        """
+        sock = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.connect(address)
+            self.cancelled = Cancelled(places)
+            with self.cancelled.descriptor() as cancelled:
+                send_first(sock, Welcome(), bodies.descriptor, cancelled)
+        except OSError:
+            sock.close()
+            raise
+        self._socket = sock
+        self._on_message, self._on_lost = on_message, on_lost
+        self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
+        self._answers: ArenaReader | None = None
+        self._mapped = bodies.size
+        self.measures: memoryview | None = None  #: the metrics of the service, if it has some
+        self._buffer = bytearray()
+        self._rest: memoryview | None = None
+        self._waiting: deque[bytearray] = deque()
+        self.is_open = True
+        self._readable = loop.io(sock.fileno(), READ)
+        self._readable.start(self._on_readable)
+        self._writable = loop.io(sock.fileno(), WRITE)
+
+    @property
+    def is_writing(self) -> bool:
+        """A frame is on its way: the buffer is not free for the next one."""
+        return self._rest is not None
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send *message*, after those that are still on their way.
+
+        :raises FrameTooLarge: nothing was sent.
+        """
+        if self._rest is not None:
+            self._waiting.append(encode_frame(message))
+            return
+        frame = encode_frame(message, self._buffer)
+        try:
+            sent = self._socket.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._lose()
+            return
+        if sent < len(frame):
+            self._rest = memoryview(frame)[sent:]
+            self._writable.start(self._on_writable)
+
+    def view(self, slab: Slab) -> memoryview:
+        """Return the bytes of an answer.
+
+        :raises ChannelClosed: it lies outside the worker's arena.
+        """
+        if self._answers is None:
+            raise ChannelClosed("the peer sent no arena")
+        return self._answers.view(slab)
+
+    def trim(self) -> None:
+        """Give back what we have mapped of answers; what is still needed is mapped anew."""
+        if self._answers is not None:
+            self._answers.trim()
+
+    def close(self) -> None:
+        """Close the channel; ``on_lost`` is not called."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        for watcher in (self._readable, self._writable):
+            watcher.stop()
+            watcher.close()
+        self._socket.close()
+        if self._answers is not None:
+            self._answers.close()
+        self._rest = None
+
+    def _lose(self) -> None:
+        if self.is_open:
+            self.close()
+            self._on_lost()
+
+    def _on_writable(self) -> None:
+        assert self._rest is not None
+        try:
+            sent = self._socket.send(self._rest)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lose()
+            return
+        rest = self._rest[sent:]
+        if not rest and self._waiting:
+            rest = memoryview(self._waiting.popleft())
+        self._rest = rest if rest else None
+        if self._rest is None:
+            self._writable.stop()
+
+    def _on_readable(self) -> None:
+        try:
+            if self._answers is None:
+                messages, (answers, *measures) = self._reader.read_first(1, 2)
+                try:
+                    self._answers = ArenaReader(answers, self._mapped)
+                finally:
+                    self.measures = _measures_in(measures)
+            else:
+                messages = self._reader.read()
+            for message in messages:
+                if self.is_open:
+                    self._on_message(message)
+        except BlockingIOError:
+            return
+        except (ChannelClosed, OSError):
+            self._lose()
+
+
+def _measures_in(descriptors: list[int]) -> memoryview | None:
+    """Map the one descriptor that a worker may send besides that of its answers.
+
+    :raises ChannelClosed: it is no arena of the size that it has to have.
+    """
+    for descriptor in descriptors:
+        return ArenaReader(descriptor).view(Slab(0, SIZE))
+    return None

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An answer whose outputs go out as they come, on the connection of its task."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from servekit.errors import problem_of
+from servekit.frontend.batching.replies import (
+    answer_batch,
+    error_from,
+    fail_task,
+    observe_stages,
+    timing_of,
+)
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import Reply
+from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
+
+if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.frontend.batching.replies import Lend
+    from servekit.frontend.batching.task import Task
+    from servekit.frontend.exchange.response import AnswerHeads
+    from servekit.frontend.http.writer import Sender
+    from servekit.ipc.messages import Part
+
+__all__ = ["MAX_HELD_BYTES", "StreamWriter", "StreamedAnswer"]
+
+MAX_HELD_BYTES = 1 << 20  #: that a client may leave unread before its stream is cancelled
+KEEP_ALIVE_S = 3.0  #: a stream says something so often
+
+
+class StreamWriter:
+    """Writes pieces of a body, and keeps those that the client does not take yet."""
+
+    __slots__ = ("_held", "_is_chunked", "_sender")
+
+    def __init__(self, sender: Sender, *, is_chunked: bool) -> None:
+        """Write by *sender*; HTTP/1.0 has no chunks."""
+        self._sender, self._is_chunked = sender, is_chunked
+        self._held = bytearray()
+        sender.on_flushed = self._on_flushed
+
+    def write(self, piece: bytes) -> bool:
+        """Write *piece*; return whether the client keeps up."""
+        self._put(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
+        return len(self._held) <= MAX_HELD_BYTES
+
+    def end(self) -> None:
+        """Hand what is held to the sender: nothing more will come."""
+        if self._is_chunked:
+            self._put(b"0\r\n\r\n")
+        self._on_flushed()
+
+    @property
+    def is_waiting(self) -> bool:
+        """The client has not taken all of it yet."""
+        return bool(self._sender.rest)
+
+    def _put(self, data: bytes) -> None:
+        if self._sender.rest:
+            self._held += data
+            self._sender.hold(len(data))
+        else:
+            self._sender.send(data)
+
+    def _on_flushed(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held:
+            self._sender.send(bytes(held))
+
+
+class StreamedAnswer:
+    """Of one task, from its way to a worker to the end; becomes a plain answer if it can."""
+
+    __slots__ = (
+        *("_format", "_heads", "_said_at", "_sent_at", "_steps", "_writer", "task", "written"),
+    )
+
+    def __init__(self, task: Task, heads: AnswerHeads, now: float) -> None:
+        """*task* went to a worker at *now*; its status is open until the first output."""
+        self.task, self._heads, self._sent_at = task, heads, now
+        self._format: StreamFormat | None = None
+        self._writer: StreamWriter
+        self._said_at = now
+        self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
+        self.written = 0  #: bytes
+        task.batcher.metrics.count_stream(+1)
+
+    def write(self, part: Part, now: float) -> None:
+        """Send the outputs of *part*; the time for the next one begins."""
+        task = self.task
+        task.batcher.metrics.count_outputs(part.outputs)
+        self._steps |= part.steps
+        if not part.media_type or task.is_done or task.connection.is_closed:
+            return
+        if self._format is None:
+            self._begin(part.media_type, now)
+        if part.body:
+            task.deadline = min(task.until, now + task.batcher.predict_timeout_s)
+            self._put(part.body, now)
+
+    def _begin(self, media_type: str, now: float) -> None:
+        task = self.task
+        if media_type not in STREAM_FORMATS:
+            raise ChannelClosed("the peer sent what is no stream")
+        self._format = STREAM_FORMATS[media_type]
+        arrived, before = (task.arrived, b"") if task.step is None else task.step.begin_stream()
+        task.batcher.metrics.observe_first_output(now - arrived)
+        host, steps = task.batcher.row.stage, self._steps
+        led = {stage: step_s for stage, step_s in steps.items() if stage != host}
+        head = (
+            b"%b%b\r\nX-Accel-Buffering: no\r\n"
+            b"Server-Timing: %bqueue;dur=%.3f, %bfirst;dur=%.3f\r\n"
+            % (
+                self._heads.ok(media_type),
+                task.request_id.encode(),
+                before,
+                (self._sent_at - task.arrived) * 1e3,
+                timing_of(led) + b", " if led else b"",
+                max(0.0, now - self._sent_at - sum(led.values())) * 1e3,
+            )
+        )
+        self._writer = task.connection.begin_stream(self, head)
+
+    def _put(self, piece: bytes, now: float) -> None:
+        self._said_at = now
+        self.written += len(piece)
+        if not self._writer.write(piece):
+            self.task.connection.reset()  # its client reads too slowly, or not at all
+
+    def keep_alive(self, now: float) -> None:
+        """Say something if nothing has been said for long, and the client would hear it."""
+        if self._format is None or now - self._said_at < KEEP_ALIVE_S:
+            return
+        if self.task.is_done or self.task.connection.is_closed:
+            return
+        if self._format.keep_alive and not self._writer.is_waiting:
+            self._put(self._format.keep_alive, now)
+
+    def end(self, part: Part, now: float, lend: Lend) -> None:
+        """The worker is done with the task, and *part* is its last one.
+
+        :raises ChannelClosed: its end is none.
+        """
+        answer = part.end
+        assert answer is not None
+        task, batch = self.task, [self.task]
+        self.forget()
+        if self._format is None:
+            responses = {0: part.response} if part.response else {}
+            predict_s, steps = now - self._sent_at, self._steps
+            reply = Reply(0, [answer], 0.0, predict_s, 0.0, responses=responses, steps=steps)
+            answer_batch(batch, reply, self._sent_at, now, self._heads, lend)
+            return
+        if task.connection.is_closed:
+            task.is_done = True
+        elif answer[0]:
+            body = answer[2] if isinstance(answer[2], bytes) else b""
+            fail_task(task, error_from(answer[0], body))
+        elif not task.is_done:
+            task.is_done = True
+            self._finish(self._format.end)
+            if task.step is None:
+                task.batcher.metrics.observe_answer(now - task.arrived)
+            else:
+                task.step.end_stream(task, now)
+        queued_s = self._sent_at - task.arrived
+        if task.batcher.beside:
+            observe_stages(batch, queued_s, self._steps)
+        else:
+            task.batcher.metrics.observe_batch(1, queued_s, now - self._sent_at)
+
+    def fail(self, error: ServekitError) -> None:
+        """End what has begun by telling *error*."""
+        assert self._format is not None
+        told = problem_of(error, self.task.request_id)
+        self._finish(self._format.error % msgspec.json.encode(told))
+
+    def _finish(self, last: bytes) -> None:
+        connection = self.task.connection
+        if last:
+            self._put(last, monotonic())
+        if not connection.is_closed:
+            self._writer.end()
+            connection.end_stream()
+
+    def forget(self) -> None:
+        """No worker has the task any more."""
+        self.task.batcher.metrics.count_stream(-1)
+        if self.task.is_cancelled:
+            self.task.batcher.metrics.count_cancelled_stream()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request and its response, whichever version of HTTP carries them."""

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request targets: the forms there are (RFC 9112 3.2), and the path in one."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from servekit.errors import RequestError
+from servekit.frontend.http.fields import check_host
+
+__all__ = ["ASTERISK", "in_origin_form", "path_of"]
+
+ASTERISK = b"*"  #: of OPTIONS: the server as a whole
+MAX_KNOWN = 256
+MAX_KNOWN_BYTES = 256
+# RFC 3986 3.3; a query is not looked at, so what browsers leave unencoded in it does no harm
+ORIGIN = re.compile(rb"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?[^#]*)?")
+ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
+CONTROL = re.compile(rb"%[01][0-9A-Fa-f]|%7[Ff]")
+ENCODED_SLASH = re.compile(rb"%2[Ff]")
+
+#: targets in origin form found well-formed; bounded, shared by all connections
+known: set[bytes] = set()
+
+
+def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
+    """Return *target* in origin form, or ``*``; and the authority of an absolute one, else "".
+
+    :raises RequestError: it has no form that *method* may have.
+    """
+    authority = b""
+    if found := ABSOLUTE.fullmatch(target):
+        authority, target = found.groups()
+        check_host(authority)
+        if not target.startswith(b"/"):
+            target = b"/" + target
+    elif target == ASTERISK and method == b"OPTIONS":
+        return target, authority
+    if not ORIGIN.fullmatch(target):
+        raise RequestError("request target: no well-formed path, nor http and a path")
+    if CONTROL.search(target.partition(b"?")[0]):
+        raise RequestError("request target: a control character in the path")
+    if not authority and len(known) < MAX_KNOWN and len(target) <= MAX_KNOWN_BYTES:
+        known.add(target)
+    return target, authority
+
+
+def path_of(target: bytes) -> bytes:
+    """Return the decoded path of a *target* in origin form.
+
+    An encoded slash stays encoded: it is part of a name, and parts no names (RFC 3986 2.2).
+    """
+    path = target.partition(b"?")[0]
+    if b"%" not in path:
+        return path
+    return b"%2F".join(unquote_to_bytes(part) for part in ENCODED_SLASH.split(path))

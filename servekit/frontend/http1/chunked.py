@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chunked bodies (RFC 9112 7.1), to the letter of their grammar. No socket, no clock.
+
+llhttp reads header sections; what it takes of extensions is both more and less than there may be.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from servekit.errors import RequestError
+from servekit.frontend.http.fields import NOT_IN_TRAILERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Chunks"]
+
+TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+QUOTED = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+"'
+BWS = rb"[ \t]*+"
+EXTENSION = rb"%b;%b%b(?>%b=%b(?:%b|%b))?+" % (BWS, BWS, TOKEN, BWS, BWS, TOKEN, QUOTED)
+HEAD = re.compile(rb"([0-9A-Fa-f]++)(?>%b)*+\r\n" % EXTENSION)
+TRAILER = re.compile(rb"(%b):[\t -~\x80-\xff]*+" % TOKEN)
+MAX_DIGITS = 64  #: of a size, zeros in front included
+MAX_SIZE = 2**63
+
+
+class Chunks:
+    """Decodes one body, however it is cut."""
+
+    __slots__ = ("_held", "_is_closing", "_is_last", "_left", "_take")
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        """Give *take* what is content."""
+        self._take = take
+        self._held = b""  #: of a line that is not whole
+        self._left = 0  #: bytes of the present chunk that are still to come
+        self._is_closing = False  #: the line's end behind a chunk has to come
+        self._is_last = False  #: only trailers come
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take *data*; return what follows the body, or ``None`` while it goes on.
+
+        :raises RequestError: the chunked coding is malformed.
+        """
+        data = self._held + data if self._held else data
+        at, pieces = self._read_chunks(data)
+        if pieces:
+            self._take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        is_whole = False
+        if self._is_last:
+            at, is_whole = read_trailers(data, at)
+        self._held = b"" if is_whole else data[at:]
+        return data[at:] if is_whole else None
+
+    def _read_chunks(self, data: bytes) -> tuple[int, list[bytes]]:
+        """Return where what cannot be read yet begins, and the content before it."""
+        at, end, pieces = 0, len(data), []
+        while at < end and not self._is_last:
+            if self._left:
+                pieces.append(data[at : at + self._left])
+                at += len(pieces[-1])
+                self._left -= len(pieces[-1])
+                self._is_closing = not self._left
+            elif self._is_closing:
+                if data[at : at + 2] == b"\r":
+                    break
+                if data[at : at + 2] != b"\r\n":
+                    raise RequestError("chunk: not as long as its size says")
+                at, self._is_closing = at + 2, False
+            else:
+                after = self._read_head(data, at)
+                if after == at:
+                    break
+                at = after
+        return at, pieces
+
+    def _read_head(self, data: bytes, at: int) -> int:
+        """Take the size of a chunk; return where its line ends, or *at* if it has not come."""
+        head = HEAD.match(data, at)
+        if head is None:
+            if data.find(b"\n", at) < 0 and not data[at:].rstrip(b"\r").count(b"\r"):
+                return at
+            raise RequestError("chunk: malformed size or extension")
+        size = int(head[1], 16) if len(head[1]) <= MAX_DIGITS else MAX_SIZE
+        if size >= MAX_SIZE:
+            raise RequestError("chunk: its size is past 63 bits")
+        self._left, self._is_last = size, not size
+        return head.end()
+
+
+def read_trailers(data: bytes, at: int) -> tuple[int, bool]:
+    """Pass over the fields behind the last chunk; return where, and whether all have come.
+
+    They change nothing: what comes after the body cannot say what it means.
+    """
+    while (end := data.find(b"\r\n", at)) >= 0:
+        line, at = data[at:end], end + 2
+        if not line:
+            return at, True
+        field = TRAILER.fullmatch(line)
+        if field is None or field[1].lower() in NOT_IN_TRAILERS:
+            raise RequestError("trailer: malformed, or about the body or the connection")
+    if b"\n" in data[at:]:
+        raise RequestError("trailer: a line that ends without CR")
+    return at, False

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large bodies: from the socket straight into the shared memory that a worker reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from servekit.ipc.arena import Arena
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.frontend.http.upload import Upload
+    from servekit.frontend.memory.pressure import Pressure
+    from servekit.ipc.messages import Slab
+
+__all__ = ["Bodies"]
+
+
+class Bodies:
+    """The arena of one model's request bodies on this front-end, and who waits for room."""
+
+    def __init__(self, size: int, pressure: Pressure) -> None:
+        """Reserve *size* bytes; memory is taken when a body needs it.
+
+        :param pressure: is told what is taken, and says whether there is room.
+        """
+        self.arena = Arena(size)
+        self.shedder = pressure.shedder
+        self._pressure = pressure
+        self._waiting: deque[Upload] = deque()
+        self._is_trimmed = True
+        self._held = 0  #: bytes that the pressure was told of
+        self._is_closed = False
+
+    def _count(self, size: int) -> None:
+        if not self._is_closed:
+            self._held += size
+            self._pressure.bodies += size
+
+    def close(self) -> None:
+        """The model is gone, and with it what its workers still held of bodies."""
+        self._count(-self._held)
+        self._is_closed = True
+        self.arena.close()
+
+    def fits(self, size: int) -> bool:
+        """Whether a body of *size* bytes can ever have room."""
+        return size <= self.arena.size
+
+    def content(self, body: bytes | Slab) -> bytes | memoryview:
+        """Return the bytes of *body*, wherever they lie."""
+        return body if isinstance(body, bytes) else self.arena.view(body)
+
+    def allocate(self, upload: Upload) -> Slab | None:
+        """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
+        is_free = not self._waiting and self._pressure.has_room(upload.size)
+        slab = self._take(upload.size) if is_free else None
+        if slab is None:
+            self._waiting.append(upload)
+        return slab
+
+    def _take(self, size: int) -> Slab | None:
+        slab = self.arena.allocate(size)
+        if slab is not None:
+            self._is_trimmed = False
+            self._count(slab.size)
+        return slab
+
+    def grow(self, slab: Slab, size: int) -> Slab | None:
+        """Return room for *size* bytes with what is in *slab*, which is gone, or ``None``.
+
+        None who has some room waits for more: they might all wait for one another.
+        """
+        if not self._pressure.has_room(size - slab.size):
+            return None
+        grown = self.arena.grow(slab, size)
+        if grown is not None:
+            self._count(size - slab.size)
+            return grown
+        moved = self._take(size)
+        if moved is not None:
+            self.arena.view(moved)[: slab.size] = self.arena.view(slab)
+            self.free(slab)
+        return moved
+
+    def free(self, slab: Slab) -> None:
+        """Take *slab* back and give its room to who waited longest."""
+        self.arena.free(slab)
+        self._count(-slab.size)
+        self.serve()
+
+    def shrink(self, slab: Slab, size: int) -> Slab:
+        """Return *slab* with its first *size* bytes alone, which are all that it holds."""
+        if size == slab.size:
+            return slab
+        shrunk = self.arena.shrink(slab, size)
+        self._count(size - slab.size)
+        self.serve()
+        return shrunk
+
+    def serve(self) -> None:
+        """Give room to those who wait, as far as there is some."""
+        while self._waiting and self._pressure.has_room(self._waiting[0].size):
+            room = self._take(self._waiting[0].size)
+            if room is None:
+                return
+            self._waiting.popleft().start(room)
+
+    def relieve(self) -> None:
+        """Where bodies wait for room, end those that come in too slowly to leave it to others."""
+        self.serve()
+        if self._waiting:
+            wanted = self._waiting[0].size
+            is_ours = self._pressure.has_room(wanted)  # it is the arena that is full
+            self.shedder.shed(
+                wanted,
+                lambda holder: holder.bodies is self or not (is_ours or holder.bodies is None),
+            )
+
+    def lay(self, pieces: Sequence[bytes | memoryview], large: int) -> bytes | Slab:
+        """Return *pieces* as one body: in the arena, if they are *large* and there is room."""
+        size = sum(map(len, pieces))
+        slab = None if size < large or self._waiting else self._take(size)
+        if slab is None:
+            return pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces)
+        view, end = self.arena.view(slab), 0
+        for piece in pieces:
+            view[end : end + len(piece)] = piece
+            end += len(piece)
+        return slab
+
+    def leave(self, upload: Upload) -> None:
+        """*upload* waits no longer."""
+        if upload in self._waiting:
+            self._waiting.remove(upload)
+
+    def trim(self) -> None:
+        """Give the memory back once nobody needs it; at once where it is scarce."""
+        if not self._is_trimmed and (self.arena.is_empty or self._pressure.is_high):
+            self.arena.trim()
+            self._is_trimmed = self.arena.is_empty

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor knows of models, as ``/metrics`` shows it: the same at every front-end."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from servekit.ipc.messages import CAUSES, RELOADS, STATES, Table
+
+__all__ = ["supervised"]
+
+
+def supervised(table: Table) -> Iterator[Metric]:
+    """Yield the series of *table*: one for each model, and for each word of a closed set."""
+    replicas = GaugeMetricFamily(
+        "servekit_replicas", "Replicas by their state", labels=["model", "state"]
+    )
+    restarts = CounterMetricFamily(
+        "servekit_restarts", "Workers started in place of another", labels=["model"]
+    )
+    crashes = CounterMetricFamily(
+        "servekit_crashes", "Workers that ended unasked", labels=["model", "cause"]
+    )
+    for row in table.models:
+        states = Counter(replica.state for replica in row.replicas)
+        for state in STATES:
+            replicas.add_metric([row.name, state], states[state])
+        restarts.add_metric([row.name], table.tally.restarts.get(row.name, 0))
+        causes = table.tally.crashes.get(row.name, {})
+        for cause in CAUSES:
+            crashes.add_metric([row.name, cause], causes.get(cause, 0))
+    reloads = CounterMetricFamily("servekit_reloads", "Reloads of models", labels=["result"])
+    for result in RELOADS:
+        reloads.add_metric([result], table.tally.reloads.get(result, 0))
+    yield from (replicas, restarts, crashes, reloads)

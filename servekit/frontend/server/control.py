@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front-end's side of the control socket: routing tables in, reports out."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+from gevent.monkey import get_original
+
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.messages import FrontEndReady, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from servekit.ipc.messages import ControlMessage
+
+__all__ = ["Control"]
+
+
+class Control:
+    """One connection to the supervisor; when it ends, so does this process."""
+
+    def __init__(self, path: Path, loop: Any, on_table: Callable[[Table], None]) -> None:
+        """Connect to *path* and hand every new table to *on_table*."""
+        self._socket = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(str(path))
+        self._reader: FrameReader[Table] = FrameReader(self._socket, Table)
+        self._on_table = on_table
+        self._watcher = loop.io(self._socket.fileno(), 1)
+        self._watcher.start(self._on_readable)
+
+    def say_ready(self) -> None:
+        """Tell the supervisor that this front-end accepts connections."""
+        self.say(FrontEndReady(os.getpid()))
+
+    def say(self, message: ControlMessage) -> None:
+        """Send *message*; it is small, and the supervisor always reads."""
+        self._socket.sendall(encode_frame(message))
+
+    def _on_readable(self) -> None:
+        try:
+            tables = self._reader.read()
+        except (ChannelClosed, OSError):
+            sys.stderr.write("servekit: the supervisor is gone, leaving\n")
+            os._exit(1)
+        for table in tables[-1:]:  # each is whole; only the newest counts
+            self._on_table(table)

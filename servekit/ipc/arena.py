@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared memory for large bodies: one process writes an arena, others read it in place.
+
+An arena is a memfd, sealed against shrinking, so a reader can never be faulted by its
+writer. The writer hands its descriptor over once with the channel and names slabs by
+offset and size from then on. It has no name in any file system: it is gone with the
+last process that holds it.
+
+Both sides keep the first bytes of an arena mapped, where slabs use the same pages again
+and again. An arena may have an overflow behind them, a file as long as one likes: a slab
+that lies there takes memory only while it is used, and is mapped only while it is read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import sys
+import weakref
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import Slab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Arena", "ArenaReader", "Look"]
+
+PAGE = mmap.PAGESIZE
+MAP_NORESERVE = 0x4000  # mmap(2); Python names it from 3.12 on
+UNSEEN = 2  #: references to an anchor that only its ``Look`` and the asking itself hold
+OVERFLOW_BYTES = 1 << 40  #: addresses in a file: they cost nothing
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+#: gets the bytes of each map before it is made, and after it is gone what is negative; a worker
+#: whose addresses are limited has the maps on top of them
+on_map: Callable[[int], object] | None = None
+
+
+def _map(descriptor: int, size: int, **how: int) -> mmap.mmap:
+    """Map *size* bytes of *descriptor*."""
+    if on_map is None:
+        return mmap.mmap(descriptor, size, **how)
+    on_map(size)
+    try:
+        found = mmap.mmap(descriptor, size, **how)
+    except (OSError, ValueError):
+        on_map(-size)
+        raise
+    weakref.finalize(found, on_map, -size).atexit = False
+    return found
+
+
+def room_of(size: int) -> int:
+    """Return the whole pages that hold *size* bytes."""
+    return -(-max(size, 1) // PAGE) * PAGE
+
+
+class Arena:
+    """The writer's side: hands out slabs, lowest offset first, so that warm pages are reused."""
+
+    def __init__(self, size: int, name: str = "servekit-arena", *, overflow: int = 0) -> None:
+        """Reserve addresses for *size* bytes; pages are taken when they are written.
+
+        :param name: for whoever looks at the descriptors of a process.
+        :param overflow: bytes that may lie behind the first *size*.
+        """
+        self.size = max(PAGE, size // PAGE * PAGE)  #: of the part that is mapped
+        total = self.size + overflow
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, total)
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, SEALS)
+        self._map: mmap.mmap | None = None
+        self._free: list[tuple[int, int]] = [(0, total)]  # offset, size; sorted, never adjacent
+        self._taken: dict[int, int] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """No slab is taken."""
+        return not self._taken
+
+    def allocate(self, size: int) -> Slab | None:
+        """Return a slab of *size* bytes, or ``None`` if there is no room now."""
+        room = room_of(size)
+        for place, (offset, free) in enumerate(self._free):
+            if free >= room:
+                rest = [(offset + room, free - room)] if free > room else []
+                self._free[place : place + 1] = rest
+                self._taken[offset] = room
+                return Slab(offset, size)
+        return None
+
+    def free(self, slab: Slab) -> None:
+        """Take *slab* back. Only when no reader looks at it any more."""
+        offset, size = slab.offset, self._taken.pop(slab.offset)
+        if not self._is_mapped(slab):
+            with _map(self.descriptor, size, offset=offset) as window:
+                window.madvise(mmap.MADV_REMOVE)
+        place = bisect_left(self._free, (offset, 0))
+        if place < len(self._free) and self._free[place][0] == offset + size:
+            size += self._free.pop(place)[1]
+        if place and sum(self._free[place - 1]) == offset:
+            place -= 1
+            before = self._free.pop(place)
+            offset, size = before[0], before[1] + size
+        self._free.insert(place, (offset, size))
+
+    def grow(self, slab: Slab, size: int) -> Slab | None:
+        """Return *slab* with *size* bytes where it is, or ``None`` if another begins behind it."""
+        end = slab.offset + self._taken[slab.offset]
+        more = room_of(size) - self._taken[slab.offset]
+        place = bisect_left(self._free, (end, 0))
+        if place == len(self._free) or self._free[place][0] != end or self._free[place][1] < more:
+            return None
+        _, free = self._free[place]
+        self._free[place : place + 1] = [(end + more, free - more)] if free > more else []
+        self._taken[slab.offset] += more
+        return Slab(slab.offset, size)
+
+    def shrink(self, slab: Slab, size: int) -> Slab:
+        """Return *slab* with its first *size* bytes alone; the pages behind them are free."""
+        keeps, room = room_of(size), self._taken[slab.offset]
+        if keeps < room:
+            self._taken[slab.offset + keeps] = room - keeps
+            self._taken[slab.offset] = keeps
+            self.free(Slab(slab.offset + keeps, room - keeps))
+        return Slab(slab.offset, size)
+
+    def view(self, slab: Slab) -> memoryview:
+        """Return the writable bytes of *slab*, which is not in the overflow."""
+        if self._map is None:
+            self._map = _map(self.descriptor, self.size)
+        return memoryview(self._map)[slab.offset : slab.offset + slab.size]
+
+    def write(self, slab: Slab, content: bytes) -> None:
+        """Fill *slab*, wherever it is, with *content*."""
+        if self._is_mapped(slab):
+            self.view(slab)[:] = content
+            return
+        rest, offset = memoryview(content), slab.offset
+        while rest:  # without a mapping: the address space of a process may be limited
+            written = os.pwrite(self.descriptor, rest, offset)
+            rest, offset = rest[written:], offset + written
+
+    def _is_mapped(self, slab: Slab) -> bool:
+        return slab.offset + slab.size <= self.size
+
+    def trim(self) -> None:
+        """Give the pages that no slab takes back to the kernel."""
+        if self._map is None:
+            return
+        for offset, size in self._free:
+            if offset < self.size:
+                self._map.madvise(mmap.MADV_REMOVE, offset, min(size, self.size - offset))
+
+    def close(self) -> None:
+        """Let go of the memory; readers that have it mapped keep it."""
+        os.close(self.descriptor)
+        self._map = None
+
+
+class ArenaReader:
+    """The reader's side of an arena whose descriptor came over a channel."""
+
+    def __init__(self, descriptor: int, mapped: int | None = None) -> None:
+        """Map *descriptor* read-only, and take it over.
+
+        :param mapped: bytes that are not overflow; none of it is if this is not given.
+        :raises ChannelClosed: it could shrink under us, or is no memfd.
+        """
+        self._file: int | None = descriptor
+        try:
+            if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
+                raise ChannelClosed("the peer sent an arena that is not sealed")
+            self.size = os.fstat(descriptor).st_size
+            self._mapped = self.size if mapped is None else min(self.size, mapped)
+            # Private and never written: the same pages, and ctypes can anchor in it.
+            flags, rights = mmap.MAP_PRIVATE | MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+            self._map = _map(descriptor, self._mapped, flags=flags, prot=rights)
+        except (OSError, ValueError) as error:  # a file of no bytes cannot be mapped
+            self.close()
+            raise ChannelClosed(f"the peer sent no arena: {error}") from error
+        if self._mapped == self.size:
+            self.close()
+
+    def view(self, slab: Slab) -> memoryview:
+        """Return the bytes of *slab*, read-only.
+
+        :raises ChannelClosed: it lies outside the arena.
+        """
+        self._check(slab)
+        end = slab.offset + slab.size
+        if end <= self._mapped:
+            return memoryview(self._map).toreadonly()[slab.offset : end]
+        if not slab.size:
+            return memoryview(b"")
+        if self._file is None:
+            raise ChannelClosed("the arena is closed")
+        window = _map(self._file, slab.size, offset=slab.offset, prot=mmap.PROT_READ)
+        return memoryview(window)  # the window goes with its last view
+
+    def trim(self) -> None:
+        """Give the mapped pages back; those that are looked at again come from the writer's."""
+        self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Map no more of it; what has been seen stays."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def look(self, slab: Slab) -> Look:
+        """Return *slab* to be looked at by code that may keep what it sees.
+
+        :raises ChannelClosed: it lies outside the arena.
+        """
+        self._check(slab)
+        return Look(self._map, slab)
+
+    def _check(self, slab: Slab) -> None:
+        if slab.offset % PAGE or not 0 <= slab.size <= self.size - slab.offset or slab.offset < 0:
+            raise ChannelClosed(f"the peer named a slab outside its arena: {slab}")
+
+
+class Look:
+    """A slab that somebody looks at; knows when the last array or view over it is gone."""
+
+    __slots__ = ("_anchor", "view")
+
+    def __init__(self, memory: mmap.mmap, slab: Slab) -> None:
+        """Look at *slab* of *memory*."""
+        # ctypes keeps every array type for ever: whole pages, so that there are few
+        anchor = (ctypes.c_char * room_of(slab.size)).from_buffer(memory, slab.offset)
+        self.view = memoryview(anchor).cast("B").toreadonly()[: slab.size]
+        self._anchor = anchor
+
+    def end(self) -> bool:
+        """Give up ``view``; return whether nobody else looks any more."""
+        try:
+            self.view.release()
+        except BufferError:
+            return False
+        return sys.getrefcount(self._anchor) == UNSEEN

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a worker that is busy learns that a client has gone: numbers in shared memory.
+
+A channel has a page or more of them, which the front-end writes and the worker reads: the
+first is the last batch that lost a client, each other one the last batch that lost the
+client of one place. So nothing is ever taken back, a mark of one batch cannot be taken
+for one of another, and looking costs a worker no system call.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from servekit.ipc.arena import Arena, ArenaReader, room_of
+from servekit.ipc.messages import Slab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Cancelled", "CancelledReader"]
+
+NUMBER_BYTES = 8
+
+
+class Cancelled:
+    """The front-end's side."""
+
+    __slots__ = ("_arena", "_marks")
+
+    def __init__(self, places: int) -> None:
+        """Have room for a batch of *places*."""
+        size = room_of((places + 1) * NUMBER_BYTES)
+        self._arena = Arena(size, "servekit-cancelled")
+        self._marks = self._arena.view(Slab(0, size)).cast("Q")
+
+    @contextmanager
+    def descriptor(self) -> Iterator[int]:
+        """Yield the descriptor of the memory, once, to be sent to the worker."""
+        try:
+            yield self._arena.descriptor
+        finally:
+            self._arena.close()  # the memory stays as long as somebody has it mapped
+
+    def mark(self, batch: int, place: int) -> None:
+        """The client of *place* in *batch* has gone."""
+        if place + 1 < len(self._marks):  # a new table may allow longer batches
+            self._marks[place + 1] = batch
+            self._marks[0] = batch
+
+
+class CancelledReader:
+    """The worker's side."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, descriptor: int) -> None:
+        """Map *descriptor* and close it.
+
+        :raises ChannelClosed: it is no arena.
+        """
+        arena = ArenaReader(descriptor)
+        self._marks = arena.view(Slab(0, arena.size)).cast("Q")
+
+    def has_any(self, batch: int) -> bool:
+        """Whether *batch* was the last to lose a client."""
+        return self._marks[0] == batch
+
+    def has(self, batch: int, place: int) -> bool:
+        """Whether the client of *place* in *batch* has gone."""
+        return place + 1 < len(self._marks) and self._marks[place + 1] == batch

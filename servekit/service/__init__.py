@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What authors import: services, answers, endpoints, options, weights, metrics."""
+
+from servekit.service.base import Context, Done, Request, Service
+
+__all__ = ["Context", "Done", "Request", "Service"]

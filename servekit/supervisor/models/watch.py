@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.supervisor.models.watch PARENT CONTROL``: tells when the files of a model change.
+
+Looks at them again and again, which works on every file system. A process of its own, as
+a large directory takes longer than the supervisor may be away.
+"""
+
+import os
+import socket
+import sys
+from pathlib import Path
+from select import select
+
+from servekit_archiver import ArchiveError
+
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.supervisor.models.watching import Began, Changed, Watch
+from servekit.supervisor.preparing.stamping import stamp
+from servekit.system.parent_death import die_with_parent
+
+__all__ = ["main"]
+
+LOOK_S = 0.1  #: between two looks
+CALM_S = 0.05  #: a change is told when nothing has changed for so long: a save is several steps
+
+
+def main() -> int:
+    """Watch the paths that come over the control descriptor, until it is closed."""
+    parent, descriptor = (int(number) for number in sys.argv[1:])
+    die_with_parent(parent)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    reader: FrameReader[Watch] = FrameReader(control, Watch)
+    try:
+        while not (messages := reader.read()):
+            pass
+        watch([Path(path) for path in messages[0].paths], control)
+    except (ChannelClosed, BrokenPipeError):
+        return 0
+    return 0
+
+
+def watch(paths: list[Path], control: socket.socket) -> None:
+    """Tell the place of each path whose content changes; ends when nobody listens."""
+    known = [safe_stamp(path) for path in paths]
+    control.sendall(encode_frame(Began()))
+    while not wait(control, LOOK_S):
+        for place, path in enumerate(paths):
+            if (found := safe_stamp(path)) != known[place]:
+                while not wait(control, CALM_S) and found != (again := safe_stamp(path)):
+                    found = again
+                known[place] = found
+                control.sendall(encode_frame(Changed(place)))
+
+
+def safe_stamp(path: Path) -> str:
+    """Return the stamp of *path*; one of its own for what cannot be looked at."""
+    try:
+        return stamp(path)
+    except (OSError, ArchiveError) as error:
+        return str(error)
+
+
+def wait(control: socket.socket, seconds: float) -> bool:
+    """Wait, and return whether the supervisor is gone meanwhile."""
+    return bool(select([control], [], [], seconds)[0])
+
+
+if __name__ == "__main__":
+    os._exit(main())

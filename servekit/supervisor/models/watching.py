@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The child that watches the files of models, seen from the supervisor."""
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.environment import prepare_environment
+from servekit.supervisor.os.journal import Journal, Notice
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.os.process import Command, Process, python_module
+
+__all__ = ["Began", "Changed", "Watch", "Watching"]
+
+
+class Watch(msgspec.Struct, array_like=True):
+    """To the child, once: what to watch."""
+
+    paths: list[str]
+
+
+class Began(msgspec.Struct, array_like=True, tag=1):
+    """From the child: every change from now on is noticed."""
+
+
+class Changed(msgspec.Struct, array_like=True, tag=2):
+    """From the child: the content at this place of ``paths`` is another one."""
+
+    place: int
+
+
+class Watching:
+    """One watching child, from its start to its end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        journal: Journal,
+        paths: Sequence[str],
+        on_change: Callable[[int], object],
+    ) -> None:
+        """Start it; *on_change* gets the place in *paths* of what has changed.
+
+        :raises OSError: it cannot be started.
+        """
+        self._journal, self._on_change = journal, on_change
+        ours, theirs = socket.socketpair()
+        with theirs:
+            fd = theirs.fileno()
+            command = Command(
+                arguments=python_module(
+                    "servekit.supervisor.models.watch", str(os.getpid()), str(fd)
+                ),
+                environment=prepare_environment(os.environ),
+                inherited=(fd,),
+            )
+            self._process = Process(
+                loop, command, lambda line: journal.line("watch", line), self._exited
+            )
+        self.pid: int | None = self._process.pid
+        self._link: Link[Began | Changed] = Link(
+            loop, ours, Began | Changed, self._received, lambda: None
+        )
+        self._link.send(Watch(list(paths)))
+
+    def kill(self) -> None:
+        """End it."""
+        self._process.kill()
+
+    def _received(self, message: Began | Changed) -> None:
+        if isinstance(message, Changed):
+            self._on_change(message.place)
+        else:
+            self._journal.notice(
+                Notice("watching", "servekit", "reloads what is saved from now on")
+            )
+
+    def _exited(self, exit_code: int) -> None:
+        self._link.close()
+        self.pid = None
+        text = f"exited with {exit_code}: changes are not noticed any more"
+        self._journal.notice(Notice("watch_exited", "watch", text, "warning"))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment of a child, and the cores it may use."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from servekit.settings.fields import PREFIX
+from servekit.supervisor.os.guard import MARK
+from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.os.user import User
+
+__all__ = [
+    "KEPT",
+    "prepare_environment",
+    "usable_cores",
+    "withheld",
+    "worker_environment",
+]
+
+#: what workers see of our environment: paths, locales, devices and numbers, by their whole
+#: names, since a prefix would let through what nobody has thought of
+KEPT: Final = {
+    "of the system": (
+        *("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "LD_LIBRARY_PATH"),
+        *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY"),
+        *("LC_NUMERIC", "LC_TIME"),
+        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+        *("GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_"),
+        "MALLOC_TRIM_THRESHOLD_",
+    ),
+    "of Python": (
+        *("PYTHONASYNCIODEBUG", "PYTHONDEVMODE", "PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER"),
+        *("PYTHONHASHSEED", "PYTHONHOME", "PYTHONIOENCODING", "PYTHONMALLOC", "PYTHONNOUSERSITE"),
+        *("PYTHONOPTIMIZE", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "PYTHONTRACEMALLOC"),
+        *("PYTHONUNBUFFERED", "PYTHONUSERBASE", "PYTHONUTF8", "PYTHONWARNINGS"),
+    ),
+    "of devices": (
+        *("CUDA_CACHE_DISABLE", "CUDA_CACHE_MAXSIZE", "CUDA_CACHE_PATH"),
+        *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING"),
+        *("CUDA_MODULE_LOADING", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_PATH"),
+        *("CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE"),
+        *("NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+    ),
+    "of threads": (
+        *("MKL_DYNAMIC", "MKL_NUM_THREADS", "MKL_THREADING_LAYER", "NUMEXPR_MAX_THREADS"),
+        *("NUMEXPR_NUM_THREADS", "OMP_DYNAMIC", "OMP_MAX_ACTIVE_LEVELS", "OMP_NUM_THREADS"),
+        *("OMP_PLACES", "OMP_PROC_BIND", "OMP_SCHEDULE", "OMP_STACKSIZE", "OMP_THREAD_LIMIT"),
+        *("OMP_WAIT_POLICY", "OPENBLAS_CORETYPE", "OPENBLAS_MAIN_FREE", "OPENBLAS_NUM_THREADS"),
+    ),
+    "of Hugging Face": (
+        *("HF_DATASETS_CACHE", "HF_DATASETS_OFFLINE", "HF_HOME", "HF_HUB_CACHE"),
+        *("HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_TELEMETRY", "HF_HUB_OFFLINE"),
+    ),
+}
+KEPT_NAMES: Final = {MARK}.union(*KEPT.values())
+#: what an operator may have set for models: it is said that they do not get it
+EXPECTED: Final = (
+    *("AWS_*", "AZURE_*", "CUDA*", "GOOGLE_*", "HF_*", "HUGGING*", "JAX_*"),
+    *("KERAS_*", "KMP_*", "LD_PRELOAD", "MALLOC_*", "MKL_*", "NCCL_*", "NVIDIA*", "OMP_*"),
+    *("OPENAI_*", "OPENBLAS_*", "ORT_*", "PYTHON*", "PYTORCH*"),
+    *("TF_*", "TOKENIZERS_*", "TORCH*", "TRANSFORMERS_*", "XLA_*"),
+    *("*_PROXY", "*_proxy"),
+)
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def worker_environment(
+    ours: Mapping[str, str],
+    threads: int,
+    own: Mapping[str, str],
+    user: User | None = None,
+    passed: Sequence[str] = (),
+) -> dict[str, str]:
+    """Return what a worker sees: no secret of the operator's, only what libraries need.
+
+    :param own: the manifest's ``worker.env``; wins over everything.
+    :param passed: patterns of names that it sees too, but for our own settings.
+    """
+    kept = {name: text for name, text in ours.items() if _is_kept(name, passed)}
+    defaults = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    # a crash report without the last lines, lost in a buffer, is worth little
+    account = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name} if user else {}
+    return defaults | {"PYTHONUNBUFFERED": "1"} | kept | account | dict(own)
+
+
+def _is_kept(name: str, passed: Iterable[str]) -> bool:
+    return name in KEPT_NAMES or (not name.startswith(PREFIX) and _matches(name, passed))
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def withheld(ours: Iterable[str], passed: Sequence[str]) -> list[Notice]:
+    """Return what to say of the names in *ours* that no worker sees; never their values."""
+    names = sorted(each for each in ours if not _is_kept(each, passed))
+    others = [each for each in names if not each.startswith((PREFIX, "_"))]
+    notices = []
+    for level, found in (
+        ("info", [each for each in others if _matches(each, EXPECTED)]),
+        ("debug", [each for each in others if not _matches(each, EXPECTED)]),
+    ):
+        if found:
+            text = f"withholds from workers, unless --pass-env names them: {', '.join(found)}"
+            fields = {"variables": found}
+            notices.append(Notice("variables_withheld", "servekit", text, level, fields))
+    return notices
+
+
+def prepare_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """Return what a prepare child sees: all but our own settings, since pip needs the rest."""
+    return {name: text for name, text in ours.items() if not name.startswith("SERVEKIT_")}
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use: its affinity, or less by the cgroup's quota."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(cores, round(int(quota) / int(period))))
+    except (OSError, ValueError):  # no cgroup v2 here, or no quota: "max"
+        return cores

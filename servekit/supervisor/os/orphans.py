@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What services start and leave behind: adopted and killed, by us or, after us, by the guard.
+
+A service may start a daemon in a session of its own. We inherit it as soon as whoever forked
+it is gone; it may live as long as the worker that it came from, and is reaped when it ends.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Container
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from servekit.supervisor.os.guard import Guard
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.os.process import ORIGIN, Process
+
+__all__ = ["Orphans"]
+
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+REAP_S = 1.0  #: a killed orphan is reaped after so long at most
+PAUSE_S = 0.005
+MARKED = f"{ORIGIN}=".encode()
+
+
+class Orphans:
+    """Every descendant whose own parent is gone."""
+
+    def __init__(self, loop: Loop, run_dir: Path, known: Callable[[], set[int]]) -> None:
+        """Adopt nothing yet.
+
+        :param known: returns the pids of the children that are no orphans.
+        """
+        self._loop = loop
+        self._run_dir = run_dir
+        self._known = known
+        self._guard: Guard | None = None
+
+    def adopt(self) -> None:
+        """Become their parent (``prctl(2)``), and let the guard find them when we are killed.
+
+        :raises OSError: there is no process for the guard.
+        """
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._guard = Guard(self._run_dir)
+
+    def sweep(self) -> None:
+        """Reap those that have ended, kill those whose worker has; come back for the dying."""
+        try:
+            left = _sweep(self._known() | self._guard_pid, _is_left_behind)
+        except OSError:  # no descriptor is left to look with
+            left = 1
+        if left:
+            self._loop.call_later(REAP_S, self.sweep)
+
+    def end(self) -> None:
+        """Kill and reap every child that is left, and send the guard home."""
+        deadline = monotonic() + REAP_S
+        while _sweep(self._guard_pid, lambda _pid: True) and monotonic() < deadline:
+            sleep(PAUSE_S)
+        if self._guard:
+            self._guard.close()
+
+    @property
+    def _guard_pid(self) -> set[int]:
+        return {self._guard.pid} if self._guard else set()
+
+
+def _sweep(known: Container[int], is_to_go: Callable[[int], bool]) -> int:
+    """Reap children of ours that are not *known*, and kill those that are to go.
+
+    Return how many are dying.
+    """
+    dying = 0
+    for pid in _children():
+        if pid not in known:
+            with suppress(ProcessLookupError, ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0 and is_to_go(pid):
+                    os.kill(pid, signal.SIGKILL)
+                    dying += os.waitpid(pid, os.WNOHANG)[0] == 0
+    return dying
+
+
+def _is_left_behind(pid: int) -> bool:
+    """Whether the child that *pid* came from has ended; one that hides that may stay until we end.
+
+    It shows in the environment, or else in the session, which the child led.
+    """
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        session = os.getsid(pid)
+    except OSError:  # it went while we looked
+        return False
+    origins = [each.partition(b"=")[2].decode() for each in variables if each.startswith(MARKED)]
+    if origins:
+        return origins[0] not in Process.living
+    return session != pid and not Path(f"/proc/{session}").exists()
+
+
+def _children() -> list[int]:
+    """Return the pids of our children, dead ones that nobody reaped included."""
+    with suppress(OSError):  # some kernels are built without it
+        main = os.getpid()
+        return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if _parent(pid) == os.getpid()]
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it went while we looked
+        return None
+    return int(status.rpartition(")")[2].split()[1])

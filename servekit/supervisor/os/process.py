@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One child process seen from outside: pid, output, exit code, signals."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import FileIO
+from time import monotonic
+from typing import Any, ClassVar, cast
+
+from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.os.output import Lines, Throttle
+from servekit.supervisor.os.user import User
+
+__all__ = ["ORIGIN", "Command", "Process", "python_module"]
+
+#: the variable that a child and all below it have; its value is of no other child of ours
+ORIGIN = "_SERVEKIT_CHILD"
+READ_BYTES = 1 << 16
+LAST_READS = 16  #: a child that is gone is read on for so long, in case somebody floods its pipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """How to start a child."""
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    directory: str | None = None
+    inherited: Sequence[int] = field(default=())  #: descriptors, under the same numbers
+    user: User | None = None  #: whose process it is; ours if ``None``
+
+
+def python_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
+    """Return the arguments that run *module*.
+
+    ``-P``: the working directory may be a model's, whose files must not hide a library's.
+    """
+    return [python, "-P", "-m", module, *arguments]
+
+
+class Process:
+    """A running child. It leads a session of its own, so that its children can be killed too."""
+
+    living: ClassVar[set[str]] = set()  #: the values of ``ORIGIN`` whose child has not ended
+    _numbers = itertools.count()
+
+    def __init__(
+        self,
+        loop: Loop,
+        command: Command,
+        on_line: Callable[[str], object],
+        on_exit: Callable[[int], object],
+    ) -> None:
+        """Start it.
+
+        :param on_line: gets each line it prints, to stdout or stderr.
+        :param on_exit: gets the exit code once, after the last line.
+        :raises OSError: it cannot be started.
+        """
+        self._loop = loop
+        self._on_exit = on_exit
+        self._origin = str(next(self._numbers))
+        self._popen = subprocess.Popen(
+            command.arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            cwd=command.directory,
+            env={**command.environment, ORIGIN: self._origin},
+            pass_fds=tuple(command.inherited),
+            start_new_session=True,
+            **_rights(command.user),
+        )
+        self.living.add(self._origin)
+        self.pid = self._popen.pid
+        self.started_at = monotonic()
+        self._pidfd = os.pidfd_open(self.pid)
+        loop.watch(self._pidfd, lambda _events: self._exited())
+        self._output = _Pipe(loop, cast(FileIO, self._popen.stdout), on_line)
+
+    @property
+    def tail(self) -> list[str]:
+        """The last lines of its output."""
+        return list(self._output.lines.tail)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the child alone."""
+        if self._pidfd >= 0:
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        """Kill it with its children; works on a stopped one too. The exit is still reported."""
+        if self._pidfd >= 0:
+            _kill_group(self.pid)
+
+    def _exited(self) -> None:
+        # The group goes while its leader is a zombie: until it is reaped nobody else can
+        # have its number.
+        _kill_group(self.pid)
+        self.living.discard(self._origin)
+        self._output.finish()
+        self._loop.unwatch(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        self._on_exit(self._popen.wait())
+
+
+def _rights(user: User | None) -> dict[str, Any]:
+    """Return what makes a child the process of *user*."""
+    if user is None:
+        return {}
+    return {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
+
+
+class _Pipe:
+    """The reading end of what a child prints."""
+
+    def __init__(self, loop: Loop, stream: FileIO, on_line: Callable[[str], object]) -> None:
+        self.lines = Lines()
+        self._loop = loop
+        self._stream = stream
+        self._fd = stream.fileno()
+        self._on_line = on_line
+        self._throttle = Throttle()
+        os.set_blocking(self._fd, False)
+        loop.watch(self._fd, lambda _events: self.read())
+
+    def read(self) -> bool:
+        """Read once; return whether there may be more."""
+        try:
+            chunk = os.read(self._fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._show(self.lines.feed(chunk) if chunk else self.lines.end())
+        if not chunk:
+            self._loop.unwatch(self._fd)
+        return bool(chunk)
+
+    def finish(self) -> None:
+        """Read what is left, and close."""
+        for _ in range(LAST_READS):
+            if not self.read():
+                break
+        self._show(self.lines.end())
+        for line in self._throttle.end():
+            self._on_line(line)
+        self._loop.unwatch(self._fd)
+        self._stream.close()
+
+    def _show(self, lines: list[str]) -> None:
+        for line in self._throttle.admit(lines, monotonic()):
+            self._on_line(line)
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
+        os.killpg(leader, signal.SIGKILL)

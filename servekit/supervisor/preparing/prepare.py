@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m servekit.supervisor.preparing.prepare PARENT CONTROL``: makes one archive loadable.
+
+Verifies and unpacks an archive into the cache (a directory is taken as it is), reads the
+manifest, and sees to the model's requirements. Runs plugin code (a plugin may know a
+directory), so it is a process of its own; it answers over the descriptor CONTROL and
+prints for people.
+"""
+
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+import servekit_archiver
+from servekit_archiver import ArchiveError, Manifest, ManifestError
+
+from servekit.errors import StartupError
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.messages import PREDICT
+from servekit.supervisor.os.user import cache_for, find_user, open_entry, require_readable
+from servekit.supervisor.preparing.prepared import Outcome, Prepared, PreparedStage, Request
+from servekit.supervisor.preparing.stamping import stamp
+from servekit.supervisor.preparing.storing import StoreAssets
+from servekit.system.parent_death import die_with_parent
+
+__all__ = ["main", "prepare"]
+
+Tell = Callable[[str], None]
+STEP_S = 0.2  #: progress is not told more often
+
+
+def main() -> int:
+    """Answer the one request that comes over the control descriptor."""
+    parent, descriptor = (int(number) for number in sys.argv[1:])
+    die_with_parent(parent)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    try:
+        request = read_request(control)
+    except ChannelClosed:
+        return 1
+
+    def tell(step: str) -> None:
+        control.sendall(encode_frame(Outcome(step=step)))
+
+    outcome = answer(request, tell)
+    control.sendall(encode_frame(outcome))
+    return 1 if outcome.error else 0
+
+
+def read_request(control: socket.socket) -> Request:
+    """Wait for the request."""
+    reader: FrameReader[Request] = FrameReader(control, Request)
+    while not (requests := reader.read()):
+        pass
+    return requests[0]
+
+
+def answer(request: Request, tell: Tell) -> Outcome:
+    """Return the model, or what says why there is none: one line for each problem."""
+    try:
+        return Outcome(model=prepare(request, tell))
+    except ManifestError as error:
+        return Outcome(error="\n".join(f"{error.source}: {text}" for text in error.problems))
+    except (ArchiveError, StartupError) as error:
+        return Outcome(error=str(error))
+    except OSError as error:
+        return Outcome(error=f"{error.filename or request.path}: {error.strerror}")
+
+
+def prepare(request: Request, tell: Tell) -> Prepared:
+    """Return a model that can be launched.
+
+    :raises ArchiveError: the archive or directory is refused.
+    :raises StartupError: its requirements or its assets are not there.
+    """
+    user = find_user(request.worker_user)
+    cache = Path(request.cache_dir) if request.cache_dir else None
+    if user:
+        cache = cache_for(user, request.cache_dir)
+    directory, manifest, digest = _open(Path(request.path), cache, tell)
+    if request.name:
+        manifest = dataclasses.replace(manifest, name=request.name)
+    python = sys.executable
+    if manifest.requirements:
+        from servekit.supervisor.preparing import requirements
+
+        wanted = directory / manifest.requirements
+        if request.install_requirements:
+            python = requirements.environment_for(wanted, cache, tell)
+        else:
+            requirements.check(wanted)
+    assets = _assets(request, cache, StoreAssets(manifest, directory, python), tell)
+    if user:
+        if cache in directory.parents:
+            open_entry(directory)
+        for path in assets.values():
+            open_entry(Path(path).parent)
+        require_readable(user, directory, python)
+    prepared = _prepared(directory, manifest, digest, python, assets)
+    prepared.user = request.worker_user
+    return prepared
+
+
+def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
+    """Return the files, the manifest, and what tells this content from another."""
+    if path.is_dir():
+        directory = path.resolve()  # the path may be a link that leads elsewhere next time
+        manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
+        return directory, manifest, stamp(directory)
+    unpacked = servekit_archiver.unpack(path, cache, _progress(tell))
+    return Path(unpacked.directory), unpacked.manifest, unpacked.digest
+
+
+def _progress(tell: Tell) -> Callable[[int, int], None]:
+    """Return what turns bytes done and bytes in all into a step now and then."""
+    next_at = monotonic() + STEP_S
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_at
+        if monotonic() >= next_at:
+            next_at = monotonic() + STEP_S
+            tell(f"unpacking {100 * done // max(1, total)} %")
+
+    return report
+
+
+def _assets(request: Request, cache: Path | None, store: StoreAssets, tell: Tell) -> dict[str, str]:
+    manifest = store.manifest
+    if not manifest.assets:
+        return {}
+    from servekit.assets.making import Maker
+    from servekit.assets.requiring import fetch_missing, hint_of, require_assets, teller
+
+    place = cache or servekit_archiver.default_cache_dir()
+    if request.fetch_assets:
+        told = teller("making assets", tell)
+        run = partial(store.run, progress=lambda size: told(size, 0))
+        # where workers are not root, no code of the model is run as root either
+        maker = None if request.worker_user else Maker(store.directory, run)
+        fetch_missing(manifest, place, tell, maker)
+    paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
+    return {name: str(path) for name, path in paths.items()}
+
+
+def _prepared(
+    directory: Path, manifest: Manifest, digest: str, python: str, assets: dict[str, str]
+) -> Prepared:
+    return Prepared(
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        directory=str(directory),
+        python=python,
+        manifest=manifest.to_json(),
+        stages=_stages(manifest),
+        may_retry=manifest.retry,
+        size_bytes=_size(directory, manifest),
+        assets=assets,
+        digest=digest,
+    )
+
+
+def _stages(manifest: Manifest) -> list[PreparedStage]:
+    if not manifest.stages:
+        own = manifest.every_stage[PREDICT]
+        return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
+    found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
+    for name, stage in manifest.stages.items():
+        if stage.beside is not None:
+            found[stage.beside].beside.append(found.pop(name))
+    return list(found.values())
+
+
+def _stage(name: str, manifest: Manifest) -> PreparedStage:
+    worker, batching = manifest.worker, manifest.batching
+    tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
+    return PreparedStage(
+        name=name,
+        manifest=manifest.to_json(),
+        replicas=worker.replicas,
+        max_batch_size=batching.max_batch_size,
+        max_delay_s=batching.max_delay_ms / 1000,
+        predict_timeout_s=worker.predict_timeout_s,
+        load_timeout_s=worker.load_timeout_s,
+        environments=[dict(table) for table in tables],
+    )
+
+
+def _size(directory: Path, manifest: Manifest) -> int:
+    """Return the bytes of its files; a directory's own manifest does not list them."""
+    if manifest.files:
+        return sum(info.size for info in manifest.files.values())
+    found = (Path(place) / name for place, _, names in os.walk(directory) for name in names)
+    return sum(path.lstat().st_size for path in found)
+
+
+if __name__ == "__main__":
+    exit_status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_status)  # the model waits for our end; taking the interpreter down takes 15 ms

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs ``store_assets`` of a model in a process of its own. Runs in: prepare, command."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+from servekit_archiver import Manifest
+
+from servekit.errors import AssetError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+__all__ = ["StoreAssets"]
+
+TICK_S = 0.5  #: how often progress is looked at
+REASON_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAssets:
+    """``store_assets`` of one model."""
+
+    manifest: Manifest
+    directory: Path  #: of the model, which holds the code
+    python: str = sys.executable  #: of the model's environment
+
+    def run(self, into: Path, progress: Callable[[int], object]) -> None:
+        """Let the services write to *into*. Blocks as long as they do.
+
+        :param progress: gets the bytes that are in *into*, now and then.
+        :raises AssetError: the method is not there, or failed; what it has written stays.
+        """
+        import subprocess  # this and what follows: most models that are prepared make nothing
+
+        from servekit.supervisor.os.environment import prepare_environment
+        from servekit.supervisor.os.process import python_module
+
+        arguments = str(os.getpid()), str(self.directory), str(into)
+        command = python_module("servekit.worker.boot.storing", *arguments, python=self.python)
+        environment, pipe = prepare_environment(os.environ), subprocess.PIPE
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, cwd=self.directory, env=environment
+        ) as process:
+            try:
+                _give(process, self.manifest.to_json())
+                while not _has_ended(process):
+                    progress(_size(into))
+            finally:
+                process.kill()
+            progress(_size(into))
+            if process.returncode:
+                raise AssetError(f"store_assets: {_reason(process)}")
+
+
+def _give(process: "Popen[bytes]", text: bytes) -> None:
+    with suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as theirs:
+        theirs.write(text)
+
+
+def _has_ended(process: "Popen[bytes]") -> bool:
+    from subprocess import TimeoutExpired
+
+    try:
+        process.wait(TICK_S)
+    except TimeoutExpired:
+        return False
+    return True
+
+
+def _size(directory: Path) -> int:
+    """Return the bytes of all files; some may go while we look."""
+    total = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - many of them
+            except OSError:
+                continue
+    return total
+
+
+def _reason(process: "Popen[bytes]") -> str:
+    """Return the line it left; whoever else has the pipe still open is not waited for."""
+    descriptor = cast("IO[bytes]", process.stdout).fileno()
+    os.set_blocking(descriptor, False)
+    try:
+        said = os.read(descriptor, REASON_BYTES).decode(errors="replace")
+    except BlockingIOError:
+        said = ""
+    return said or f"exited with {process.returncode}"

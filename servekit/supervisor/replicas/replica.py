@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replica: the place that one worker after the other fills."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from servekit.ipc.messages import Launch, Ready, ReplicaRow
+from servekit.supervisor.os.loop import Loop, Timer
+from servekit.supervisor.os.process import Command
+from servekit.supervisor.replicas.backoff import Backoff, Wait
+from servekit.supervisor.replicas.lifecycle import Event, State, advance
+from servekit.supervisor.replicas.worker import Exit, Worker
+
+__all__ = ["Boot", "Owner", "Replica"]
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What the next worker is started with."""
+
+    launch: Launch
+    command: Callable[[int, int], Command]
+    timeout_s: float
+
+
+class Owner(Protocol):
+    """The model of a replica."""
+
+    def boot(self, replica: "Replica") -> Boot:
+        """Return what the worker of the next generation is to be started with."""
+
+    def await_turn(self, replica: "Replica", *, is_urgent: bool) -> None:
+        """Call its ``boot`` when there is room for one more load."""
+
+    def end_turn(self, replica: "Replica") -> None:
+        """It does not load, or wait to load, any more."""
+
+    def printed(self, replica: "Replica", line: str) -> None:
+        """Its worker printed a line."""
+
+    def ready(self, replica: "Replica", ready: Ready) -> None:
+        """Its worker is ready."""
+
+    def exited(self, replica: "Replica", ended: Exit, wait: Wait | None) -> None:
+        """Its worker is gone; the next one comes after *wait*, or none."""
+
+
+class Replica:
+    """Keeps its place filled until it is stopped."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        owner: Owner,
+        index: int,
+        listener: socket.socket,
+        backoff: Backoff,
+        *,
+        place: int,
+        stage: str = "",
+    ) -> None:
+        """Be empty. The listener outlives the workers; *backoff* is shared by its set.
+
+        :param index: a number of its own among all replicas the model ever had.
+        :param place: 0 for the first of its stage: what a service knows it by.
+        """
+        self._loop = loop
+        self._owner = owner
+        self._listener = listener
+        self._backoff = backoff
+        self._worker: Worker | None = None
+        self._timer: Timer | None = None
+        self._next_try = 0.0  #: ``monotonic``; past unless in backoff
+        self.index = index
+        self.place = place
+        self.stage = stage
+        self.generation = 0
+        self.state = State.STARTING
+        self.reason = "loading"
+        self.has_settled = False  #: a worker got ready, or could not be loaded
+        self._has_served = False
+
+    @property
+    def row(self) -> ReplicaRow:
+        """This replica in the routing table."""
+        address: str = self._listener.getsockname()
+        state = self.state.name.lower()
+        pid = self.pid or 0
+        return ReplicaRow(
+            self.index,
+            self.generation,
+            address,
+            state,
+            self.reason,
+            pid,
+            self._next_try,
+            self.stage,
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the worker inside, if any."""
+        return self._worker.process.pid if self._worker else None
+
+    def start(self) -> None:
+        """Boot the next worker as soon as there is room for it."""
+        self._owner.await_turn(self, is_urgent=self._has_served)
+
+    def boot(self) -> None:
+        """Boot the next worker."""
+        self.generation += 1
+        boot = self._owner.boot(self)
+        try:
+            self._worker = Worker(
+                self._loop,
+                boot.command,
+                self._listener,
+                boot.launch,
+                on_line=lambda line: self._owner.printed(self, line),
+                on_ready=self._ready,
+                on_exit=self._exited,
+            )
+        except OSError as error:  # out of processes, memory or descriptors
+            self._exited(_not_started(error))
+            return
+        timed_out = f"not ready after {boot.timeout_s:g} s"
+        self._set_timer(boot.timeout_s, lambda: self.kill(timed_out))
+
+    def stop(self) -> None:
+        """Let the worker finish its batch and leave; one that boots is killed, it holds none."""
+        is_booting = self.state is State.STARTING
+        self.state = advance(self.state, Event.STOP)
+        self._set_timer(None)
+        if self._worker is None:
+            self._owner.end_turn(self)
+            if is_booting:  # it waited for its turn
+                self.state = advance(self.state, Event.EXITED)
+        elif is_booting:
+            self._worker.kill("stopped while it was loading")
+        else:
+            self._worker.leave()
+
+    def retire(self) -> None:
+        """Let the worker serve until the front-ends have closed their channels, then leave."""
+        if self._worker is not None and self.state is State.SERVING:
+            self.state = advance(self.state, Event.STOP)
+            self._worker.retire()
+        else:
+            self.stop()
+
+    def kill(self, reason: str) -> None:
+        """Kill the worker inside, if any; a new one follows unless the replica is stopping."""
+        if self._worker is not None:
+            self._worker.kill(reason)
+
+    def close(self) -> None:
+        """Close the listener and remove its path. The replica must be stopped."""
+        address: str = self._listener.getsockname()
+        self._listener.close()
+        Path(address).unlink(missing_ok=True)
+
+    def _ready(self, ready: Ready) -> None:
+        self.state = advance(self.state, Event.READY)
+        if self.state is State.SERVING:
+            self._set_timer(None)
+            self.reason = ""
+            self.has_settled = self._has_served = True
+            self._owner.ready(self, ready)
+            self._owner.end_turn(self)
+
+    def _exited(self, ended: Exit) -> None:
+        self._worker = None
+        self._set_timer(None)
+        self.has_settled = self.has_settled or not ended.is_killed
+        self.reason = ended.reason or f"exited with {ended.exit_code}"
+        self.state = advance(self.state, Event.EXITED)
+        wait = None
+        if self.state is State.BACKOFF:
+            wait = self._judge(ended)
+            if wait.has_given_up:
+                self.state = advance(self.state, Event.GAVE_UP)
+            self._set_timer(wait.delay_s, self._retry)
+            self._next_try = monotonic() + wait.delay_s
+        self._owner.exited(self, ended, wait)
+        self._owner.end_turn(self)
+
+    def _judge(self, ended: Exit) -> Wait:
+        if ended.is_killed:
+            return self._backoff.killed(monotonic(), has_served=ended.served_s is not None)
+        return self._backoff.failed(monotonic(), ended.served_s)
+
+    def _retry(self) -> None:
+        self.state = advance(self.state, Event.RETRY)
+        self.start()
+
+    def _set_timer(
+        self, delay_s: float | None, callback: Callable[[], None] = lambda: None
+    ) -> None:
+        """Replace the one timer a replica has: the load timeout, or the wait in backoff."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if delay_s is None else self._loop.call_later(delay_s, callback)
+
+
+def _not_started(error: OSError) -> Exit:
+    return Exit(
+        pid=None,
+        exit_code=-1,
+        reason=f"cannot be started: {error.strerror}",
+        served_s=None,
+        lived_s=0.0,
+        cause="not_started",
+        is_killed=False,
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts a service behind what answers batches with it: inputs as it wants them, its targets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from servekit.errors import BootError
+from servekit.ipc.messages import Interface
+from servekit.service.base import Service
+from servekit.worker.boot.interface import declared, describe
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.inputs.annotations import BatchTypes, batch_types, stream_types
+from servekit.worker.inputs.files import file_rules, signed_rules
+from servekit.worker.inputs.inputs import AnyInput, InputKind
+from servekit.worker.inputs.promises import refuse_media
+from servekit.worker.inputs.typed import TypedInput
+from servekit.worker.prediction.predictor import Predictor
+from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.targets import Targets
+from servekit.worker.prediction.writing import Plans
+from servekit.worker.streaming.stepping import CurrentMembers, Stepping, first_step
+
+__all__ = ["Loaded", "body_readers", "wrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A service that is ready to predict, or several."""
+
+    service: Service
+    predictor: Predictor
+    interface: Interface
+    targets: Targets
+    stepping: Stepping | None = None  #: where its outputs come one by one
+    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
+    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+
+    @property
+    def services(self) -> list[Service]:
+        """All of the worker."""
+        return [self.service, *(each.service for each in self.beside.values())]
+
+
+def wrap(
+    service: Service,
+    table: CodecTable,
+    current: CurrentMembers | None = None,
+    *,
+    max_answer_bytes: int = 1 << 30,
+    is_dev: bool = False,
+    is_loaded: bool = True,
+    is_handed_on: bool = False,
+) -> Loaded:
+    """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
+
+    :param current: what it sees of the batch in hand, if it got a ``Context``.
+    :param is_dev: answers of failed predictions hold their tracebacks.
+    :param is_loaded: otherwise its ``load`` may still set a signature.
+    :param is_handed_on: its outputs are objects for another service, and no answers.
+    :raises BootError: its signature or its annotations contradict themselves.
+    """
+    current = current or CurrentMembers(body_readers(service, table))
+    stepping = Stepping(service, current) if first_step(service) else None
+    wrap_one = partial(_wrap, table, current, max_answer_bytes, is_dev)
+    predictor, interface = wrap_one(
+        service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on
+    )
+    targets = Targets(service, predictor, wrap_one)
+    interface.endpoints = targets.rows
+    return Loaded(service, predictor, interface, targets, stepping)
+
+
+def _wrap(
+    table: CodecTable,
+    current: CurrentMembers,
+    max_answer_bytes: int,
+    is_dev: bool,
+    service: Service,
+    stepping: Stepping | None = None,
+    *,
+    is_loaded: bool = True,
+    is_handed_on: bool = False,
+) -> tuple[Predictor, Interface]:
+    types = _types(service)
+    if is_loaded and types.mapping and service.signature is None:
+        raise BootError(
+            f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
+            f"declare [signature] in model.toml, or write list[T]{types.place}"
+        )
+    if not is_handed_on:
+        refuse_media(service, types)
+    kind = _input_kind(service.signature, types)
+    interface = describe(service, types, table, streams=stepping is not None)
+    predictor = Predictor(
+        service,
+        kind,
+        Plans(table, interface.produces, _lone_output(interface.signature)),
+        current,
+        body_readers(service, table),
+        predict=stepping.predict if stepping else None,
+        taken=interface.consumes,
+        has_own_json=not table.is_builtin("application/json"),
+        max_answer_bytes=max_answer_bytes,
+        is_dev=is_dev,
+    )
+    return predictor, interface
+
+
+def _lone_output(signature: Mapping[str, Any] | None) -> str:
+    """Return the name of the output of *signature*, if there is exactly one; else ""."""
+    names = [str(each["name"]) for each in signature["outputs"]] if signature else []
+    return names[0] if len(names) == 1 else ""
+
+
+def _types(service: Service) -> BatchTypes:
+    first = first_step(service)
+    return stream_types(service, first) if first else batch_types(service)
+
+
+def body_readers(service: Service, table: CodecTable) -> BodyReaders:
+    """Return readers that know what parts of a form are to *service*, and what is a file."""
+    if (signature := declared(service.signature)) is not None:
+        return BodyReaders(table, signed_rules(signature["inputs"]))
+    return BodyReaders(table, file_rules(_types(service).input))
+
+
+def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
+    if signature is None:
+        return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
+    if types.input is not Any:
+        raise BootError(
+            "predict: annotated as a list though there is a signature, with which the batch is "
+            "a mapping of names to arrays; keep one of the two"
+        )
+    from servekit.worker.inputs.signature import SignedInput  # imports numpy
+
+    return SignedInput(signature)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that an annotation declares: ``Annotated[np.ndarray, Array("float32", (-1, 3))]``."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from servekit.worker.inputs.large_arrays import LargeArrays
+from servekit.worker.inputs.leaves import NotOfType
+from servekit.worker.inputs.tensors import Array, Tensor, TensorRefused
+
+__all__ = ["ArrayLeaf", "array_leaf"]
+
+ONE_ARRAY = ("application/x-npy", "application/octet-stream")
+ONE_TEXT = ("text/plain",)
+_leaves: dict[tuple[Any, ...], "ArrayLeaf"] = {}
+
+
+def array_leaf(declared: Mapping[str, Any]) -> "ArrayLeaf":
+    """Return the one leaf of this declaration."""
+    key = (declared["dtype"], *declared["shape"])
+    if key not in _leaves:
+        _leaves[key] = ArrayLeaf(Tensor(declared))
+    return _leaves[key]
+
+
+class ArrayLeaf:
+    """Makes arrays by the rules of a signature's."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Make what *tensor* declares."""
+        self._tensor = tensor
+        self._large = LargeArrays([tensor], may_be_object=False)
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The dtype and the shape, as in a signature."""
+        return {"dtype": self._tensor.dtype_name, "shape": self._tensor.shape}
+
+    def takes(self, media_type: str) -> bool:
+        """Whether *media_type* holds one array of this kind."""
+        return media_type in (ONE_TEXT if self._tensor.is_text else ONE_ARRAY)
+
+    def make(self, value: Any) -> Array:
+        """Make one of an array, lists, a number or raw bytes."""
+        return _told(self._tensor.from_value, value)
+
+    def from_json(self, body: bytes) -> Array:
+        """Make one of a JSON text, without lists in between."""
+        array = self.read_large(body)
+        return _told(self._tensor.from_json, body) if array is None else array
+
+    def read_large(self, text: bytes) -> Array | None:
+        """Make one of a long JSON text; ``None`` if it is not one, or not exactly this array."""
+        arrays = self._large.read(text)
+        return arrays[0] if arrays else None
+
+
+def _told(make: Callable[[Any], Array], value: Any) -> Array:
+    try:
+        return make(value)
+    except TensorRefused as error:
+        raise NotOfType((error.path, error.message)) from None

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes decoded values and types apart, side by side."""
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from servekit.worker.inputs.leaves import leaf_of
+
+__all__ = [
+    "MISSING",
+    "UNKNOWN",
+    "Part",
+    "element_type",
+    "fields_of",
+    "parts",
+    "types_within",
+    "without_none",
+]
+
+SHOWN_KEY: Final = 80
+MISSING: Final = object()
+UNKNOWN: Final = object()
+
+
+class Part(NamedTuple):
+    """One of what a value is made of."""
+
+    path: str  #: below the whole: ``.x`` or ``[3]``
+    key: Any  #: in the mapping or the list
+    value: Any  #: ``MISSING`` if it has to be there, ``UNKNOWN`` if it must not
+    type: Any
+
+
+def without_none(type_: Any) -> Any:
+    """Return the one member that ``T | None`` has besides ``None``, without annotations."""
+    origin = typing.get_origin(type_)
+    if origin in (typing.Required, typing.NotRequired):
+        return without_none(typing.get_args(type_)[0])
+    if origin is typing.Annotated:
+        return type_ if leaf_of(type_) else without_none(typing.get_args(type_)[0])
+    if origin in (typing.Union, UnionType):
+        members = [each for each in typing.get_args(type_) if each is not NoneType]
+        return without_none(members[0]) if len(members) == 1 else type_
+    return type_
+
+
+def element_type(type_: Any) -> Any:
+    """Return the type of all elements of a list; ``None`` if *type_* is none, or each has its own.
+
+    ``T | None`` and annotations are gone from *type_*.
+    """
+    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
+    if (
+        arguments
+        and _is(origin, Sequence, Set)
+        and not (origin is tuple and arguments[1:] != (...,))
+    ):
+        return arguments[0]
+    return None
+
+
+def parts(value: Any, type_: Any) -> Iterator[Part]:
+    """Yield what *value* is made of, as far as *type_* tells the types of its parts.
+
+    The elements of a list of one type are not among them, see ``element_type``.
+    """
+    arguments = typing.get_args(type_)
+    if isinstance(value, list):
+        for place, (inner, inner_type) in enumerate(zip(value, _in_order(type_), strict=False)):
+            yield Part(f"[{place}]", place, inner, inner_type)
+    elif isinstance(value, dict):
+        if len(arguments) == 2 and _is(typing.get_origin(type_), Mapping):
+            for key, inner in value.items():
+                yield Part(f"[{str(key)[:SHOWN_KEY]}]", key, inner, arguments[1])
+        else:
+            yield from _fields(value, type_)
+
+
+def types_within(type_: Any) -> list[Any]:
+    """Return *type_* and all it is made of, fields, elements and members; each class once."""
+    found: dict[int, Any] = {}
+    waiting = [type_]
+    while waiting:
+        type_ = waiting.pop()
+        if id(type_) not in found:
+            found[id(type_)] = type_
+            waiting += _inner_types(type_)
+    return list(found.values())
+
+
+def _inner_types(type_: Any) -> list[Any]:
+    if leaf_of(type_) is not None:
+        return []
+    arguments = typing.get_args(type_)
+    members = arguments[:1] if typing.get_origin(type_) is typing.Annotated else arguments
+    if not isinstance(type_, type):  # ``type X = ...``, or a NewType
+        names = ("__value__", "__supertype__")
+        members = (*members, *(getattr(type_, name) for name in names if hasattr(type_, name)))
+    return [*members, *fields_of(type_).values(), *_in_order(type_)]
+
+
+def _is(type_: Any, *kinds: type) -> bool:
+    return isinstance(type_, type) and issubclass(type_, kinds)
+
+
+def _in_order(type_: Any) -> Sequence[Any]:
+    """Return the types of elements that have one each."""
+    if typing.get_origin(type_) is tuple and element_type(type_) is None:
+        return typing.get_args(type_)
+    if _is(type_, tuple) and hasattr(type_, "_fields"):
+        return list(_hints(type_).values())
+    if _is(type_, msgspec.Struct):
+        return [field.type for field in msgspec.structs.fields(type_)]
+    return ()
+
+
+def _fields(value: dict[str, Any], type_: Any) -> Iterator[Part]:
+    types, required, refuses_others = _fields_of(type_)
+    for name, inner_type in types.items():
+        if name in value or name in required:
+            yield Part(f".{name}", name, value.get(name, MISSING), inner_type)
+    if refuses_others:
+        for name in value:
+            if name not in types:
+                yield Part(f".{str(name)[:SHOWN_KEY]}", name, UNKNOWN, None)
+
+
+def _fields_of(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
+    """Return types by name, the names that must be there, and whether no other may."""
+    known = _is(type_, msgspec.Struct) or typing.is_typeddict(type_)
+    if known or (isinstance(type_, type) and dataclasses.is_dataclass(type_)):
+        return _known_fields(type_)
+    return {}, frozenset(), False
+
+
+@cache
+def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
+    if _is(type_, msgspec.Struct):
+        fields = msgspec.structs.fields(type_)
+        config = type_.__struct_config__
+        types = {field.encode_name: field.type for field in fields}
+        required = {field.encode_name for field in fields if field.required}
+        if config.tag is not None:
+            types[config.tag_field] = Any
+        return types, required, config.forbid_unknown_fields
+    if typing.is_typeddict(type_):
+        return _hints(type_), type_.__required_keys__, False
+    hints = _hints(type_)
+    fields_ = [field for field in dataclasses.fields(type_) if field.init]
+    must = {field.name for field in fields_ if _is_required(field)}
+    return {field.name: hints[field.name] for field in fields_}, must, False
+
+
+def fields_of(type_: Any) -> dict[str, Any]:
+    """Return the types of the fields of *type_* by name; none if it has no fields."""
+    return _fields_of(type_)[0]
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
+
+
+def _hints(type_: Any) -> dict[str, Any]:
+    return typing.get_type_hints(type_, include_extras=True)

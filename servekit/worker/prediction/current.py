@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The batch that a worker has in hand, as its service may look at it: made when it asks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from servekit.ipc.messages import QUERY
+from servekit.service.base import Request
+from servekit.worker.codecs.media import parse_content_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from servekit.ipc.cancellation import CancelledReader
+    from servekit.worker.prediction.batch_result import Task
+    from servekit.worker.prediction.reading import BodyReaders
+
+__all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
+
+#: an ``Item`` whose body is at hand; a view is read-only and released after the turn
+OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
+
+NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
+
+
+class Items(Protocol):
+    """The items of a batch by their places."""
+
+    def __getitem__(self, place: int, /) -> OpenItem:
+        """Return the item at *place*."""
+
+
+class CurrentBatch:
+    """Changes with every batch; a ``Request`` made of it does not."""
+
+    __slots__ = ("_cancelled", "_headers", "_items", "_number", "bodies", "tasks")
+
+    def __init__(self, bodies: BodyReaders) -> None:
+        """Be empty; *bodies* decodes what a service has not decoded."""
+        self.bodies = bodies
+        self._items: Items = ()
+        self._number = 0
+        self._headers = NO_HEADERS
+        self._cancelled: CancelledReader | None = None
+        self.tasks: Sequence[Task] = ()  #: those whose inputs ``predict`` has now
+
+    def begin(
+        self,
+        items: Items,
+        number: int,
+        cancelled: CancelledReader | None,
+        headers: Mapping[int, Mapping[str, str]],
+    ) -> bool:
+        """Be the batch *number* of a channel; return whether it has lost a client already.
+
+        :param items: by their places.
+        """
+        self._items, self._number, self._cancelled = items, number, cancelled
+        self._headers = headers
+        return cancelled is not None and cancelled.has_any(number)
+
+    def end(self) -> None:
+        """Forget the batch."""
+        self._items, self._number, self._cancelled, self.tasks = (), 0, None, ()
+        self._headers = NO_HEADERS
+
+    def has_gone(self, place: int) -> bool:
+        """Whether the client of the item at *place* has gone."""
+        return self._cancelled is not None and self._cancelled.has(self._number, place)
+
+    def ids(self) -> list[str]:
+        """Return the request ids of the inputs that ``predict`` has now."""
+        return [task.request_id for task in self.tasks]
+
+    def requests(self) -> list[Request]:
+        """Return the requests of the inputs that ``predict`` has now, in their order."""
+        return [self.request(task.place) for task in self.tasks]
+
+    def request(self, place: int) -> Request:
+        """Return the request of the item at *place*."""
+        body, header, _, request_id, deadline = self._items[place]
+        told = self._headers.get(place, {})
+        return Request(
+            parse_content_type(header)[0] if header.strip() else "",
+            body,
+            request_id,
+            partial(self._decode, header, body),
+            deadline,
+            partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
+            {name: text for name, text in told.items() if not name.startswith(QUERY)},
+            {name[1:]: text for name, text in told.items() if name.startswith(QUERY)},
+        )
+
+    def _decode(self, header: bytes, body: Any) -> Any:
+        reader = self.bodies[header]
+        return reader.decode(body if reader.takes_views else bytes(body))
+
+
+def _never() -> bool:
+    """There is no client."""
+    return False

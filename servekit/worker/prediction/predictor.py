@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from servekit.errors import RequestError, ResultNotEncodable
+from servekit.ipc.cancellation import CancelledReader
+from servekit.service.base import Service
+from servekit.service.response import Response, head_of
+from servekit.worker.inputs.inputs import AnyInput, InputKind, singles
+from servekit.worker.prediction.batch_result import (
+    EXPIRED,
+    GONE,
+    Answered,
+    Failed,
+    Responses,
+    Task,
+    Turn,
+)
+from servekit.worker.prediction.current import NO_HEADERS, CurrentBatch, Items, OpenItem
+from servekit.worker.prediction.failures import told
+from servekit.worker.prediction.outcome import error_answer, outputs_of
+from servekit.worker.prediction.reading import BodyReaders, InputReaders
+from servekit.worker.prediction.unwritable import blamed
+from servekit.worker.prediction.writing import BYTES, Plan, Plans, own_body, write
+from servekit.worker.process.log import report
+from servekit.worker.process.tracebacks import traceback_text
+
+__all__ = ["Predictor"]
+
+#: content type, body and place in the batch to a checked input
+ReadInput = Callable[[bytes, Any, int], Any]
+
+
+class Predictor:
+    """Answers batches with one loaded service; what fails concerns as few items as it can."""
+
+    def __init__(
+        self,
+        service: Service,
+        kind: InputKind,
+        plans: Plans,
+        current: CurrentBatch,
+        bodies: BodyReaders,
+        *,
+        predict: Callable[[Any], Any] | None = None,
+        has_own_json: bool = False,
+        taken: Sequence[str] | None = None,
+        max_answer_bytes: int = 1 << 30,
+        is_dev: bool = False,
+    ) -> None:
+        """Specialise for *service*: steps that it does not override are not called.
+
+        :param taken: media types of which inputs can be made; all if ``None``.
+        :param predict: called in place of the service's own, ``postprocess`` included.
+        """
+        inputs = InputReaders(bodies, kind, has_own_json=has_own_json, taken=taken)
+        self.has_preprocess = type(service).preprocess is not Service.preprocess
+        if not self.has_preprocess:
+            self.read: ReadInput = lambda header, body, _place: inputs[header](body)
+            #: may a body of a content type be a view?
+            self.takes_view: Callable[[bytes], bool] = bodies.takes_views
+        else:
+            self.read = lambda _header, _body, place: kind.check(
+                service.preprocess(current.request(place))
+            )
+            self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
+        has_postprocess = type(service).postprocess is not Service.postprocess and not predict
+        self._postprocess = service.postprocess if has_postprocess else None
+        self.has_postprocess = has_postprocess
+        self._call = predict or service.predict
+        self._service, self._kind, self.plans = service, kind, plans
+        self.check = kind.check  #: what is decoded already to an input
+        #: every object is an input as it is
+        self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
+        self._current = current
+        self._max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
+        self._responses: Responses = {}  #: of the batch in hand
+        self.is_leaving = False  #: the service asked the process to exit
+
+    def answer(
+        self,
+        items: Sequence[OpenItem],
+        number: int = 0,
+        cancelled: CancelledReader | None = None,
+        headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
+        places: Sequence[int] | None = None,
+    ) -> Turn:
+        """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
+
+        :param number: of the batch, by which *cancelled* knows it.
+        :param headers: by place.
+        :param places: of the items that are for this predictor; ``None``: all of them.
+        """
+        started = monotonic()
+        answers: list[Any] = [None] * len(items)
+        self.begin(items, number, cancelled, headers, answers)
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        tasks, inputs = self.read_items(mine, answers, started, self.plans)
+        decoded = monotonic()
+        outputs = self.predict_all(tasks, inputs) if tasks else []
+        predicted = monotonic()
+        self.write_outputs(tasks, outputs, answers)
+        encoded = monotonic()
+        self.end()
+        responses = self.pop_responses()
+        return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
+
+    def single(self, value: Any) -> Any:
+        """Return what a service gets that takes one input: *value*, which has been read."""
+        ((_, batch),) = self._kind.batches([value])
+        return singles(batch)[0]
+
+    # ------------------------------------------------------------ its parts, in their order
+
+    def begin(
+        self,
+        items: Items,
+        number: int,
+        cancelled: CancelledReader | None,
+        headers: Mapping[int, Mapping[str, str]],
+        answers: list[Any],
+    ) -> bool:
+        """Let the service see the batch; return whether somebody has gone, who is answered."""
+        if self._responses:  # of a batch that failed on its way out
+            self._responses = {}
+        has_lost = self._current.begin(items, number, cancelled, headers)
+        if has_lost:
+            for place in range(len(answers)):
+                if self._current.has_gone(place):
+                    answers[place] = GONE
+        return has_lost
+
+    def end(self) -> None:
+        """The service sees no batch any more."""
+        self._current.end()
+
+    def pop_responses(self) -> Responses:
+        """Return what the answers of the batch have of their own."""
+        responses, self._responses = self._responses, {}
+        return responses
+
+    def read_items(
+        self,
+        items: Iterable[tuple[int, OpenItem]],
+        answers: list[Any],
+        now: float,
+        plans: Plans,
+    ) -> tuple[list[Task], list[Any]]:
+        """Return a task and an input for each item that is not answered already.
+
+        :param items: with their places.
+        :param plans: of whoever writes the outputs.
+        """
+        read = self.read
+        tasks: list[Task] = []
+        inputs: list[Any] = []
+        for place, (body, content_type, accept, request_id, deadline) in items:
+            if deadline <= now:
+                answers[place] = EXPIRED
+            if answers[place] is not None:
+                continue
+            try:
+                plan = plans[accept]
+                inputs.append(read(content_type, body, place))
+                tasks.append(Task(place, plan, request_id, deadline))
+            except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
+                answers[place] = self.failed("preprocess", error, [request_id])
+        return tasks, inputs
+
+    def predict_all(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
+        """Return an output, or the ``Failed`` that took its place, for every task."""
+        try:
+            batches = tuple(self._kind.batches(inputs))
+        except BaseException as error:  # noqa: BLE001 - stacking may run out of memory
+            return self._failed_batch(error, tasks)
+        outputs: list[Any] = [None] * len(tasks)
+        for members, batch in batches:
+            if members is None:
+                return self._predict_batch(tasks, batch)
+            found = self._predict_batch([tasks[place] for place in members], batch)
+            for place, output in zip(members, found, strict=True):
+                outputs[place] = output
+        return outputs
+
+    def _predict_batch(self, tasks: list[Task], batch: Any) -> list[Any]:
+        self._current.tasks = tasks
+        try:
+            result = self._call(batch)
+            return outputs_of(result, len(tasks), may_be_mapping=type(batch) is dict)
+        except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
+            return self._failed_batch(error, tasks)
+
+    def _failed_batch(self, error: BaseException, tasks: list[Task]) -> list[Any]:
+        answer = self.failed("predict", error, [task.request_id for task in tasks])
+        return [Failed(answer)] * len(tasks)
+
+    def hand_on(
+        self, tasks: list[Task], outputs: list[Any], answers: list[Any]
+    ) -> tuple[list[Task], list[Any]]:
+        """Return the tasks that another service goes on with, and what it gets; answer the rest."""
+        kept, values = [], []
+        for task, output in zip(tasks, outputs, strict=True):
+            if type(output) is Failed:
+                answers[task.place] = output.answer
+                continue
+            if isinstance(output, RequestError):
+                answers[task.place] = error_answer(output)
+                continue
+            try:
+                values.append(self._postprocess(output) if self._postprocess else output)
+                kept.append(task)
+            except BaseException as error:  # noqa: BLE001 - an author's postprocess
+                answers[task.place] = self.failed("postprocess", error, [task.request_id])
+        return kept, values
+
+    def write_outputs(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
+        """Answer *tasks*, each with its output as its plan writes it."""
+        for (place, plan, request_id, _), output in zip(tasks, outputs, strict=True):
+            if type(output) is Failed:
+                answers[place] = output.answer
+                continue
+            if isinstance(output, RequestError):
+                answers[place] = error_answer(output)
+                continue
+            try:
+                if self._postprocess is not None:
+                    output = self._postprocess(output)
+                if isinstance(output, Response):
+                    answers[place] = ("", *self._responded(plan, output, place))
+                else:
+                    answers[place] = ("", *self.written(plan, output))
+            except BaseException as error:  # noqa: BLE001 - an author's postprocess too
+                where = "postprocess" if self._postprocess else "answer"
+                request = partial(self._current.request, place)
+                error = blamed(error, plan, request, has_preprocess=self.has_preprocess)
+                answers[place] = self.failed(where, error, [request_id])
+
+    def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
+        """Return the media type and the body of *output*. Raises what a codec raises."""
+        return self._checked(*write(plan, output))
+
+    def _responded(self, plan: Plan, response: Response, place: int) -> tuple[str, bytes]:
+        status, headers, content_type = head_of(response)
+        if isinstance(response.output, Response):
+            raise ResultNotEncodable("output: a Response within a Response")
+        if content_type is None:
+            answer = self.written(plan, response.output)
+        else:
+            answer = self._checked(content_type, own_body(response))
+        self._responses[place] = (status, headers)
+        return answer
+
+    def _checked(self, media_type: str, body: bytes) -> tuple[str, bytes]:
+        if type(body) is not bytes:
+            body = _bytes(body, media_type)
+        if len(body) > self._max_answer_bytes:
+            limit = self._max_answer_bytes
+            raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
+        return media_type, body
+
+    def failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
+        """Return the answer of *request_ids*; what is not the client's fault is logged."""
+        if isinstance(error, SystemExit):
+            self.is_leaving = True
+        if not isinstance(error, RequestError):
+            heading, raised = told(self._service, where, error)
+            report(heading, raised, request_ids)
+            if self._is_dev:
+                return error_answer(error, heading, traceback_text(raised) if raised else "")
+        return error_answer(error)
+
+
+def _bytes(body: Any, media_type: str) -> bytes:
+    """Return what a codec gave in place of ``bytes``.
+
+    :raises ResultNotEncodable: it is something else.
+    """
+    if isinstance(body, BYTES):
+        return bytes(body)
+    raise ResultNotEncodable(f"{media_type}: its codec gave a {type(body).__name__}, not bytes")

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the bytes of a request to an input, by its ``Content-Type``."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.ipc.messages import VALUE, VALUES
+from servekit.types import File
+from servekit.worker.codecs.form import FORM, decode_form
+from servekit.worker.codecs.media import parse_content_type
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.inputs.files import NO_FILES, FileRules
+from servekit.worker.inputs.inputs import InputKind
+
+__all__ = ["BodyReader", "BodyReaders", "InputReaders"]
+
+INTERNAL = (VALUE.encode(), VALUES.encode())  #: between stages; no client is told of them
+URLENCODED = "application/x-www-form-urlencoded"
+UTF_8 = ("utf-8", "utf8")
+CACHED = 256  # content types remembered; clients choose them, so there is a limit
+CACHED_BYTES = 128
+
+#: the body to an input
+Read = Callable[[bytes], Any]
+
+
+class BodyReader(NamedTuple):
+    """The codec of one ``Content-Type``."""
+
+    media_type: str
+    decode: Read
+    takes_views: bool  #: ``decode`` may be given a memoryview in place of bytes
+
+
+class BodyReaders(dict[bytes, BodyReader]):
+    """``Content-Type`` as received to its codec. Looks once at each that it meets."""
+
+    def __init__(self, table: CodecTable, rules: FileRules = NO_FILES) -> None:
+        """Read what *table* reads, and forms made of it, except for what *rules* call a file."""
+        self._table, self._rules = table, rules
+
+    def __missing__(self, header: bytes) -> BodyReader:
+        media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
+        decode, takes_views = self._decoder(media_type, parameters)
+        reader = BodyReader(media_type, decode, takes_views)
+        if media_type != FORM:  # every form brings a boundary of its own
+            remember(self, header, reader)
+        return reader
+
+    def find(self, header: bytes, taken: Sequence[str] | None) -> BodyReader:
+        """Return the reader of *header*, if its media type is one of *taken*.
+
+        :raises UnknownMediaType: it is not, or there is no such reader.
+        """
+        if taken is None or header in INTERNAL:
+            return self[header]
+        media_type = parse_content_type(header)[0] if header.strip() else ""
+        if not is_taken(media_type, taken):
+            raise UnknownMediaType(not_taken(media_type, taken))
+        return self[header]
+
+    def _decoder(self, media_type: str, parameters: dict[str, str]) -> tuple[Read, bool]:
+        charset = parameters.get("charset", "utf-8")
+        if charset.lower() not in UTF_8:
+            raise UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
+        if media_type == FORM:
+            return self._form_decoder(parameters), False
+        if self._rules.is_file(media_type):
+            return partial(File, "", media_type), False
+        codec = self._table.reader(media_type)
+        if codec is None or codec.decode is None:
+            raise UnknownMediaType(self._unknown(media_type))
+        decode = codec.decode
+        guarded = partial(decode_guarded, media_type, lambda body: decode(body, parameters))
+        return guarded, getattr(codec, "takes_views", False)
+
+    def _form_decoder(self, parameters: dict[str, str]) -> Read:
+        return partial(
+            decode_form, parameters=parameters, read_part=self._read_part, rules=self._rules
+        )
+
+    def takes_views(self, header: bytes) -> bool:
+        """Whether bodies of this ``Content-Type`` may be given as memoryviews."""
+        try:
+            return self[header].takes_views
+        except RequestError:
+            return False  # the decoding of the item will say why
+
+    def _read_part(self, header: bytes, body: bytes) -> Any:
+        if header.lstrip().lower().startswith(b"multipart/"):
+            raise UnknownMediaType("Content-Type: a form within a form")
+        return self[header].decode(body)
+
+    def _unknown(self, media_type: str) -> str:
+        return not_taken(media_type, [*self._table.media_types, FORM])
+
+
+def is_taken(media_type: str, taken: Collection[str]) -> bool:
+    """Whether *media_type* is one of *taken*, lies in a range of it, or is JSON by its suffix."""
+    own_range = f"{media_type.partition('/')[0]}/*"
+    is_json = media_type.endswith("+json") and "application/json" in taken
+    return media_type in taken or own_range in taken or "*/*" in taken or is_json
+
+
+def not_taken(media_type: str, taken: Iterable[str]) -> str:
+    """Return what to say of a body of *media_type*, where only those of *taken* are."""
+    if media_type == URLENCODED:
+        hint = "to send JSON with curl, add -H 'Content-Type: application/json'"
+        return f"Content-Type: {URLENCODED} is not taken; {hint}"
+    found = f"{media_type[:80]} is not taken" if media_type else "missing"
+    return f"Content-Type: {found}; one of {', '.join(taken)}"
+
+
+def decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
+    """Call *decode*; whatever it cannot read is a malformed body.
+
+    :raises BodyMalformed: the codec raised what is no ``RequestError``.
+    """
+    try:
+        return decode(body)
+    except (RequestError, MemoryError):
+        raise
+    except Exception as error:
+        raise BodyMalformed(f"body: not readable as {media_type[:80]}") from error
+
+
+def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
+    """Keep *value* unless the header is long; forget all when there are too many."""
+    if len(cache) >= CACHED:
+        cache.clear()
+    if len(header) <= CACHED_BYTES:
+        cache[header] = value
+
+
+class InputReaders(dict[bytes, Read]):
+    """``Content-Type`` as received to what makes a checked input of a body."""
+
+    def __init__(
+        self,
+        bodies: BodyReaders,
+        kind: InputKind,
+        *,
+        has_own_json: bool,
+        taken: Sequence[str] | None = None,
+    ) -> None:
+        """Read *kind*; JSON straight into it, unless a plugin *has_own_json*.
+
+        :param taken: media types and ranges of which inputs can be made; all if ``None``.
+        """
+        self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
+        self._taken = taken
+
+    def __missing__(self, header: bytes) -> Read:
+        reader = self._bodies.find(header, self._taken)
+        read = self._reader(reader)
+        if reader.media_type != FORM:
+            remember(self, header, read)
+        return read
+
+    def _reader(self, reader: BodyReader) -> Read:
+        is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
+        if is_json and not self._has_own_json:
+            return self._kind.decode_json
+        return lambda body: self._kind.check(reader.decode(body))

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages that share a worker: a batch goes through their services, which hand objects on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from operator import attrgetter
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from servekit.errors import InputError, ServekitError
+from servekit.ipc.messages import VALUE
+from servekit.service.response import Response
+from servekit.worker.codecs.value import value as codec
+from servekit.worker.prediction.batch_result import EXPIRED, Turn, are_plain
+from servekit.worker.prediction.current import NO_HEADERS
+from servekit.worker.prediction.writing import own_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from servekit.ipc.cancellation import CancelledReader
+    from servekit.worker.prediction.batch_result import Task
+    from servekit.worker.prediction.current import Items, OpenItem
+    from servekit.worker.prediction.predictor import Predictor
+    from servekit.worker.prediction.writing import Plans
+
+    #: its number, who has gone, and headers by place
+    Batch = tuple[int, CancelledReader | None, Mapping[int, Mapping[str, str]]]
+
+__all__ = ["Run"]
+
+VALUE_HEADER = VALUE.encode()
+DEADLINE = attrgetter("deadline")
+
+
+class Run:
+    """Answers batches by several services, one after another; stands for a ``Predictor``.
+
+    What one gives is what the next one gets: the object, not encoded. What fails in one of
+    them skips the others, and its neighbours go on.
+    """
+
+    def __init__(self, steps: Sequence[tuple[str, Predictor]]) -> None:
+        """Go through *steps*, each with the name of its stage."""
+        self._predictors = [predictor for _, predictor in steps]
+        self._first, (self.last_name, self.last) = self._predictors[0], steps[-1]
+        #: with whether what the one gives is an input of the other as it is
+        self._seams = [
+            (name, giver, taker, taker.takes_any and not giver.has_postprocess)
+            for (name, giver), (_, taker) in pairwise(steps)
+        ]
+        self.takes_view = self._first.takes_view
+
+    @property
+    def is_leaving(self) -> bool:
+        """A service asked the process to exit."""
+        return any(predictor.is_leaving for predictor in self._predictors)
+
+    def answer(
+        self,
+        items: Sequence[OpenItem],
+        number: int = 0,
+        cancelled: CancelledReader | None = None,
+        headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
+        places: Sequence[int] | None = None,
+    ) -> Turn:
+        """Answer *items*; see ``Predictor.answer``. ``Turn.steps`` says what each stage took."""
+        last, answers = self.last, list[Any]([None]) * len(items)
+        mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
+        led = self.lead(items, mine, (number, cancelled, headers), answers, last.plans)
+        outputs = last.predict_all(led.tasks, led.inputs) if led.tasks else []
+        predicted = monotonic()
+        if led.tasks:
+            led.steps[self.last_name] = predicted - led.handed_on
+        last.write_outputs(led.tasks, outputs, answers)
+        last.end()
+        encoded = monotonic()
+        times = led.decode_s, predicted - led.decoded, encoded - predicted
+        return Turn(answers, *times, last.pop_responses(), led.steps)
+
+    def lead(
+        self,
+        items: Items,
+        mine: Iterable[tuple[int, OpenItem]],
+        batch: Batch,
+        answers: list[Any],
+        plans: Plans,
+    ) -> Led:
+        """Bring *mine* to the last service, which sees the batch then; answer who stays behind.
+
+        :param mine: those of *items* that are for us, with their places.
+        :param plans: of whoever writes the outputs.
+        """
+        started, first = monotonic(), self._first
+        first.begin(items, *batch, answers)
+        tasks, inputs = first.read_items(mine, answers, started, plans)
+        earliest = min(map(DEADLINE, tasks), default=0.0)
+        decoded = now = monotonic()
+        steps: dict[str, float] = {}
+        for name, giver, taker, is_bare in self._seams:
+            outputs = giver.predict_all(tasks, inputs) if tasks else []
+            before, now = now, monotonic()
+            if tasks:
+                steps[name] = now - before
+            is_whole = is_bare and now < earliest and are_plain(outputs)
+            if not is_whole:
+                tasks, outputs = giver.hand_on(tasks, outputs, answers)
+            giver.end()
+            if taker.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_whole:
+                tasks, inputs = _taken(taker, tasks, outputs, answers, now)
+            else:
+                inputs = [*outputs]  # a list of its own: the other one may be kept
+        return Led(tasks, inputs, decoded - started, decoded, now, steps)
+
+
+class Led(NamedTuple):
+    """A batch before the last service of a run; moments are ``monotonic``."""
+
+    tasks: list[Task]
+    inputs: list[Any]
+    decode_s: float
+    decoded: float
+    handed_on: float
+    steps: dict[str, float]  #: by stage: seconds
+
+
+class HandedOn:
+    """The items of a batch as a later service would have got them in a process of its own.
+
+    Written only for what asks: a ``preprocess``, or who looks at ``Context.requests``.
+    """
+
+    def __init__(self, items: Items, tasks: Sequence[Task], values: Sequence[Any]) -> None:
+        """*values* are those of *tasks*, which are of *items*."""
+        self._items, self._tasks, self._values = items, tasks, values
+
+    def __getitem__(self, place: int) -> OpenItem:
+        """Return the item at *place*; the body of an object that cannot be written is empty."""
+        at = next(at for at, task in enumerate(self._tasks) if task.place == place)
+        try:
+            body = _body(self._values[at])
+        except ServekitError:
+            body = b"", VALUE_HEADER
+        return (*body, *self._items[place][2:])
+
+
+def _body(value: Any) -> tuple[bytes, bytes]:
+    """Return *value* as the body and the content type of a request."""
+    if not isinstance(value, Response):
+        return codec.encode(value), VALUE_HEADER
+    if value.content_type is None:
+        return codec.encode(value.output), VALUE_HEADER
+    return own_body(value), value.content_type.encode()
+
+
+def _taken(
+    predictor: Predictor, tasks: list[Task], values: list[Any], answers: list[Any], now: float
+) -> tuple[list[Task], list[Any]]:
+    """Return the tasks that go on, and what the service of *predictor* gets for each."""
+    kept, inputs = [], []
+    for task, value in zip(tasks, values, strict=True):
+        if task.deadline <= now:
+            answers[task.place] = EXPIRED
+        if answers[task.place] is not None:
+            continue
+        try:
+            inputs.append(_input(predictor, task, value))
+            kept.append(task)
+        except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
+            answers[task.place] = predictor.failed("preprocess", error, [task.request_id])
+    return kept, inputs
+
+
+def _input(predictor: Predictor, task: Task, value: Any) -> Any:
+    is_response = isinstance(value, Response)
+    if predictor.has_preprocess or (is_response and value.content_type is not None):
+        body, header = _body(value)
+        return predictor.read(header, body, task.place)
+    if is_response:
+        value = value.output
+    try:
+        return predictor.check(value)
+    except InputError:  # of another type than it will be once it has been written
+        return predictor.check(codec.decode(codec.encode(value), {}))

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an output to the bytes of an answer, by the request's ``Accept``."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
+from servekit.service.response import Response
+from servekit.worker.codecs.media import MediaRange, parse_accept
+from servekit.worker.codecs.plain import MAGIC, raw, sniff
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.prediction.blaming import blame
+from servekit.worker.prediction.produces import OCTET_STREAM
+from servekit.worker.prediction.reading import remember
+
+__all__ = ["BYTES", "Plan", "Plans", "Writer", "own_body", "write"]
+
+BYTES = (bytes, bytearray, memoryview)
+
+
+class Writer(NamedTuple):
+    """Encodes outputs as one media type."""
+
+    media_type: str
+    encode: Callable[[Any], bytes]
+    takes_any: bool  #: it refuses no output for its kind, so none after it is tried
+
+
+class Plan(NamedTuple):
+    """What an ``Accept`` allows, best first."""
+
+    values: list[Writer]
+    raw: list[Writer]  #: for an output of bytes
+
+
+def write(plan: Plan, output: Any) -> tuple[str, bytes]:
+    """Return the media type and the body of *output*.
+
+    :raises NotAcceptable: nothing that the client accepts can hold such an output.
+    :raises ResultNotEncodable: the output is not what its media type can write.
+    """
+    unfit: tuple[ResultNotEncodable, Callable[[Any], bytes]] | None = None
+    for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
+        try:
+            return media_type, encode(output)
+        except TypeError:
+            continue
+        except ResultNotEncodable as error:
+            unfit = error, encode
+        except (ServekitError, MemoryError):
+            raise
+        except UnicodeEncodeError:  # which only JSON can hold
+            reason = f"output: a text with a lone surrogate is not {media_type}"
+            unfit = ResultNotEncodable(reason), encode
+        except Exception as error:
+            raise ResultNotEncodable(f"output: {error}") from error
+    if unfit is None:
+        raise NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
+    raised, encode = unfit
+    raise ResultNotEncodable(blame(encode, output, str(raised))) from raised.__cause__
+
+
+def own_body(response: Response) -> bytes:
+    """Return the output of a *response* with a content type of its own.
+
+    :raises ResultNotEncodable: it is neither bytes nor a text.
+    """
+    body = response.output.encode() if isinstance(response.output, str) else response.output
+    if not isinstance(body, BYTES):
+        raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
+    return bytes(body)
+
+
+def _kind(output: Any) -> str:
+    names = {
+        dict: "an object",
+        list: "an array",
+        tuple: "an array",
+        str: "a text",
+        type(None): "null",
+    }
+    kind = "bytes" if isinstance(output, BYTES) else names.get(type(output))
+    return kind or ("a number" if isinstance(output, int | float) else type(output).__name__)
+
+
+class Plans(dict[bytes, Plan]):
+    """``Accept`` as received to its plan. Looks once at each that it meets."""
+
+    def __init__(
+        self, table: CodecTable, produces: Sequence[str] | None = None, lone: str = ""
+    ) -> None:
+        """Write with the codecs of *table*.
+
+        :param produces: what the outputs can be written as; all that *table* writes if ``None``.
+        :param lone: name of the one output of a signature, without which other formats than
+            mappings hold it.
+        """
+        self._lone = lone
+        self._table = table
+        every = table.written if produces is None else produces
+        self._media_types = [name for name in every if not name.endswith("/*")]
+        self._may_be_bytes = OCTET_STREAM in self._media_types
+
+    def __missing__(self, header: bytes) -> Plan:
+        if (codec := self._table.internal(name := header.decode("latin-1"))) and codec.encode:
+            writer = Writer(name, codec.encode, True)
+            self[header] = plan = Plan([writer], [writer])
+            return plan
+        ranges = parse_accept(header)
+        asked = [found.name for found in ranges if found.is_concrete]
+        values = _ranked(ranges, [*self._media_types, *filter(self._is_in_a_range, asked)])
+        for_bytes = _ranked(ranges, [OCTET_STREAM, *asked, *MAGIC, *self._media_types])
+        plan = Plan(
+            _until_any(self._writer(name) for name in values),
+            _until_any(self._raw_writer(name, name in asked) for name in for_bytes),
+        )
+        if not plan.values and not (plan.raw and self._may_be_bytes):
+            raise NotAcceptable(f"Accept: nothing fits; there is {', '.join(self._media_types)}")
+        remember(self, header, plan)
+        return plan
+
+    def _is_in_a_range(self, media_type: str) -> bool:
+        """Whether the codec of a range may write *media_type*, which has none of its own."""
+        own = self._table.media_types
+        range_ = media_type.partition("/")[0] + "/*"
+        takes_values = range_ in own and not self._table.is_builtin(range_)
+        return media_type not in own and (takes_values or self._may_be_bytes)
+
+    def _writer(self, media_type: str) -> Writer | None:
+        codec = self._table.writer(media_type)
+        if codec is None or codec.encode is None:
+            return None
+        encode = codec.encode
+        if getattr(codec, "is_enveloped", False):
+            return Writer(media_type, lambda output: encode({"prediction": output}), True)
+        if lone := self._lone:
+            return Writer(media_type, lambda output: encode(_unnamed(output, lone)), False)
+        return Writer(media_type, encode, False)
+
+    def _raw_writer(self, media_type: str, is_asked: bool) -> Writer | None:
+        """Hand bytes through as *media_type* unless their signature says otherwise."""
+        if media_type == OCTET_STREAM:
+            return Writer(media_type, raw.encode, True)
+        if media_type.partition("/")[0] not in ("image", "audio", "video"):
+            return self._writer(media_type)
+
+        def encode(output: Any) -> bytes:
+            found = sniff(output)
+            if found == media_type or (found is None and is_asked):
+                return raw.encode(output)
+            raise TypeError(f"bytes that are not {media_type}")
+
+        return Writer(media_type, encode, False)
+
+
+def _unnamed(output: Any, name: str) -> Any:
+    """Return the value of a mapping that has nothing but *name*, or *output* as it is."""
+    is_lone = type(output) is dict and output.keys() == {name}
+    return output[name] if is_lone else output
+
+
+def _until_any(writers: Iterable[Writer | None]) -> list[Writer]:
+    """Return *writers* up to the first that takes every output: no codec is imported in vain."""
+    found = []
+    for writer in filter(None, writers):
+        found.append(writer)
+        if writer.takes_any:
+            break
+    return found
+
+
+def _ranked(ranges: list[MediaRange], media_types: Iterable[str]) -> list[str]:
+    """Return those of *media_types* that *ranges* accept, by quality, then in their order."""
+    qualities = {name: _quality(ranges, name) for name in dict.fromkeys(media_types)}
+    accepted = [name for name, quality in qualities.items() if quality > 0]
+    return sorted(accepted, key=lambda name: -qualities[name])
+
+
+def _quality(ranges: list[MediaRange], media_type: str) -> float:
+    """Return the quality that the most specific range gives; 0 if none matches."""
+    matching = [found for found in ranges if found.matches(media_type)]
+    return max(matching, key=lambda found: found.specificity).quality if matching else 0.0

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of a worker that is ready: one poll over the supervisor and the front-ends."""
+
+import os
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import ResultNotEncodable
+from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_first
+from servekit.ipc.messages import (
+    Freed,
+    Hello,
+    Launch,
+    Open,
+    Ping,
+    Pong,
+    Predict,
+    Reply,
+    RequestMessage,
+    Retire,
+    Stop,
+)
+from servekit.worker.boot.wrapping import Loaded
+from servekit.worker.prediction.batch_result import Turn
+from servekit.worker.prediction.outcome import error_answer
+from servekit.worker.process.heap import Heap
+from servekit.worker.process.log import report
+from servekit.worker.transport.sharing import SharedBodies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from servekit.worker.prediction.current import OpenItem
+    from servekit.worker.prediction.predictor import Predictor
+    from servekit.worker.prediction.runs import Run
+    from servekit.worker.prediction.targets import Mixed
+
+    Speaker = Predictor | Run | Mixed
+
+__all__ = ["Channel", "Server", "answered", "peer_user"]
+
+SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
+TIMEVAL = struct.Struct("ll")
+PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+def peer_user(sock: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+    return int(PEER.unpack(credentials)[1])
+
+
+class Server:
+    """Serves one loaded service to the supervisor on *control* and to front-ends."""
+
+    _slots = 0  #: streams that we hold at once
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        control: socket.socket,
+        reader: FrameReader[Any],
+        listener: socket.socket,
+        launch: Launch,
+    ) -> None:
+        """Take over both sockets; ``run`` serves them.
+
+        :param reader: of *control*.
+        """
+        self._services, self._predictor = loaded.services, loaded.predictor
+        self._targets = loaded.targets
+        self._control, self._control_reader, self._listener = control, reader, listener
+        self._launch = launch
+        self._measures = loaded.measures
+        self._channels: dict[int, Channel] = {}
+        self._buffer = bytearray()
+        self._poll = select.poll()
+        self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
+        self._handlers: dict[int, Callable[[], None]] = {
+            control.fileno(): self._on_control,
+            listener.fileno(): self._on_connection,
+        }
+        self._users = {os.getuid(), peer_user(control)}
+        self._heap = Heap(launch.memory_bytes)
+
+    def run(self) -> int:
+        """Serve until the supervisor says stop or is gone; return the exit status."""
+        for descriptor in self._handlers:
+            self._poll.register(descriptor, select.POLLIN)
+        while not (self._is_stopping or self._is_leaving):
+            self._serve()
+        return int(self._is_leaving)
+
+    def _serve(self, timeout_ms: int | None = None) -> None:
+        """Take what has come, and wait for it if need be: as long as it takes without a timeout."""
+        for descriptor, _ in self._poll.poll(timeout_ms):
+            handle = self._handlers.get(descriptor)
+            if handle is not None:
+                handle()
+            elif descriptor in self._channels:
+                self._on_channel(self._channels[descriptor])
+            self._is_stopping |= self._is_retiring and not self._channels
+            if self._is_stopping or self._is_leaving:
+                return
+
+    def forsake(self) -> None:
+        """Close every socket: we are a child that the service forked."""
+        self._is_forked = True
+        for sock in (self._control, self._listener, *(c.sock for c in self._channels.values())):
+            sock.close()
+
+    # ------------------------------------------------------------ the supervisor
+
+    def _on_control(self) -> None:
+        try:
+            messages = self._control_reader.read()
+        except OSError:
+            self._is_stopping = True
+            return
+        self._is_retiring |= any(isinstance(message, Retire) for message in messages)
+        self._is_stopping |= any(isinstance(message, Stop) for message in messages)
+
+    # ------------------------------------------------------------ the front-ends
+
+    def _on_connection(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # it went away again, or there are no descriptors left
+        if peer_user(sock) not in self._users:
+            sock.close()
+            return
+        timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        shared = SharedBodies(self._launch.arena_bytes, self._launch.large_body_bytes)
+        channel = Channel(sock, shared)
+        self._channels[sock.fileno()] = channel
+        self._poll.register(sock, select.POLLIN)
+        try:
+            hello = Hello(self._launch.generation, self._slots)
+            send_first(sock, hello, shared.arena.descriptor, *self._measures)
+        except OSError:
+            self._close(channel)
+
+    def _on_channel(self, channel: "Channel") -> None:
+        try:
+            messages = channel.read()
+        except OSError:  # ChannelClosed is one
+            self._close(channel)
+            return
+        for message in messages:
+            if channel.sock.fileno() < 0:
+                return
+            if isinstance(message, Predict):
+                self._heap.work()
+                self._predict(channel, message)
+            elif isinstance(message, Ping):
+                self._pong(channel)
+            elif isinstance(message, Freed):
+                channel.shared.free(message.offsets)
+            elif isinstance(message, Open):
+                self._open(channel, message)
+
+    def _open(self, channel: "Channel", message: Open) -> None:  # noqa: ARG002
+        self._close(channel)  # we said that we have no slots
+
+    def _predict(self, channel: "Channel", message: Predict) -> None:
+        shared = channel.shared
+        shared.free(message.freed)
+        targets = message.targets
+        speaker = self._targets.of(targets) if targets else self._predictor
+        try:
+            items = shared.look(message.items, speaker.takes_view)
+        except OSError:  # ChannelClosed: it names what is not in its arena
+            self._close(channel)
+            return
+        turn = answered(speaker, items, message.batch, shared.cancelled, message.headers)
+        if self._is_forked:  # predict forked, and this is the child: the parent answers
+            os._exit(0)
+        self._is_leaving = is_last = speaker.is_leaving
+        try:
+            answers = shared.lay_out(turn.answers)
+            held, own = shared.let_go(), (turn.responses, turn.steps)
+            reply = Reply(message.batch, answers, *turn.times, held, is_last, *own)
+            frame = encode_frame(reply, self._buffer)
+        except FrameTooLarge as error:
+            ids = [item[3] for item in message.items]
+            report(f"the answers of a batch cannot be sent: {error}", None, ids)
+            answers = [error_answer(ResultNotEncodable())] * len(message.items)
+            reply = Reply(message.batch, answers, *turn.times, shared.let_go(), is_last)
+            frame = encode_frame(reply, self._buffer)
+        self._send(channel, frame)
+
+    def _pong(self, channel: "Channel") -> None:
+        self._send(channel, encode_frame(Pong(self._ping())))
+        if held := channel.shared.held:
+            freed = set(held).difference(channel.shared.let_go())
+            self._send(channel, encode_frame(Freed(sorted(freed))))
+        self._heap.rest()
+
+    def _ping(self) -> str:
+        try:
+            for service in self._services:
+                service.ping()
+        except BaseException as error:  # noqa: BLE001 - an author's ping may raise anything
+            report("ping failed", error)
+            return type(error).__name__
+        return ""
+
+    def _send(self, channel: "Channel", frame: bytearray) -> None:
+        try:
+            channel.sock.sendall(frame)
+        except OSError:
+            self._close(channel)
+
+    def _close(self, channel: "Channel") -> None:
+        descriptor = channel.sock.fileno()
+        if self._channels.pop(descriptor, None):
+            self._poll.unregister(descriptor)
+            channel.shared.close()
+        channel.sock.close()
+
+
+def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> Turn:
+    """Return the answers of *speaker*; a batch may fail, the worker goes on."""
+    try:
+        return speaker.answer(items, *batch)
+    except Exception as error:  # noqa: BLE001 - it should not, whatever a service returns
+        report("batch failed", error, [item[3] for item in items])
+        return Turn([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})
+
+
+class Channel:
+    """One front-end."""
+
+    __slots__ = ("_is_open", "_reader", "shared", "sock")
+
+    def __init__(self, sock: socket.socket, shared: SharedBodies) -> None:
+        self.sock = sock
+        self.shared = shared
+        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
+        self._is_open = False
+
+    def read(self) -> list[Any]:
+        """Receive once; what it shares comes with its first message."""
+        if self._is_open:
+            return self._reader.read()
+        messages, descriptors = self._reader.read_first(2)
+        self.shared.open(*descriptors)
+        self._is_open = True
+        return messages

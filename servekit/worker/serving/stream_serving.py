@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop of a worker that streams: a turn over all streams, and between turns what has come."""
+
+import os
+from time import monotonic
+from typing import Any
+
+from servekit.ipc.channel import FrameTooLarge, encode_frame
+from servekit.ipc.messages import Freed, Open, Part, Parts, Slab
+from servekit.worker.boot.wrapping import Loaded
+from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.runs import Run
+from servekit.worker.serving.serving import Channel, Server, answered
+from servekit.worker.streaming.stepping import Stepping
+from servekit.worker.streaming.streams import Stream, Streams
+
+__all__ = ["StreamServer"]
+
+SIGN_S = 0.5  #: a front-end hears of us so often, while streams that it waits for bring nothing
+
+
+class StreamServer(Server):
+    """Serves a loaded service whose outputs come one by one."""
+
+    def __init__(self, stepping: Stepping, loaded: Loaded, *arguments: Any) -> None:
+        """Drive *loaded* by *stepping*; all but that is as in ``Server``."""
+        super().__init__(loaded, *arguments)
+        self._slots = self._launch.max_batch_size
+        self._streams = Streams(stepping, loaded.predictor, self._slots)
+        self._said: dict[Channel, float] = {}  #: when each front-end heard of us last
+
+    def run(self) -> int:
+        """Serve until the supervisor says stop or is gone; return the exit status."""
+        try:
+            return super().run()
+        finally:
+            self._streams.close()
+
+    def _serve(self, timeout_ms: int | None = None) -> None:
+        super()._serve(0 if self._streams.is_busy else timeout_ms)
+        if self._streams.is_busy and not self._is_stopping:
+            self._turn()
+
+    def _open(self, channel: Channel, message: Open) -> None:
+        self._heap.work()
+        shared = channel.shared
+        shared.free(message.freed)
+        try:
+            (item,) = shared.look([message.item], lambda _content_type: False)
+        except OSError:  # ChannelClosed: it names what is not in its arena
+            self._close(channel)
+            return
+        if isinstance(message.item[0], Slab):  # we have copied it
+            self._send(channel, encode_frame(Freed([message.item[0].offset])))
+        found = self._targets.find(message.target)
+        if found is self._predictor:
+            self._streams.put(Stream(message, item, channel))
+        elif isinstance(found, Run) and found.last is self._predictor:
+            self._streams.put(Stream(message, item, channel, found))
+        else:
+            self._answer(channel, message, item)
+
+    def _answer(self, channel: Channel, message: Open, item: OpenItem) -> None:
+        speaker = self._targets.of([message.target])
+        turn = answered(speaker, [item], message.stream, None, {0: message.headers})
+        self._is_leaving |= speaker.is_leaving
+        (end,) = channel.shared.lay_out(turn.answers)
+        response = turn.responses.get(0)
+        self._say(channel, [Part(message.stream, "", b"", 1, end, response, turn.steps)])
+
+    def _close(self, channel: Channel) -> None:
+        super()._close(channel)
+        self._said.pop(channel, None)
+        self._streams.leave(channel)
+
+    def _turn(self) -> None:
+        found: dict[Channel, list[Part]] = {}
+        for stream, part in self._streams.turn():
+            found.setdefault(stream.channel, []).append(part)
+        self._is_leaving |= self._predictor.is_leaving or self._streams.is_leaving
+        if self._is_forked:  # a step forked, and this is the child: the parent answers
+            os._exit(0)
+        now = monotonic()
+        for channel in list(self._channels.values()):
+            parts = found.get(channel, [])
+            if parts or now - self._said.get(channel, 0.0) > SIGN_S:
+                self._said[channel] = now
+                self._say(channel, parts)
+
+    def _say(self, channel: Channel, parts: list[Part]) -> None:
+        try:
+            self._send(channel, encode_frame(Parts(parts), self._buffer))
+        except FrameTooLarge:  # each has room alone
+            for part in parts:
+                self._send(channel, encode_frame(Parts([part]), self._buffer))

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services whose outputs come one by one: a generator for each input, or slots and steps.
+
+Both are driven in the same way: an input is admitted, every member takes one step in each
+turn, and a member is let go once, for whatever reason it ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from servekit.errors import BootError, RequestError, WrongBatchLength
+from servekit.service.base import Done, Service
+from servekit.worker.inputs.inputs import singles
+from servekit.worker.prediction.current import CurrentBatch
+from servekit.worker.process.log import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from servekit.service.base import Request
+
+__all__ = ["Advance", "CurrentMembers", "Member", "Stepping", "first_step"]
+
+
+class Member(Protocol):
+    """What has been admitted, and whose it is."""
+
+    slot: Any
+    request: Request
+
+
+class Advance(NamedTuple):
+    """What one step brought for one member."""
+
+    outputs: Sequence[Any] = ()
+    is_over: bool = False
+    error: BaseException | None = None  #: why it is over
+
+
+class CurrentMembers(CurrentBatch):
+    """The requests of those whose step it is, in the order of the slots."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, *arguments: Any) -> None:
+        """Nobody's step it is."""
+        super().__init__(*arguments)
+        self.members: Sequence[Member] = ()
+
+    def ids(self) -> list[str]:
+        """Return the ids of these requests."""
+        return [member.request.request_id for member in self.members] or super().ids()
+
+    def requests(self) -> list[Request]:
+        """Return the requests that the service may look at now."""
+        return [member.request for member in self.members] or super().requests()
+
+
+class Generators:
+    """Calls ``stream``, and takes one output of each of its generators in a turn."""
+
+    def __init__(self, start: Callable[[Any], Iterable[Any]], current: CurrentMembers) -> None:
+        """Call *start* for each input."""
+        self._start, self._current = start, current
+
+    def admit(self, value: Any) -> Any:
+        """Return the generator of one input."""
+        return iter(self._start(value))
+
+    def step(self, members: Sequence[Member]) -> list[Any]:
+        """Return what each generator yields."""
+        return [self._next(member) for member in members]
+
+    def _next(self, member: Member) -> Any:
+        self._current.members = (member,)
+        try:
+            return [next(member.slot)]
+        except StopIteration:
+            return Done()
+        except BaseException as error:  # noqa: BLE001 - an author's generator may raise anything
+            return error
+
+    def evict(self, slot: Any) -> None:
+        """Close the generator; an iterator of another kind has nothing to close."""
+        if hasattr(slot, "close"):
+            slot.close()
+
+
+class Slots:
+    """Calls ``admit``, ``step`` and ``evict``."""
+
+    def __init__(self, service: Any) -> None:
+        """Call those of *service*; it may have no ``evict``."""
+        self._service, self.admit = service, service.admit
+        self.evict = getattr(service, "evict", _nothing)
+
+    def step(self, members: Sequence[Member]) -> list[Any]:
+        """Return one entry for each slot.
+
+        :raises WrongBatchLength: the service returned something else.
+        """
+        entries = self._service.step([member.slot for member in members])
+        if not isinstance(entries, list) or len(entries) != len(members):
+            shown = len(entries) if isinstance(entries, list) else f"a {type(entries).__name__}"
+            raise WrongBatchLength(f"returned {shown}, expected a list of {len(members)}")
+        return entries
+
+
+class Stepping:
+    """Drives a service of either kind; what its author's code raises concerns as few as it can."""
+
+    def __init__(self, service: Service, current: CurrentMembers) -> None:
+        """Serve members with *service*, which learns whose step it is by *current*."""
+        first = first_step(service)
+        self.current = current
+        self._kind: Generators | Slots = (
+            Slots(service)
+            if first == "admit"
+            else Generators(getattr(service, str(first)), current)
+        )
+        has_postprocess = type(service).postprocess is not Service.postprocess
+        self._postprocess = service.postprocess if has_postprocess else None
+
+    def admit(self, value: Any, request: Request) -> Any:
+        """Return the slot of one input. Raises what the service raises."""
+        self.current.members = (Admitted(None, request),)
+        try:
+            return self._kind.admit(value)
+        finally:
+            self.current.members = ()
+
+    def step(self, members: Sequence[Member]) -> list[Advance]:
+        """Return what one step brings for each of *members*."""
+        self.current.members = members
+        try:
+            advances = [self._advance(entry) for entry in self._kind.step(members)]
+        except BaseException as error:  # noqa: BLE001 - an author's step may raise anything
+            advances = [Advance(is_over=True, error=error)] * len(members)
+        self.current.members = ()
+        return advances
+
+    def _advance(self, entry: Any) -> Advance:
+        if isinstance(entry, BaseException):
+            return Advance(is_over=True, error=entry)
+        is_over = isinstance(entry, Done)
+        found = entry.output if is_over else entry
+        outputs = [*found] if isinstance(found, list) else [] if found is None else [found]
+        refusal = next((each for each in outputs if isinstance(each, BaseException)), None)
+        if refusal is not None:  # as it may stand for an output of ``predict``
+            return Advance(is_over=True, error=refusal)
+        if self._postprocess is None:
+            return Advance(outputs, is_over)
+        try:
+            return Advance([self._postprocess(output) for output in outputs], is_over)
+        except BaseException as error:  # noqa: BLE001 - an author's postprocess may raise anything
+            return Advance(is_over=True, error=error)
+
+    def evict(self, slot: Any) -> None:
+        """Let one member go: it has ended, or nobody waits for it."""
+        try:
+            self._kind.evict(slot)
+        except BaseException as error:  # noqa: BLE001 - an author's clean-up may raise anything
+            report("evict failed", error)
+
+    def predict(self, batch: Any) -> list[Any]:
+        """Run each input of *batch* to its end, and return the list of outputs of each.
+
+        So are examples, warm-up and tests run, which know no streams.
+        """
+        requests = self.current.requests()
+        values = zip(singles(batch), requests, strict=True)
+        members = [self._admitted(value, request) for value, request in values]
+        while going := [member for member in members if not member.is_over]:
+            for member, advance in zip(going, self.step(going), strict=True):
+                member.take(advance)
+                if member.is_over:
+                    self.evict(member.slot)
+        return [member.result() for member in members]
+
+    def _admitted(self, value: Any, request: Request) -> Admitted:
+        member = Admitted(None, request)
+        try:
+            member.slot = self.admit(value, request)
+        except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
+            member.take(Advance(is_over=True, error=error))
+        return member
+
+
+class Admitted:
+    """A member whose outputs are kept until its end."""
+
+    def __init__(self, slot: Any, request: Request) -> None:
+        self.slot, self.request = slot, request
+        self.is_over = False
+        self._outputs: list[Any] = []
+        self._error: BaseException | None = None
+
+    def take(self, advance: Advance) -> None:
+        """Keep what one step brought."""
+        self._outputs += advance.outputs
+        self.is_over, self._error = advance.is_over, advance.error
+
+    def result(self) -> Any:
+        """Return the outputs, or the refusal; raise any other error."""
+        if self._error is not None and not isinstance(self._error, RequestError):
+            raise self._error
+        return self._error or self._outputs
+
+
+def first_step(service: Service) -> str | None:
+    """Return the method that gets one input of *service*; ``None`` if it answers batches.
+
+    :raises BootError: it contradicts itself.
+    """
+    kind = type(service)
+    has_predict = kind.predict is not Service.predict
+    if has_predict and inspect.isgeneratorfunction(kind.predict):
+        return "predict"
+    found = [
+        first
+        for first, methods in {"stream": ("stream",), "admit": ("admit", "step")}.items()
+        if all(callable(getattr(kind, name, None)) for name in methods)
+    ]
+    if len(found) + has_predict > 1:
+        names = " and ".join(["predict"] * has_predict + found)
+        raise BootError(f"{kind.__name__}: has {names}; keep one of them")
+    return found[0] if found else None
+
+
+def _nothing(slot: Any) -> None:
+    """The service holds nothing that it would have to give back."""

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The large bodies and answers of one channel: looked at, and laid out, in shared memory."""
+
+from collections.abc import Callable
+from typing import cast
+
+from servekit.errors import OutOfMemory
+from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
+from servekit.ipc.cancellation import CancelledReader
+from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.messages import Answer, Item, Slab
+from servekit.worker.prediction.batch_result import Answered
+from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.outcome import error_answer
+
+__all__ = ["SharedBodies"]
+
+
+class SharedBodies:
+    """What one front-end and this worker share besides the channel."""
+
+    def __init__(self, arena_bytes: int, large_body_bytes: int) -> None:
+        """Lay answers of *large_body_bytes* or more into an arena of *arena_bytes*.
+
+        What finds no room there goes to its overflow: we never wait for a client that is slow
+        to take its answer.
+        """
+        self.arena = Arena(arena_bytes, overflow=OVERFLOW_BYTES)
+        self._large_body_bytes = large_body_bytes
+        self._bodies: ArenaReader | None = None
+        self.cancelled: CancelledReader | None = None
+        self._looks: dict[int, Look] = {}
+        self._answers: dict[int, Slab] = {}
+
+    def open(self, bodies: int, cancelled: int) -> None:
+        """Map the memory whose descriptors the front-end sent with its first message."""
+        self._bodies = ArenaReader(bodies)
+        self.cancelled = CancelledReader(cancelled)
+
+    def look(self, items: list[Item], takes_view: Callable[[bytes], bool]) -> list[OpenItem]:
+        """Return *items* with bytes, or a read-only view of them, where a slab stood.
+
+        :param takes_view: whether bodies of a content type may be views.
+        :raises ChannelClosed: a slab lies outside the arena.
+        """
+        if not any(type(item[0]) is Slab for item in items):
+            return cast("list[OpenItem]", items)
+        return [self._seen(item, takes_view) for item in items]
+
+    def _seen(self, item: Item, takes_view: Callable[[bytes], bool]) -> OpenItem:
+        slab = item[0]
+        if not isinstance(slab, Slab):
+            return cast("OpenItem", item)
+        if self._bodies is None:
+            raise ChannelClosed("the peer sent no arena")
+        if not takes_view(item[1]):
+            return (bytes(self._bodies.view(slab)), *item[1:])
+        self._looks[slab.offset] = look = self._bodies.look(slab)
+        return (look.view, *item[1:])
+
+    def let_go(self) -> list[int]:
+        """End every look; return the offsets of the bodies that the service still looks at."""
+        if self._looks:
+            self._looks = {at: look for at, look in self._looks.items() if not look.end()}
+        return list(self._looks)
+
+    @property
+    def held(self) -> list[int]:
+        """Offsets of bodies of answered batches that the service still looked at last time."""
+        return list(self._looks)
+
+    def lay_out(self, answers: list[Answered]) -> list[Answer]:
+        """Return *answers* with the large bodies moved to the arena."""
+        limit = self._large_body_bytes
+        if all(len(answer[2]) < limit for answer in answers):
+            return cast("list[Answer]", answers)
+        return [self._laid_out(answer) if len(answer[2]) >= limit else answer for answer in answers]
+
+    def _laid_out(self, answer: Answered) -> Answer:
+        error, media_type, body = answer
+        slab = self.arena.allocate(len(body))
+        if slab is None:
+            return error_answer(OutOfMemory())
+        try:
+            self.arena.write(slab, body)
+        except OSError:  # the kernel has no memory for it
+            self.arena.free(slab)
+            return error_answer(OutOfMemory())
+        self._answers[slab.offset] = slab
+        return error, media_type, slab
+
+    def free(self, offsets: list[int]) -> None:
+        """The front-end is done with these answers."""
+        for offset in offsets:
+            slab = self._answers.pop(offset, None)
+            if slab is not None:
+                self.arena.free(slab)
+        if offsets and self.arena.is_empty:
+            self.arena.trim()
+
+    def close(self) -> None:
+        """The channel is closed."""
+        self.arena.close()
