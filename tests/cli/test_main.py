@@ -126,7 +126,10 @@ def test_impossible_start_is_one_line_and_status_3(tmp_path, arguments, environm
 
 
 def test_help_imports_almost_nothing():
-    code = "import sys; from servekit.cli.parsing.parser import create_parser as c; c(); print(*sys.modules)"
+    code = (
+        "import sys; from servekit.cli.parsing.parser import create_parser; "
+        "create_parser(); print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"msgspec", "gevent", "flask", "numpy", "pluggy", "servekit.settings", "asyncio"}
 

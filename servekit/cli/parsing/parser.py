@@ -20,7 +20,7 @@ ARCHIVE_COMMANDS = {
     "verify": "read an archive whole and compare it with its manifest",
     "extract": "unpack the model directory of an archive",
 }
-#: command to what it does; the module ``servekit.cli.COMMAND`` adds its arguments and runs it
+#: command to what it does; the module ``servekit.cli.commands.COMMAND`` adds its arguments and runs it
 COMMANDS = {
     "start": "serve models until told to stop",
     "check": "load a model once, run its examples, and measure batches",
@@ -91,7 +91,7 @@ def create_parser(command: str | None = None) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name == command:
-            module = import_module(f"servekit.cli.{name}")
+            module = import_module(f"servekit.cli.commands.{name}")
             module.add_arguments(added)
             added.set_defaults(run=module.run)
             parser.error = added.error  # type: ignore[method-assign] # knows the command's flags

@@ -85,7 +85,7 @@ base.WorkerTmp = Heartbeat
 
 
 class FrontEndWorker(GeventWorker):  # type: ignore[misc]
-    """Serves ``servekit.frontend.server.front_end.FrontEnd`` where gunicorn would run a WSGI server."""
+    """Serves a ``FrontEnd`` where gunicorn would run a WSGI server."""
 
     def __init__(self, *args: Any) -> None:
         """Be forked soon. Runs in the arbiter."""

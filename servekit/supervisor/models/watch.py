@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.supervisor.models.watch PARENT CONTROL``: tells when the files of a model change.
+"""``python -m servekit.supervisor.models.watch PARENT CONTROL``: tells when a model's files change.
 
 Looks at them again and again, which works on every file system. A process of its own, as
 a large directory takes longer than the supervisor may be away.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.worker.boot.storing PARENT DIRECTORY INTO < MANIFEST``: runs ``store_assets``.
+"""``python -m servekit.worker.boot.storing PARENT DIRECTORY INTO < MANIFEST``: ``store_assets``.
 
 Imports and constructs the services of the model in DIRECTORY, and loads nothing. What they
 print goes to stderr; stdout says in one line what went wrong.

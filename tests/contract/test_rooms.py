@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may import whom: the table of rooms in ``CONTRIBUTING.md``, held."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "servekit"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "servekit"
+ROW = re.compile(r"^\| `(servekit/[^`]*)` \|", re.MULTILINE)
+PROCESSES = ("servekit/frontend/", "servekit/supervisor/", "servekit/worker/")
+
+
+def rooms() -> list[str]:
+    """Return the rooms of the table in ``CONTRIBUTING.md``, bottom-up."""
+    return ROW.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted((ROOT / "servekit").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports_of(path: Path, known: Mapping[str, Path]) -> set[str]:
+    """Return the modules of servekit that a file imports: at the top, later, or for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in known else node.module)
+    return found & known.keys()
+
+
+def room_of(path: Path) -> str:
+    place = path.relative_to(ROOT).as_posix()
+    fits = [room for room in rooms() if place.startswith(room)]
+    assert fits, f"{place} is in no room of CONTRIBUTING.md"
+    return max(fits, key=len)
+
+
+def test_each_room_of_the_table_is_there():
+    missing = [room for room in rooms() if not (ROOT / room).exists()]
+
+    assert missing == []
+
+
+@pytest.mark.xfail(strict=True, reason="some arrows still point down")
+def test_rooms_import_only_rooms_above_them():
+    known, order, down = modules(), rooms(), set()
+    for path in known.values():
+        own = room_of(path)
+        for name in imports_of(path, known):
+            other = room_of(known[name])
+            if order.index(other) > order.index(own):
+                down.add((path.relative_to(ROOT).as_posix(), name))
+
+    assert sorted(down) == []
+
+
+def test_processes_never_import_one_another():
+    known, found = modules(), set()
+    for path in known.values():
+        own = [each for each in PROCESSES if path.relative_to(ROOT).as_posix().startswith(each)]
+        for name in imports_of(path, known) if own else ():
+            other = f"{name.replace('.', '/')}/"
+            if any(other.startswith(each) for each in PROCESSES if each not in own):
+                found.add((path.relative_to(ROOT).as_posix(), name))
+
+    assert found == set()
+
+
+@pytest.mark.xfail(strict=True, reason="some circles are left")
+def test_no_module_is_part_of_a_circle():
+    known = modules()
+    arrows = {name: imports_of(path, known) - {name} for name, path in known.items()}
+    while ends := [name for name, others in arrows.items() if not others]:
+        for name in ends:
+            del arrows[name]
+        for others in arrows.values():
+            others.difference_update(ends)
+
+    assert sorted(arrows) == []
+
+
+HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", "servekit_archiver")
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
+        pytest.param(
+            "servekit.supervisor.preparing.prepare",
+            ("subprocess", "venv", "urllib.request", "pluggy"),
+            id="prepare child, which every model waits for",
+        ),
+        pytest.param("servekit.cli", (*HEAVY, "msgspec"), id="command line"),
+        pytest.param("servekit", (*HEAVY, "msgspec"), id="what an author imports"),
+        pytest.param("servekit.description.snippets", HEAVY, id="descriptions"),
+        pytest.param("servekit.web", ("gevent", "numpy"), id="web"),
+    ],
+)
+def test_import_brings_nothing_heavy(module, absent):
+    code = f"import sys, {module}; print(*[m for m in {absent!r} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+
+    assert loaded.stdout.strip() == ""
+
+
+#: what can open a connection to somewhere else
+CLIENTS = {"urllib.request", "http.client", "ftplib", "requests", "httpx", "aiohttp", "urllib3"}
+
+
+def test_nothing_that_serves_can_fetch():
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        imported = modules_of(path)
+        if imported & CLIENTS:
+            found[path.relative_to(PACKAGE).as_posix()] = imported & CLIENTS
+
+    assert found == {
+        "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
+        "cli/private.py": {"http.client"},  # asks the socket in the run directory of a server
+        "testing/server.py": {"http.client"},  # asks the server that a test has started
+    }
+
+
+def test_only_the_prepare_child_looks_for_assets():
+    supervisor = (PACKAGE / "supervisor").rglob("*.py")
+    users = {
+        path.name
+        for path in supervisor
+        if any(name.startswith("servekit.assets") for name in modules_of(path))
+    }
+
+    assert users == {"prepare.py"}
+
+
+def modules_of(path: Path) -> set[str]:
+    """Return the full names of the modules that a file imports, at the top or later."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
