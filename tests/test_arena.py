@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.ipc.arena import PAGE, Arena, ArenaReader
+from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import Slab
 
 
 @pytest.fixture

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.ipc.channel import (
-    HEADER,
-    MAX_FRAME_BYTES,
-    READ_BYTES,
-    ChannelClosed,
-    FrameReader,
-    encode_frame,
-)
-from servekit.ipc.messages import (
+from servekit.ipc.batches import (
     Freed,
     Hello,
     Ping,
@@ -26,6 +18,14 @@ from servekit.ipc.messages import (
     ReplyMessage,
     RequestMessage,
     Welcome,
+)
+from servekit.ipc.channel import (
+    HEADER,
+    MAX_FRAME_BYTES,
+    READ_BYTES,
+    ChannelClosed,
+    FrameReader,
+    encode_frame,
 )
 
 items = st.tuples(

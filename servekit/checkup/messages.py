@@ -4,7 +4,8 @@
 from msgspec import Struct
 from servekit_archiver.manifest import Example
 
-from servekit.ipc.messages import BootFailed, Interface, Launch
+from servekit.ipc.control import BootFailed, Launch
+from servekit.ipc.table import Interface
 
 __all__ = [
     "BatchRun",

@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from servekit.ipc.messages import Interface
 from servekit.ipc.stream_formats import STREAM_FORMATS
+from servekit.ipc.table import Interface
 from servekit.types.file_types import media_type_of
 
 __all__ = [

@@ -9,8 +9,9 @@ from msgspec import structs
 
 from servekit.description.interface import JSON, MULTIPART, Described, describe
 from servekit.description.schemas import relocate
-from servekit.ipc.messages import PREDICT, Interface, ModelRow, RouteRow, Step, stage_rows
+from servekit.ipc.batches import PREDICT
 from servekit.ipc.stream_formats import STREAM_FORMATS
+from servekit.ipc.table import Interface, ModelRow, RouteRow, Step, stage_rows
 
 __all__ = ["describe_models"]
 

@@ -22,8 +22,8 @@ import weakref
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable

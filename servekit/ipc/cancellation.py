@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from servekit.ipc.arena import Arena, ArenaReader, room_of
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

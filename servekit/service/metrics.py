@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import msgpack
 
 from servekit.ipc.arena import Arena
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 from servekit.ipc.metric_memory import END, HEADER, NAME, OTHER, SIZE, Series, padded
 
 if TYPE_CHECKING:

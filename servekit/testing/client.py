@@ -13,7 +13,7 @@ from servekit_archiver import Manifest, load_directory
 from servekit_archiver.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
-from servekit.ipc.messages import QUERY
+from servekit.ipc.batches import QUERY
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.testing.response import OK, Response

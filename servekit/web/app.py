@@ -8,7 +8,7 @@ from flask.json.provider import DefaultJSONProvider
 
 import servekit
 from servekit.errors import RouteNotFound
-from servekit.ipc.messages import ModelRow
+from servekit.ipc.table import ModelRow
 from servekit.web.descriptions import add_descriptions
 from servekit.web.docs import add_docs
 from servekit.web.errors import add_error_pages, quoted

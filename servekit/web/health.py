@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from flask import Flask, Response, jsonify
 
 from servekit.errors import NotReady
-from servekit.ipc.messages import PREPARING, ModelRow, Table, stage_rows
+from servekit.ipc.table import PREPARING, ModelRow, Table, stage_rows
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 

@@ -8,7 +8,7 @@ import msgspec
 from flask import Flask, Response, jsonify
 
 from servekit.ipc.crash_reports import CrashReport
-from servekit.ipc.messages import ModelRow, ReplicaRow, stage_rows
+from servekit.ipc.table import ModelRow, ReplicaRow, stage_rows
 from servekit.web.app import bare_app
 from servekit.web.health import add_health
 from servekit.web.table import find_model

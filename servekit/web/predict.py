@@ -6,7 +6,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed
 
 from servekit.errors import NotReady, RouteNotFound
-from servekit.ipc.messages import Table
+from servekit.ipc.table import Table
 from servekit.web.errors import quoted
 from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from servekit.errors import ModelNotFound
-from servekit.ipc.messages import ModelRow, Table
+from servekit.ipc.table import ModelRow, Table
 from servekit.web.errors import quoted
 
 __all__ = ["OncePerTable", "find_model"]

@@ -7,7 +7,7 @@ from typing import Protocol
 from prometheus_client import Metric
 
 from servekit.ipc.counters import Counters, Share
-from servekit.ipc.messages import Table
+from servekit.ipc.table import Table
 from servekit.settings import Settings
 
 __all__ = ["JobsView", "RoutingView", "ServerView"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import StartupError
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop
+from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop
 from servekit.system.parent_death import die_with_parent
 from servekit.worker.process.log import report
 from servekit.worker.process.process import become_worker, leave, limit, on_fork

@@ -14,7 +14,7 @@ from msgspec import Meta
 from servekit.description.interface import describe
 from servekit.description.sample_values import made
 from servekit.description.samples import File, Filled, Value, sample
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 
 X = {"name": "x", "dtype": "float32", "shape": [-1, 3]}
 N = {"name": "n", "dtype": "int8", "shape": []}

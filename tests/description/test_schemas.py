@@ -7,7 +7,7 @@ import pytest
 from servekit.description.interface import Tensor, describe
 from servekit.description.schemas import input_schema, tensor_schema
 from servekit.description.swagger_schemas import reduce_schema
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 
 LONE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}]}
 

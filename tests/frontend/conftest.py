@@ -17,29 +17,25 @@ from pathlib import Path
 import pytest
 
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader
-from servekit.ipc.cancellation import CancelledReader
-from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
-from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.messages import (
-    ControlMessage,
+from servekit.ipc.batches import (
     Freed,
-    FrontEndReady,
     Hello,
-    Interface,
-    ModelRow,
     Open,
     Part,
     Parts,
     Ping,
     Pong,
     Predict,
-    ReplicaRow,
     Reply,
     RequestMessage,
     Slab,
-    Table,
     Welcome,
 )
+from servekit.ipc.cancellation import CancelledReader
+from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
+from servekit.ipc.control import ControlMessage, FrontEndReady
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
 
 WAIT_S = 30.0

@@ -12,7 +12,8 @@ from time import monotonic
 
 import pytest
 
-from servekit.ipc.messages import Hung, ReplicaRow
+from servekit.ipc.control import Hung
+from servekit.ipc.table import ReplicaRow
 from tests.faults.procfs import memfds
 
 from .clients import Clients, bodies, forget_batches, hold_one, next_batch, wait_for_queue

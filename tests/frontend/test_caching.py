@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from servekit.frontend.metrics.counters import collect
-from servekit.ipc.messages import Interface, ReplicaRow
+from servekit.ipc.table import Interface, ReplicaRow
 
 from .conftest import FrontEndUnderTest, post, receive
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from servekit.frontend.server.acceptor import RESERVE
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 
 from .conftest import post, receive
 from .framing import GET, refusal_of

@@ -6,8 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from servekit.ipc.batches import Hello, Reply, Slab
 from servekit.ipc.channel import HEADER, encode_frame
-from servekit.ipc.messages import Hello, Hung, Lost, ReplicaRow, Reply, Slab
+from servekit.ipc.control import Hung, Lost
+from servekit.ipc.table import ReplicaRow
 
 from .clients import Clients, hold_one, next_batch
 from .conftest import WAIT_S, FrontEndUnderTest, ScriptedWorker, receive

@@ -12,8 +12,8 @@ from servekit.errors import InputError, PredictFailed, ResultNotEncodable, Worke
 from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
 from servekit.frontend.pipelines.run import Flow
 from servekit.frontend.pipelines.values import as_values
+from servekit.ipc.batches import VALUE, VALUES
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import VALUE, VALUES
 
 
 class Stage:

@@ -27,7 +27,7 @@ from hyperframe.frame import (
 
 from servekit.frontend.http2.connection import GOODBYE_S
 from servekit.frontend.http2.exchange import LINGER_S
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 
 from .clients import forget_batches, next_batch
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive

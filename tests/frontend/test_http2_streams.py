@@ -11,7 +11,7 @@ from servekit.frontend.batching.stream import StreamedAnswer
 from servekit.frontend.exchange.response import AnswerHeads
 from servekit.frontend.http2.send_queue import Outgoing
 from servekit.frontend.memory.pressure import Pressure
-from servekit.ipc.messages import Part
+from servekit.ipc.batches import Part
 
 from .clients import forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest

@@ -9,7 +9,8 @@ from time import monotonic
 
 import pytest
 
-from servekit.ipc.messages import ReplicaRow, Slab
+from servekit.ipc.batches import Slab
+from servekit.ipc.table import ReplicaRow
 
 from .clients import resident, wait_for
 from .conftest import WAIT_S, ScriptedWorker, post, receive

@@ -10,7 +10,7 @@ from servekit.frontend.batching.replies import answer_batch
 from servekit.frontend.batching.task import Task
 from servekit.frontend.exchange.response import AnswerHeads
 from servekit.frontend.metrics import counters as metrics
-from servekit.ipc.messages import Reply
+from servekit.ipc.batches import Reply
 
 
 class Listener:

@@ -7,7 +7,8 @@ from time import monotonic
 
 import pytest
 
-from servekit.ipc.messages import Lost, ReplicaRow
+from servekit.ipc.control import Lost
+from servekit.ipc.table import ReplicaRow
 
 from .clients import Clients, bodies, hold_one, next_batch, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from servekit.frontend.batching.replies import observe_stages
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics, collect
+from servekit.ipc.batches import RUN, STAGE
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.messages import RUN, STAGE
 
 
 @pytest.fixture

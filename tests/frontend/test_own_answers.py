@@ -4,7 +4,7 @@
 import pytest
 
 from servekit.frontend.metrics.counters import collect
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 
 from .conftest import post, receive
 

@@ -7,7 +7,8 @@ import pytest
 
 from servekit.frontend.pipelines.pipeline import REQUEST
 from servekit.frontend.pipelines.planner import Unresolved, resolve
-from servekit.ipc.messages import IDENTITY, SPLIT, ModelRow, RouteRow, StageRow, Step
+from servekit.ipc.batches import IDENTITY, SPLIT
+from servekit.ipc.table import ModelRow, RouteRow, StageRow, Step
 
 
 def model(name, *stages, own=(), beside=None):

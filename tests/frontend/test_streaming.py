@@ -9,7 +9,8 @@ from typing import ClassVar
 import pytest
 
 from servekit.frontend.metrics.counters import collect
-from servekit.ipc.messages import Hung, Lost, Part
+from servekit.ipc.batches import Part
+from servekit.ipc.control import Hung, Lost
 
 from .clients import wait_for_queue
 from .conftest import WAIT_S, post, receive

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily
 from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics, collect
 from servekit.frontend.metrics.replicas import supervised
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.messages import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table, Tally
+from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table, Tally
 from servekit.supervisor.replicas.lifecycle import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"

@@ -12,7 +12,7 @@ from servekit.frontend.batching.task import Task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.counters import Share, create_memory
-from servekit.ipc.messages import Interface, ModelRow, ReplicaRow
+from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
 
 ROW = ModelRow("m", "1", "", [ReplicaRow(0, 1, "/nobody", "serving")], 8, 0.0, 30.0, 1000)

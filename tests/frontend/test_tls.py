@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from servekit.errors import StartupError
 from servekit.frontend.http.client_hello import ClientHello
 from servekit.frontend.http.tls import TlsSocket
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 from servekit.settings import Settings
 from servekit.settings.tls import server_context
 

@@ -18,7 +18,7 @@ from servekit.frontend.http.request_builder import HttpRequest
 from servekit.frontend.middleware.codings import coding
 from servekit.frontend.middleware.decompression import MAX_FRAMES, Unpacker, unpacked
 from servekit.frontend.routing.router import Router
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 from .clients import forget_batches, next_batch
 from .conftest import FrontEndUnderTest, post, receive

@@ -35,7 +35,7 @@ class FrontEndPath:
         from servekit.frontend.server.front_end import FrontEnd
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
-        from servekit.ipc.messages import Interface, ModelRow, ReplicaRow, Table
+        from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
         from servekit.settings import Settings
 
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
@@ -59,8 +59,8 @@ class FrontEndPath:
     def _greet(self, listener: socket.socket) -> None:
         """Be the worker that the routing table names."""
         from servekit.ipc.arena import Arena
+        from servekit.ipc.batches import Hello, RequestMessage
         from servekit.ipc.channel import FrameReader, send_first
-        from servekit.ipc.messages import Hello, RequestMessage
 
         self._turn_until_readable(listener)
         self.worker = listener.accept()[0]
@@ -102,8 +102,8 @@ class FrontEndPath:
                 assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
     def _answer(self) -> None:
+        from servekit.ipc.batches import Ping, Pong, Reply
         from servekit.ipc.channel import encode_frame
-        from servekit.ipc.messages import Ping, Pong, Reply
 
         for batch in self.reader.read():
             if isinstance(batch, Ping):  # set-up took long
@@ -117,8 +117,8 @@ class WorkerPath:
     """A loaded service between a request frame and a reply frame."""
 
     def __init__(self) -> None:
+        from servekit.ipc.batches import Reply
         from servekit.ipc.channel import encode_frame
-        from servekit.ipc.messages import Reply
         from servekit.plugins import create_plugin_manager
         from servekit.service.base import Service
         from servekit.worker.boot.wrapping import wrap

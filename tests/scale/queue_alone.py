@@ -17,7 +17,7 @@ from servekit.frontend.batching.task import Task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.counters import Share, create_memory
-from servekit.ipc.messages import Interface, ModelRow, ReplicaRow
+from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
 
 BATCH = 32

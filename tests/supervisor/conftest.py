@@ -17,7 +17,7 @@ from time import monotonic
 import pytest
 
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.messages import Table
+from servekit.ipc.table import Table
 
 WAIT_S = 25.0  #: less than the grace of 30 s: what takes longer has waited for it
 HERE = Path(__file__).parent

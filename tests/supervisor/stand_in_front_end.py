@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from servekit.ipc.channel import encode_frame
-from servekit.ipc.messages import FrontEndReady
+from servekit.ipc.control import FrontEndReady
 from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()

@@ -9,7 +9,8 @@ import sys
 import time
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.ipc.messages import BootFailed, Interface, Launch, Ready, Stop
+from servekit.ipc.control import BootFailed, Launch, Ready, Stop
+from servekit.ipc.table import Interface
 from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()

@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.messages import Hung, ModelRow, Table
+from servekit.ipc.control import Hung
+from servekit.ipc.table import ModelRow, Table
 from servekit.supervisor.os.channel import Link
 from servekit.supervisor.os.loop import Loop
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servekit.ipc.messages import Hung
+from servekit.ipc.control import Hung
 
 from .conftest import front_end_of, wait_until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from flask.testing import FlaskClient
 from prometheus_client import Metric
 
-from servekit.ipc.messages import Interface, ModelRow, ReplicaRow, Table
+from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
 from servekit.web import create_app
 

@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 
 from servekit import errors
-from servekit.ipc.messages import Interface, RouteRow, Step, Table
+from servekit.ipc.table import Interface, RouteRow, Step, Table
 from tests.services.pairs import INPUTS
 from tests.worker.batches import echo, loaded, service_of
 from tests.worker.process import item

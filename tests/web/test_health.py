@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.ipc.messages import PREPARING, ReplicaRow, Table
+from servekit.ipc.table import PREPARING, ReplicaRow, Table
 
 from .fakes import FakeServer, model_row
 

@@ -4,7 +4,7 @@
 import pytest
 
 from servekit.ipc.crash_reports import CrashReport
-from servekit.ipc.messages import ReplicaRow
+from servekit.ipc.table import ReplicaRow
 from servekit.web import create_management
 
 from .fakes import FakeServer, model_row

@@ -14,18 +14,10 @@ import msgspec
 from servekit_archiver import Manifest
 
 from servekit.ipc.arena import Arena, ArenaReader
+from servekit.ipc.batches import Predict, ReplyMessage, Slab, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first
-from servekit.ipc.messages import (
-    Launch,
-    Predict,
-    Ready,
-    ReplyMessage,
-    Slab,
-    Stop,
-    Welcome,
-    WorkerMessage,
-)
+from servekit.ipc.control import Launch, Ready, Stop, WorkerMessage
 
 SERVICES = Path(__file__).parents[1] / "services"
 PATIENCE_S = 60

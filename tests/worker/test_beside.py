@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from servekit.ipc.messages import BootFailed, Ping
+from servekit.ipc.batches import Ping
+from servekit.ipc.control import BootFailed
 from tests.worker.process import item
 
 SUM = {"x": [1, 2]}

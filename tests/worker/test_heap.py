@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servekit.ipc.messages import Ping, Pong
+from servekit.ipc.batches import Ping, Pong
 from tests.worker.process import item
 
 RAW = "application/octet-stream"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from servekit.errors import RequestError, error_class
 from servekit.frontend.exchange.response import AnswerHeads, own_head
-from servekit.ipc.messages import VALUE, Open, Parts
-from servekit.ipc.messages import VALUES as VALUES_TYPE
+from servekit.ipc.batches import VALUE, Open, Parts
+from servekit.ipc.batches import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES
 from tests.worker.process import Worker, item
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servekit import InputError, Response, Service
+from servekit.ipc.batches import VALUE
 from servekit.ipc.cancellation import Cancelled, CancelledReader
-from servekit.ipc.messages import VALUE
 from servekit.plugins import create_plugin_manager
 from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable

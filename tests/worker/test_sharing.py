@@ -7,7 +7,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from servekit.ipc.messages import Freed, Ping, Pong, Predict, Slab
+from servekit.ipc.batches import Freed, Ping, Pong, Predict, Slab
 from tests.worker.process import ARENA_BYTES, item
 
 RAW = "application/octet-stream"

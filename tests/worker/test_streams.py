@@ -6,7 +6,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from servekit.ipc.messages import Freed, Open, Parts, Ping, Pong
+from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong
 from tests.worker.process import PATIENCE_S, item
 
 EVENTS = "text/event-stream"

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from servekit.ipc.batches import Hello, Ping, Pong, Predict
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import BootFailed, Hello, Ping, Pong, Predict
+from servekit.ipc.control import BootFailed
 from tests.worker.process import PATIENCE_S, item
 
 OK = "application/json"

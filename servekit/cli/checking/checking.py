@@ -21,7 +21,8 @@ from servekit.checkup.messages import (
 )
 from servekit.cli.output.display import Display
 from servekit.errors import StartupError
-from servekit.ipc.messages import PREDICT, BootFailed
+from servekit.ipc.batches import PREDICT
+from servekit.ipc.control import BootFailed
 from servekit.settings import Settings
 from servekit.supervisor.models.launching import launch_of
 from servekit.supervisor.os import exits

@@ -12,7 +12,7 @@ from servekit.checkup.messages import BatchRun, ExampleRun
 from servekit.cli.checking.checking import Report
 from servekit.description.interface import Tensor
 from servekit.description.summaries import fields, tensor_words
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 from servekit.settings.values import MIB
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from servekit.cli.model.manifest import manifest_of
 from servekit.description.interface import Described
 from servekit.description.routes import describe_models
 from servekit.errors import StartupError
-from servekit.ipc.messages import Interface, ModelRow, StageRow
+from servekit.ipc.table import Interface, ModelRow, StageRow
 from servekit.settings import load_settings
 from servekit.supervisor.models.routes import named_routes, routes_of_endpoints
 from servekit.supervisor.os.environment import usable_cores, worker_environment

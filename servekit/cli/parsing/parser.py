@@ -20,7 +20,7 @@ ARCHIVE_COMMANDS = {
     "verify": "read an archive whole and compare it with its manifest",
     "extract": "unpack the model directory of an archive",
 }
-#: command to what it does; the module ``servekit.cli.commands.COMMAND`` adds its arguments and runs it
+#: command to what it does; ``servekit.cli.commands.COMMAND`` adds its arguments and runs it
 COMMANDS = {
     "start": "serve models until told to stop",
     "check": "load a model once, run its examples, and measure batches",

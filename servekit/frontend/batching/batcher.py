@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.middleware.cache import AnswerCache
-    from servekit.ipc.messages import ModelRow
+    from servekit.ipc.table import ModelRow
     from servekit.settings import Settings
 
 __all__ = ["Batcher"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from gevent.monkey import get_original
 
 from servekit.ipc.arena import ArenaReader
+from servekit.ipc.batches import ReplyMessage, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
-from servekit.ipc.messages import ReplyMessage, Welcome
 from servekit.ipc.metric_memory import SIZE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from servekit.ipc.arena import Arena
 
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 __all__ = ["Link"]
 

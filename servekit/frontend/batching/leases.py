@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Link
     from servekit.frontend.batching.task import Task
     from servekit.frontend.memory.body_arena import Bodies
-    from servekit.ipc.messages import Item
+    from servekit.ipc.batches import Item
 
 __all__ = ["Loans"]
 

@@ -18,8 +18,9 @@ from servekit.frontend.batching.leases import Loans
 from servekit.frontend.batching.replies import answer_batch, fail_task
 from servekit.frontend.batching.retry import settle
 from servekit.frontend.batching.stream_slots import Slots
+from servekit.ipc.batches import Freed, Hello, Parts, Ping, Pong, Predict, Reply
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
-from servekit.ipc.messages import Freed, Hello, Hung, Lost, Parts, Ping, Pong, Predict, Reply
+from servekit.ipc.control import Hung, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.response import AnswerHeads
-    from servekit.ipc.messages import Part, ReplicaRow
+    from servekit.ipc.batches import Part
+    from servekit.ipc.table import ReplicaRow
 
 __all__ = ["PING_S", "Replica"]
 

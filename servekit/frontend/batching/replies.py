@@ -12,8 +12,8 @@ from msgspec import MsgspecError, Struct, json
 from servekit.errors import DeadlineExceeded, RequestError, Unavailable, error_class
 from servekit.frontend.exchange.response import own_head
 from servekit.frontend.metrics import counters as metrics
+from servekit.ipc.batches import RUN, STAGE, Slab
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import RUN, STAGE, Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.response import AnswerHeads
-    from servekit.ipc.messages import Reply
+    from servekit.ipc.batches import Reply
 
     #: from a large answer to its bytes and what to call when they are out
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]

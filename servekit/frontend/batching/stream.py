@@ -16,8 +16,8 @@ from servekit.frontend.batching.replies import (
     observe_stages,
     timing_of,
 )
+from servekit.ipc.batches import Reply
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import Reply
 from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.response import AnswerHeads
     from servekit.frontend.http.writer import Sender
-    from servekit.ipc.messages import Part
+    from servekit.ipc.batches import Part
 
 __all__ = ["MAX_HELD_BYTES", "StreamWriter", "StreamedAnswer"]
 

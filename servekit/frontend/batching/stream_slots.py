@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.batching.replies import fail_task
 from servekit.frontend.batching.stream import StreamedAnswer
+from servekit.ipc.batches import Open
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import Open
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.leases import Loans
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.response import AnswerHeads
-    from servekit.ipc.messages import Part
+    from servekit.ipc.batches import Part
 
 __all__ = ["Slots"]
 

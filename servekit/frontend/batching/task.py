@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.ipc.messages import ModelRow
+    from servekit.ipc.table import ModelRow
 
 __all__ = ["refusal_of_type"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from servekit.errors import ExpectationFailed, NotSupported, RequestError, UnknownCoding
-from servekit.ipc.messages import QUERY
+from servekit.ipc.batches import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.middleware.auth import Guard
     from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.ipc.messages import Slab
+    from servekit.ipc.batches import Slab
     from servekit.settings import Settings
 
 __all__ = [

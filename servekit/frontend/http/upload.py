@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.ipc.messages import Slab
+    from servekit.ipc.batches import Slab
     from servekit.settings import Settings
 
 __all__ = ["BodyClock", "Upload"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.http.upload import Upload
     from servekit.frontend.memory.pressure import Pressure
-    from servekit.ipc.messages import Slab
+    from servekit.ipc.batches import Slab
 
 __all__ = ["Bodies"]
 

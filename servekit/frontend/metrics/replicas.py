@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from servekit.ipc.messages import CAUSES, RELOADS, STATES, Table
+from servekit.ipc.table import CAUSES, RELOADS, STATES, Table
 
 __all__ = ["supervised"]
 

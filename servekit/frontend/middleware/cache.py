@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from servekit.frontend.http.fields import picked, with_query
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.protocols import Asker
     from servekit.frontend.http.request_builder import HttpRequest
     from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.ipc.messages import ModelRow
+    from servekit.ipc.table import ModelRow
 
 __all__ = ["AnswerCache", "Caches"]
 

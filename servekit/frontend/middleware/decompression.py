@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import gevent
 
 from servekit.errors import BodyMalformed, BodyTooLarge, ServekitError, Unavailable
-from servekit.ipc.messages import Slab
+from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.pipelines.instances_run import Whole
 from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
-from servekit.ipc.messages import INSTANCES
+from servekit.ipc.batches import INSTANCES
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.frontend.exchange.protocols import Asker
-    from servekit.ipc.messages import Item
+    from servekit.ipc.batches import Item
 
 __all__ = ["Each", "Instances"]
 

@@ -13,8 +13,8 @@ from servekit.errors import InputError, WorkerLost, problem_of
 from servekit.frontend.exchange.response import own_head
 from servekit.frontend.pipelines import values
 from servekit.frontend.pipelines.run import Flow
+from servekit.ipc.batches import VALUE, VALUES
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import VALUE, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.protocols import Asker
     from servekit.frontend.pipelines.instances import Instances
     from servekit.frontend.pipelines.run import Content
-    from servekit.ipc.messages import Item
+    from servekit.ipc.batches import Item
 
 __all__ = ["Whole"]
 

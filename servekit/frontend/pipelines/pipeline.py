@@ -12,7 +12,7 @@ from msgspec import Struct
 from servekit.errors import QueueFull, ServekitError
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.pipelines.run import Flow
-from servekit.ipc.messages import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.middleware.cache import AnswerCache
     from servekit.frontend.pipelines.run import Value
-    from servekit.ipc.messages import Item, ModelRow
+    from servekit.ipc.batches import Item
+    from servekit.ipc.table import ModelRow
 
 __all__ = ["REQUEST", "Pipeline", "Place"]
 

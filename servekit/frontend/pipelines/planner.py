@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.frontend.pipelines.pipeline import REQUEST, Place
-from servekit.ipc.messages import IDENTITY, RUN, SPLIT, STAGE
+from servekit.ipc.batches import IDENTITY, RUN, SPLIT, STAGE
 from servekit.ipc.stream_formats import STREAM_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.ipc.messages import ModelRow, RouteRow, Step
+    from servekit.ipc.table import ModelRow, RouteRow, Step
 
 STREAMED = frozenset(STREAM_FORMATS)
 

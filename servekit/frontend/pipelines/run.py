@@ -21,15 +21,15 @@ from servekit.frontend.batching.task import INFINITY, Task
 from servekit.frontend.exchange.response import own_head
 from servekit.frontend.http.fields import TRACE, picked
 from servekit.frontend.pipelines import values
+from servekit.ipc.batches import VALUE, VALUES, Slab
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import VALUE, VALUES, Slab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import ServekitError
     from servekit.frontend.pipelines.pipeline import Pipeline, Place
-    from servekit.ipc.messages import Item
+    from servekit.ipc.batches import Item
 
     #: status and headers
     Response = tuple[int, list[tuple[str, str]]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from servekit.ipc.messages import stage_rows
+from servekit.ipc.table import stage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.batching.replica import Replica
-    from servekit.ipc.messages import ModelRow, Table
+    from servekit.ipc.table import ModelRow, Table
 
     #: the label of a stage, and what tells its versions apart
     Key = tuple[str, int]

@@ -18,7 +18,7 @@ from servekit.frontend.pipelines.pipeline import Pipeline
 from servekit.frontend.pipelines.planner import Unresolved, is_one_run, resolve
 from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.stages import Models
-from servekit.ipc.messages import Table
+from servekit.ipc.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.response import AnswerHeads
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.pipelines.pipeline import Place
+    from servekit.ipc.control import Hung, Lost
     from servekit.ipc.counters import Counters, Share
-    from servekit.ipc.messages import Hung, Lost, ModelRow, RouteRow
+    from servekit.ipc.table import ModelRow, RouteRow
     from servekit.settings import Settings
 
 __all__ = ["Routing"]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from gevent.monkey import get_original
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.ipc.messages import FrontEndReady, Table
+from servekit.ipc.control import FrontEndReady
+from servekit.ipc.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from servekit.ipc.messages import ControlMessage
+    from servekit.ipc.control import ControlMessage
 
 __all__ = ["Control"]
 

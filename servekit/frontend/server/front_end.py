@@ -27,7 +27,8 @@ from servekit.frontend.server.control import Control
 from servekit.frontend.server.timeouts import Expiry, longest_look_s
 from servekit.frontend.server.wsgi import call_application
 from servekit.ipc import crash_reports as crashes
-from servekit.ipc.messages import Reload, Slab
+from servekit.ipc.batches import Slab
+from servekit.ipc.control import Reload
 
 if TYPE_CHECKING:
     import socket
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from servekit.frontend.server.management import Door
     from servekit.ipc.counters import Counters
     from servekit.ipc.crash_reports import CrashReport
-    from servekit.ipc.messages import Table
+    from servekit.ipc.table import Table
     from servekit.settings import Settings
 
 __all__ = ["FrontEnd"]

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from servekit.ipc.messages import Interface, Launch, ModelRow, StageRow
+from servekit.ipc.control import Launch
+from servekit.ipc.table import Interface, ModelRow, StageRow
 from servekit.settings import Settings
 from servekit.supervisor.models.routes import handed_on, named_routes, routes_of_endpoints
 from servekit.supervisor.os.environment import usable_cores, worker_environment

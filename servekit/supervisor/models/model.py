@@ -3,7 +3,8 @@
 
 from typing import Protocol
 
-from servekit.ipc.messages import PREPARING, Hung, ModelRow
+from servekit.ipc.control import Hung
+from servekit.ipc.table import PREPARING, ModelRow
 from servekit.supervisor.models import rollout as succession
 from servekit.supervisor.models.launching import prepared_row, unprepared_row
 from servekit.supervisor.models.replica_set import ReplicaSet

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from servekit.ipc.messages import Hung, Interface, Ready, Tally
+from servekit.ipc.control import Hung, Ready
+from servekit.ipc.table import Interface, Tally
 from servekit.settings import Settings
 from servekit.supervisor.models.launching import boot_of, label_of, prepared_row
 from servekit.supervisor.models.routes import longest_way_s

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable
 from typing import Protocol
 
-from servekit.ipc.messages import Hung
+from servekit.ipc.control import Hung
 from servekit.supervisor.models.replica_set import ReplicaSet, Surroundings
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing.content import Content

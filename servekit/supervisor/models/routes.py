@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from servekit.ipc.messages import PREDICT, Interface, ModelRow, RouteRow, Step
+from servekit.ipc.batches import PREDICT
+from servekit.ipc.table import Interface, ModelRow, RouteRow, Step
 
 __all__ = [
     "clashes",

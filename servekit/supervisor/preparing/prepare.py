@@ -20,8 +20,8 @@ import servekit_archiver
 from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.errors import StartupError
+from servekit.ipc.batches import PREDICT
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.ipc.messages import PREDICT
 from servekit.supervisor.os.user import cache_for, find_user, open_entry, require_readable
 from servekit.supervisor.preparing.prepared import Outcome, Prepared, PreparedStage, Request
 from servekit.supervisor.preparing.stamping import stamp

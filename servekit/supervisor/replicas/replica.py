@@ -8,7 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from servekit.ipc.messages import Launch, Ready, ReplicaRow
+from servekit.ipc.control import Launch, Ready
+from servekit.ipc.table import ReplicaRow
 from servekit.supervisor.os.loop import Loop, Timer
 from servekit.supervisor.os.process import Command
 from servekit.supervisor.replicas.backoff import Backoff, Wait

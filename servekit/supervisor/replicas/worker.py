@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from servekit.ipc.messages import BootFailed, Launch, Leaving, Ready, Retire, Stop, WorkerMessage
+from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop, WorkerMessage
 from servekit.supervisor.os import exits
 from servekit.supervisor.os.channel import Link
 from servekit.supervisor.os.loop import Loop

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences of the lifecycle, each in one place."""
 
-from servekit.ipc.messages import Ready
+from servekit.ipc.control import Ready
 from servekit.supervisor.os.journal import Notice
 from servekit.supervisor.replicas.backoff import Wait
 from servekit.supervisor.replicas.replica import Replica

@@ -7,8 +7,9 @@ from pathlib import Path
 from time import monotonic
 
 from servekit.ipc import crash_reports as crashes
+from servekit.ipc.control import Lost
 from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
-from servekit.ipc.messages import Lost, Tally
+from servekit.ipc.table import Tally
 from servekit.supervisor.os.journal import Journal, Notice
 from servekit.supervisor.replicas.backoff import Wait
 from servekit.supervisor.replicas.replica import Replica

@@ -5,7 +5,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit.ipc.messages import ControlMessage, FrontEndReady, Hung, Lost, Reload, Table
+from servekit.ipc.control import ControlMessage, FrontEndReady, Hung, Lost, Reload
+from servekit.ipc.table import Table
 from servekit.supervisor.os.channel import Link
 from servekit.supervisor.os.listeners import bind_unix, is_ours
 from servekit.supervisor.os.loop import Loop

@@ -8,8 +8,9 @@ import signal
 import traceback
 
 from servekit.errors import StartupError
+from servekit.ipc.control import Hung, Lost, Reload
 from servekit.ipc.counters import create_memory
-from servekit.ipc.messages import Hung, Lost, ModelRow, Reload, Table, Tally
+from servekit.ipc.table import ModelRow, Table, Tally
 from servekit.settings import Settings
 from servekit.settings.values import STDOUT
 from servekit.supervisor.models.model import Model

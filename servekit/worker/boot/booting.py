@@ -10,7 +10,7 @@ import msgspec
 from servekit_archiver import Manifest
 
 from servekit.errors import StartupError
-from servekit.ipc.messages import Launch
+from servekit.ipc.control import Launch
 from servekit.worker.boot.loading import Loading, load_service, prove
 from servekit.worker.boot.wrapping import Loaded
 

@@ -27,7 +27,7 @@ from servekit.checkup.messages import (
 )
 from servekit.errors import StartupError
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.messages import BootFailed
+from servekit.ipc.control import BootFailed
 from servekit.system.parent_death import die_with_parent
 from servekit.worker.__main__ import BOOT_FAILED, LEFT, close, own_socket
 from servekit.worker.boot.booting import loading_of, reason_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from servekit_archiver import Manifest
 
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.worker.boot.booting import reason_of

@@ -6,8 +6,8 @@ from types import GenericAlias
 from typing import Any
 
 from servekit.errors import BootError
-from servekit.ipc.messages import Interface
 from servekit.ipc.stream_formats import STREAM_FORMATS
+from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.service.response import NAME
 from servekit.worker.codecs.table import CodecTable

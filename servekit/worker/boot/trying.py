@@ -9,7 +9,7 @@ import msgspec
 from servekit.checkup.messages import Tried
 from servekit.description.sample_values import made
 from servekit.errors import RequestError, error_class
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.worker.boot.examples import problem_of
 from servekit.worker.prediction.current import OpenItem

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from servekit.errors import BootError
-from servekit.ipc.messages import Interface
+from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from servekit.ipc.messages import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES
 
 __all__ = ["INTERNAL", "register_codecs"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from servekit.ipc.messages import QUERY
+from servekit.ipc.batches import QUERY
 from servekit.service.base import Request
 from servekit.worker.codecs.media import parse_content_type
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
-from servekit.ipc.messages import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES
 from servekit.types import File
 from servekit.worker.codecs.form import FORM, decode_form
 from servekit.worker.codecs.media import parse_content_type

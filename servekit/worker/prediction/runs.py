@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import InputError, ServekitError
-from servekit.ipc.messages import VALUE
+from servekit.ipc.batches import VALUE
 from servekit.service.response import Response
 from servekit.worker.codecs.value import value as codec
 from servekit.worker.prediction.batch_result import EXPIRED, Turn, are_plain

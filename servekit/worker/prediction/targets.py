@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from servekit.errors import BootError, InputError, RouteNotFound
+from servekit.ipc.batches import IDENTITY, INSTANCES, RUN, SPLIT, STAGE
 from servekit.ipc.cancellation import CancelledReader
-from servekit.ipc.messages import IDENTITY, INSTANCES, RUN, SPLIT, STAGE, EndpointRow, Interface
+from servekit.ipc.table import EndpointRow, Interface
 from servekit.service.base import Service
 from servekit.service.endpoints import endpoints_of
 from servekit.worker.inputs.inputs import refusal

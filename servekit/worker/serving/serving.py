@@ -8,20 +8,9 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
+from servekit.ipc.batches import Freed, Hello, Open, Ping, Pong, Predict, Reply, RequestMessage
 from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_first
-from servekit.ipc.messages import (
-    Freed,
-    Hello,
-    Launch,
-    Open,
-    Ping,
-    Pong,
-    Predict,
-    Reply,
-    RequestMessage,
-    Retire,
-    Stop,
-)
+from servekit.ipc.control import Launch, Retire, Stop
 from servekit.worker.boot.wrapping import Loaded
 from servekit.worker.prediction.batch_result import Turn
 from servekit.worker.prediction.outcome import error_answer

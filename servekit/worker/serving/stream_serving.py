@@ -5,8 +5,8 @@ import os
 from time import monotonic
 from typing import Any
 
+from servekit.ipc.batches import Freed, Open, Part, Parts, Slab
 from servekit.ipc.channel import FrameTooLarge, encode_frame
-from servekit.ipc.messages import Freed, Open, Part, Parts, Slab
 from servekit.worker.boot.wrapping import Loaded
 from servekit.worker.prediction.current import OpenItem
 from servekit.worker.prediction.runs import Run

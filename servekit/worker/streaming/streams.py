@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
-from servekit.ipc.messages import VALUE, Part
+from servekit.ipc.batches import VALUE, Part
 from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.service.response import Response
 from servekit.worker.codecs.json import codec as json
@@ -21,7 +21,7 @@ from servekit.worker.prediction.writing import Plan, Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from servekit.ipc.messages import Answer, Open
+    from servekit.ipc.batches import Answer, Open
     from servekit.service.base import Request
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current import OpenItem

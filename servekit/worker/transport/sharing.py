@@ -6,9 +6,9 @@ from typing import cast
 
 from servekit.errors import OutOfMemory
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
+from servekit.ipc.batches import Answer, Item, Slab
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.messages import Answer, Item, Slab
 from servekit.worker.prediction.batch_result import Answered
 from servekit.worker.prediction.current import OpenItem
 from servekit.worker.prediction.outcome import error_answer

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routing table: what the supervisor tells the front-ends of models, replicas and routes."""
+
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from servekit.ipc.batches import QUERY
+
+__all__ = [
+    "CAUSES",
+    "PREPARING",
+    "RELOADS",
+    "STATES",
+    "EndpointRow",
+    "Interface",
+    "ModelRow",
+    "ReplicaRow",
+    "RouteRow",
+    "StageRow",
+    "Step",
+    "Table",
+    "Tally",
+    "stage_rows",
+]
+
+
+class Interface(Struct):
+    """What a loaded service takes and gives; feeds the API descriptions."""
+
+    signature: dict[str, Any] | None = None  #: as in ``model.toml``
+    input_schema: dict[str, Any] = {}  #: JSON Schema of one input; ``{}`` takes anything
+    output_schema: dict[str, Any] = {}  #: JSON Schema of one output
+    schema_definitions: dict[str, Any] = {}  #: what ``#/$defs/NAME`` in the two refers to
+    consumes: list[str] = []  #: media types, best first; none where only endpoints are known
+    produces: list[str] = []
+    request_headers: list[str] = []  #: in lower case: those that the service wants to see
+    request_query: list[str] = []  #: parameters of the query that it wants to see
+    endpoints: list["EndpointRow"] = []  #: other methods that it serves
+
+    @property
+    def asked(self) -> list[str]:
+        """What a front-end picks of each request, besides its body."""
+        return [*self.request_headers, *(QUERY + name for name in self.request_query)]
+
+
+class EndpointRow(Struct):
+    """A method of a service that answers at a path of its own."""
+
+    name: str
+    path: str  #: "" is ``/<model>/<name>``
+    interface: Interface
+
+
+class ReplicaRow(Struct):
+    """One replica as the front-ends see it."""
+
+    index: int
+    generation: int  #: grows by one with each worker that fills the replica
+    address: str  #: path of the replica's AF_UNIX listener
+    state: str  #: a ``State`` of ``supervisor/lifecycle.py``, in lower case
+    reason: str = ""  #: why it is not serving
+    pid: int = 0  #: of the worker that fills it; 0 if there is none
+    next_try: float = 0.0  #: when the next worker will be started, if that is known
+    stage: str = ""  #: that it serves; "" if the model has no others
+
+
+class StageRow(Struct):
+    """One stage of a model that has several: what differs from the others."""
+
+    name: str
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    interface: Interface | None = None  #: known once a replica has been ready
+    beside: dict[str, Interface | None] = {}  #: stages that its workers serve too
+
+
+class Step(Struct, omit_defaults=True):
+    """One step of a route, as ``model.toml`` names it."""
+
+    stage: str = ""  #: of the same model
+    model: str = ""  #: in place of a stage
+    name: str = ""  #: what later steps call it, if not by its stage or model
+    inputs: list[str] = []  #: names of earlier steps, or ``request``; none: the step before
+    each: bool = False  #: the input is a list, and each element a task
+    target: str = ""  #: a method of the stage's service; "" is ``predict``
+
+    @property
+    def label(self) -> str:
+        """What later steps call it."""
+        return self.name or self.stage or self.model
+
+
+class RouteRow(Struct):
+    """A path of a model, and the steps that answer there."""
+
+    path: str
+    steps: list[Step]
+    problem: str = ""  #: why nothing answers there
+    instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
+
+
+#: the ``reason`` of a row whose archive is unpacked, or whose assets are fetched
+PREPARING = "loading"
+
+
+class ModelRow(Struct):
+    """One model of the routing table."""
+
+    name: str
+    version: str
+    description: str
+    replicas: list[ReplicaRow]
+    max_batch_size: int
+    max_delay_s: float
+    predict_timeout_s: float
+    capacity: int  #: tasks that may wait
+    reason: str = ""  #: why the model cannot be loaded at all; PREPARING: not yet
+    manifest: dict[str, Any] = {}
+    interface: Interface | None = None  #: known once a replica has been ready
+    may_retry: bool = False  #: a request whose worker died may be sent to another one
+    stages: list[StageRow] = []  #: none: the row is that of the only one
+    routes: list[RouteRow] = []  #: besides ``/<name>/predict`` by the only stage
+    stage: str = ""  #: this is the row of one stage, made by ``stage_rows``
+    beside: dict[str, Interface | None] = {}  #: of that row: as in ``StageRow``
+
+    @property
+    def label(self) -> str:
+        """The model, and the stage if this is the row of one."""
+        return f"{self.name}:{self.stage}" if self.stage else self.name
+
+
+def stage_rows(row: ModelRow) -> list[ModelRow]:
+    """Return a row for each stage of a model with workers, as if it were a model of its own."""
+    if not row.stages:
+        return [row]
+    return [
+        structs.replace(
+            row,
+            stage=stage.name,
+            replicas=[each for each in row.replicas if each.stage == stage.name],
+            max_batch_size=stage.max_batch_size,
+            max_delay_s=stage.max_delay_s,
+            predict_timeout_s=stage.predict_timeout_s,
+            interface=stage.interface,
+            beside=stage.beside,
+        )
+        for stage in row.stages
+    ]
+
+
+#: what the state of a replica, the cause of a crash and the result of a reload may be
+STATES = ("starting", "serving", "backoff", "failed", "stopping", "stopped")
+
+
+CAUSES = (
+    *("exited", "hung", "killed", "load_failed", "load_timeout", "not_started"),
+    *("out_of_memory", "signal"),
+)
+
+
+RELOADS = ("loaded", "unchanged", "failed")
+
+
+class Tally(Struct):
+    """What the supervisor has counted since it began."""
+
+    restarts: dict[str, int] = {}  #: by model
+    crashes: dict[str, dict[str, int]] = {}  #: by model and cause
+    reloads: dict[str, int] = {}  #: by result
+
+    def restarted(self, model: str) -> None:
+        """Count a worker that is started in place of another."""
+        self.restarts[model] = self.restarts.get(model, 0) + 1
+
+    def crashed(self, model: str, cause: str) -> None:
+        """Count a worker that ended though nobody wanted it to, or a failed load."""
+        causes = self.crashes.setdefault(model, {})
+        causes[cause] = causes.get(cause, 0) + 1
+
+    def reloaded(self, result: str) -> None:
+        """Count what came of the reload of one model."""
+        self.reloads[result] = self.reloads.get(result, 0) + 1
+
+
+class Table(Struct, array_like=True, tag=20):
+    """Supervisor to front-end, whole, at every change."""
+
+    models: list[ModelRow]
+    is_draining: bool = False
+    missing_daemons: list[str] = []  #: required ones that do not run
+    tally: Tally = field(default_factory=Tally)
