@@ -18,15 +18,20 @@ from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop
 from servekit.system.parent_death import die_with_parent
 from servekit.worker.process.log import report
-from servekit.worker.process.process import become_worker, leave, limit, on_fork
+from servekit.worker.process.process import (
+    BOOT_FAILED,
+    LEFT,
+    LEFT_BY_SERVICE,
+    become_worker,
+    leave,
+    limit,
+    on_fork,
+    own_socket,
+)
 
 if TYPE_CHECKING:
-    from servekit.worker.boot.wrapping import Loaded
-    from servekit.worker.serving.serving import Server
-
-LEFT = 0  #: told to stop, or the supervisor is gone
-LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
-BOOT_FAILED = 3  #: ``BootFailed`` was sent
+    from servekit.worker.serving.batch_server import BatchServer
+    from servekit.worker.serving.loaded import Loaded
 
 
 def main() -> int:
@@ -48,14 +53,6 @@ def main() -> int:
     if len(messages) > 1:  # stopped before it began
         return LEFT
     return serve(messages[0], control, reader, listener)
-
-
-def own_socket(descriptor: int) -> socket.socket:
-    """Take over a descriptor, out of reach of the programs that the service starts."""
-    sock = socket.socket(fileno=descriptor)
-    sock.set_inheritable(False)
-    sock.setblocking(True)
-    return sock
 
 
 def serve(
@@ -85,28 +82,19 @@ def serve(
     if status == LEFT_BY_SERVICE:
         with suppress(OSError):  # the service closed it
             control.sendall(encode_frame(Leaving("its service called sys.exit")))
-    close(loaded)
+    loaded.close()
     return status
 
 
-def server_of(loaded: "Loaded", *arguments: Any) -> "Server":
+def server_of(loaded: "Loaded", *arguments: Any) -> "BatchServer":
     """Return what serves *loaded*: batches, or streams."""
-    from servekit.worker.serving.serving import Server
+    from servekit.worker.serving.batch_server import BatchServer
 
     if loaded.stepping is None:
-        return Server(loaded, *arguments)
-    from servekit.worker.serving.stream_serving import StreamServer
+        return BatchServer(loaded, *arguments)
+    from servekit.worker.serving.stream_server import StreamServer
 
     return StreamServer(loaded.stepping, loaded, *arguments)
-
-
-def close(loaded: "Loaded") -> None:
-    """Let the services release what they took; leave in any case."""
-    for service in loaded.services:
-        try:
-            service.close()
-        except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
-            report("close failed", error)
 
 
 if __name__ == "__main__":

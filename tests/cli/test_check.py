@@ -249,7 +249,7 @@ def workers():
             command = (place / "cmdline").read_text()
         except OSError:
             continue
-        if "servekit.worker.boot.checking" in command:
+        if "servekit.worker.boot.check" in command:
             found[int(place.name)] = command
     return found
 

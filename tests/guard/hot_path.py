@@ -121,7 +121,7 @@ class WorkerPath:
         from servekit.ipc.channel import encode_frame
         from servekit.plugins import create_plugin_manager
         from servekit.service.base import Service
-        from servekit.worker.boot.wrapping import wrap
+        from servekit.worker.boot.assembly import wrap
         from servekit.worker.codecs.table import CodecTable
 
         class Sum(Service):

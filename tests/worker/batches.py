@@ -5,7 +5,7 @@ import msgspec
 
 from servekit import Service
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.wrapping import wrap
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.table import CodecTable
 from tests.worker.process import item
 

@@ -13,12 +13,12 @@ import pytest
 
 from servekit import Context, Service, errors
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.wrapping import wrap
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.current import CurrentBatch
+from servekit.worker.prediction.current_batch import CurrentBatch
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.request_reader import BodyReaders
 from tests.worker.process import item
 
 DOCS = Path(__file__).parents[2] / "docs"

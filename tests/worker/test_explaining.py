@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from servekit.worker.inputs import explaining
-from servekit.worker.inputs.explaining import explain
+from servekit.worker.inputs.array_checks import explain
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")

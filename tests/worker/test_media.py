@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import RequestError, UnknownMediaType
-from servekit.worker.codecs.media import parse_accept, parse_content_type
+from servekit.worker.codecs.media_headers import parse_accept, parse_content_type
 
 
 @pytest.mark.parametrize(

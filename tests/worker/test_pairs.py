@@ -12,12 +12,12 @@ from PIL import Image as Pillow
 
 from servekit.hookspecs import CodecTarget
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.wrapping import wrap
-from servekit.worker.codecs.form import FORM
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.npy import codec as npy
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.inputs.forms import FORM
 from servekit.worker.inputs.media_leaf import PIXEL, SILENCE
-from servekit.worker.prediction.reading import is_taken
+from servekit.worker.prediction.request_reader import is_taken
 from tests.services.pairs import INPUTS, OUTPUTS, Data, Pairs, name_of
 from tests.worker.batches import service_of
 from tests.worker.process import item

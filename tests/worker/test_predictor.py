@@ -13,10 +13,10 @@ from servekit.errors import OutOfMemory, QueueFull
 from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Request
-from servekit.worker.boot.wrapping import wrap
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.current import CurrentBatch
-from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.current_batch import CurrentBatch
+from servekit.worker.prediction.request_reader import BodyReaders
 from tests.worker.batches import answer, answers, echo, item, loaded, service_of
 
 

@@ -15,9 +15,9 @@ from servekit import InputError, Response, Service
 from servekit.ipc.batches import VALUE
 from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.wrapping import wrap
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.request_reader import BodyReaders
 from servekit.worker.prediction.runs import Run
 from servekit.worker.streaming.stepping import CurrentMembers
 from tests.worker.batches import loaded, service_of

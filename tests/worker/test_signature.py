@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
-from servekit.worker.inputs.signature import SignedInput
-from servekit.worker.inputs.tensors import Tensor
+from servekit.worker.inputs.signed_input import SignedInput
+from servekit.worker.inputs.tensors import TensorReader
 from tests.worker.batches import answer, answers, item, loaded, prediction, service_of
 
 
@@ -323,4 +323,4 @@ def test_any_value_is_the_declared_array_or_an_input_error(dtype, shape, value):
     found = tried(SignedInput(inputs(x=(dtype, shape))), {"x": value})
     is_refused = isinstance(found, str) and found.startswith("x")
 
-    assert is_refused or Tensor(declared("x", dtype, shape))._fits(np.shape(found))
+    assert is_refused or TensorReader(declared("x", dtype, shape))._fits(np.shape(found))

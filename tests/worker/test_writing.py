@@ -13,7 +13,7 @@ import pytest
 from servekit import InputError, hookimpl
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.wrapping import wrap
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.codecs.table import CodecTable
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item

@@ -8,7 +8,8 @@ from servekit_image import hooks
 from servekit.errors import NotAcceptable
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.writing import Plans, write
+from servekit.worker.prediction.negotiation import Plans
+from servekit.worker.prediction.response_writer import write
 
 
 @pytest.fixture(scope="module")

@@ -179,9 +179,7 @@ class Examination:
         user, variables = find_user(prepared.user), self._report.stage.environments[0]
         passed = self._settings.pass_env
         return Command(
-            arguments=python_module(
-                "servekit.worker.boot.checking", *numbers, python=prepared.python
-            ),
+            arguments=python_module("servekit.worker.boot.check", *numbers, python=prepared.python),
             environment=worker_environment(os.environ, threads, variables, user, passed),
             directory=prepared.directory,
             inherited=(descriptor,),

@@ -103,7 +103,7 @@ def import_services(path: Path, manifest: Manifest, cache_dir: str | None) -> di
     workers = [stage.worker for stage in manifest.every_stage.values()]
     variables = {name: text for each in workers for name, text in each.variables(0).items()}
     done = subprocess.run(
-        python_module("servekit.worker.boot.describing", str(directory)),
+        python_module("servekit.worker.boot.describe", str(directory)),
         input=manifest.to_json(),
         stdout=subprocess.PIPE,
         cwd=directory,

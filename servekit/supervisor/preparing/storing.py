@@ -42,7 +42,7 @@ class StoreAssets:
         from servekit.supervisor.os.process import python_module
 
         arguments = str(os.getpid()), str(self.directory), str(into)
-        command = python_module("servekit.worker.boot.storing", *arguments, python=self.python)
+        command = python_module("servekit.worker.boot.store_assets", *arguments, python=self.python)
         environment, pipe = prepare_environment(os.environ), subprocess.PIPE
         with subprocess.Popen(
             command, stdin=pipe, stdout=pipe, cwd=self.directory, env=environment

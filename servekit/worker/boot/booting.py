@@ -12,7 +12,7 @@ from servekit_archiver import Manifest
 from servekit.errors import StartupError
 from servekit.ipc.control import Launch
 from servekit.worker.boot.loading import Loading, load_service, prove
-from servekit.worker.boot.wrapping import Loaded
+from servekit.worker.serving.loaded import Loaded
 
 __all__ = ["boot", "loading_of", "reason_of"]
 

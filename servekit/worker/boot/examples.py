@@ -12,7 +12,7 @@ from servekit.checkup.comparison import TOLERANCE, difference
 from servekit.errors import BootError
 from servekit.types.file_types import media_type_of
 from servekit.worker.prediction.batch_result import Answered
-from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 
 __all__ = ["example_item", "example_problem", "problem_of", "run_examples"]

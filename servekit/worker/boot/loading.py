@@ -16,12 +16,13 @@ from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Context, Service
 from servekit.service.metrics import Metrics
+from servekit.worker.boot.assembly import body_readers, wrap
 from servekit.worker.boot.examples import run_examples
 from servekit.worker.boot.service_lookup import find_service
 from servekit.worker.boot.warming import run_batches, samples_of
-from servekit.worker.boot.wrapping import Loaded, body_readers, wrap
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.process.logger import attach
+from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers
 
 __all__ = ["Loading", "load_class", "load_service", "prove"]
@@ -58,18 +59,18 @@ def load_service(loading: Loading) -> Loaded:
     """
     sys.path.insert(0, str(loading.directory))
     manager = create_plugin_manager()
-    surroundings = Surroundings(manager)
+    state = WorkerState(manager)
     if loading.log_format:
         is_json = loading.log_format == "json"
-        name, ids = loading.manifest.name, surroundings.current_ids
+        name, ids = loading.manifest.name, state.current_ids
         attach(name, loading.log_level, is_json=is_json, current_ids=ids)
 
     def load(part: Loading, metrics: Metrics) -> Loaded:
         with _named(part.stage if loading.beside else ""):
             kind = find_service(part.manifest.service or "", part.directory, manager)
-            return _load(kind, part, surroundings, metrics)
+            return _load(kind, part, state, metrics)
 
-    metrics = surroundings.metrics
+    metrics = state.metrics
     loaded = load(loading, metrics)
     beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in loading.beside}
     for each in beside.values():  # a run hands on what is whole
@@ -85,11 +86,11 @@ def load_service(loading: Loading) -> Loaded:
 
 def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginManager) -> Loaded:
     """Make a *kind* that is ready to predict, whatever class the manifest names."""
-    surroundings = Surroundings(manager)
-    return _load(kind, loading, surroundings, surroundings.metrics)
+    state = WorkerState(manager)
+    return _load(kind, loading, state, state.metrics)
 
 
-class Surroundings:
+class WorkerState:
     """What the services of one worker share."""
 
     def __init__(self, manager: pluggy.PluginManager) -> None:
@@ -103,14 +104,12 @@ class Surroundings:
         return next(filter(None, (batch.ids() for batch in self.batches)), [])
 
 
-def _load(
-    kind: type[Service], loading: Loading, surroundings: Surroundings, metrics: Metrics
-) -> Loaded:
-    service, manifest, table = kind(), loading.manifest, surroundings.table
+def _load(kind: type[Service], loading: Loading, state: WorkerState, metrics: Metrics) -> Loaded:
+    service, manifest, table = kind(), loading.manifest, state.table
     if manifest.signature is not None:
         service.signature = manifest.signature.to_mapping()
     current = CurrentMembers(body_readers(service, table))
-    surroundings.batches.append(current)
+    state.batches.append(current)
     service.load(_context(loading, current, metrics))
     metrics.seal()
     loaded = wrap(

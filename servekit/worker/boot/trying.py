@@ -12,7 +12,7 @@ from servekit.errors import RequestError, error_class
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.worker.boot.examples import problem_of
-from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.targets import Targets
 

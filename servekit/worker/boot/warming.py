@@ -12,7 +12,7 @@ from servekit_archiver import Manifest
 from servekit.errors import BootError
 from servekit.service.base import Service
 from servekit.worker.boot.examples import example_item, problem_of
-from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 
 __all__ = ["batch_of", "batch_problem", "run_batches", "samples_of"]

@@ -29,5 +29,5 @@ INTERNAL = {VALUE: f"{HERE}.value:value", VALUES: f"{HERE}.value:values"}
 
 
 def register_codecs() -> Mapping[str, str]:
-    """Offer the built-in codecs; ``multipart/form-data`` is made of them, see ``form.py``."""
+    """Return the built-in codecs; ``inputs/forms.py`` reads ``multipart/form-data``."""
     return CODECS

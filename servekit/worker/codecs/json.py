@@ -150,7 +150,7 @@ class Writers(dict[type, Callable[[Any], Any]]):
         numpy = sys.modules.get("numpy")
         if numpy is None or not issubclass(kind, numpy.ndarray | numpy.generic):
             return plain
-        from servekit.worker.codecs.array_texts import writer_of  # imports numpy
+        from servekit.worker.codecs.numpy_json import writer_of  # imports numpy
 
         self[kind] = write = writer_of(kind) or plain
         return write

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from servekit.errors import BootError
 from servekit.service.base import Service
-from servekit.worker.inputs.batch_annotations import (
+from servekit.worker.inputs.type_hints import (
     MAPPING,
     ROWS,
     batch_of,
@@ -19,7 +19,7 @@ from servekit.worker.inputs.batch_annotations import (
     yielded_of,
 )
 
-__all__ = ["BatchTypes", "batch_types", "place_of", "stream_types", "types_of"]
+__all__ = ["BatchTypes", "batch_types", "place_of", "stream_types", "streaming_method", "types_of"]
 
 
 class BatchTypes(NamedTuple):
@@ -99,6 +99,26 @@ def stream_types(service: Service, first: str) -> BatchTypes:
             f"write -> Iterator[{shown_type(got)}]{place}"
         )
     return BatchTypes(Any if given is None else given, without_errors(yielded), place, name)
+
+
+def streaming_method(service: Service) -> str | None:
+    """Return the method that gets one input of *service*; ``None`` if it answers batches.
+
+    :raises BootError: it contradicts itself.
+    """
+    kind = type(service)
+    has_predict = kind.predict is not Service.predict
+    if has_predict and inspect.isgeneratorfunction(kind.predict):
+        return "predict"
+    found = [
+        first
+        for first, methods in {"stream": ("stream",), "admit": ("admit", "step")}.items()
+        if all(callable(getattr(kind, name, None)) for name in methods)
+    ]
+    if len(found) + has_predict > 1:
+        names = " and ".join(["predict"] * has_predict + found)
+        raise BootError(f"{kind.__name__}: has {names}; keep one of them")
+    return found[0] if found else None
 
 
 def _annotations(method: Callable[..., Any], name: str, wanted: str) -> tuple[str, Any, Any, str]:

@@ -4,9 +4,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from servekit.worker.inputs.large_arrays import LargeArrays
+from servekit.worker.inputs.json_arrays import LargeArrays
 from servekit.worker.inputs.leaves import NotOfType
-from servekit.worker.inputs.tensors import Array, Tensor, TensorRefused
+from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["ArrayLeaf", "array_leaf"]
 
@@ -19,14 +19,14 @@ def array_leaf(declared: Mapping[str, Any]) -> "ArrayLeaf":
     """Return the one leaf of this declaration."""
     key = (declared["dtype"], *declared["shape"])
     if key not in _leaves:
-        _leaves[key] = ArrayLeaf(Tensor(declared))
+        _leaves[key] = ArrayLeaf(TensorReader(declared))
     return _leaves[key]
 
 
 class ArrayLeaf:
     """Makes arrays by the rules of a signature's."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: TensorReader) -> None:
         """Make what *tensor* declares."""
         self._tensor = tensor
         self._large = LargeArrays([tensor], may_be_object=False)

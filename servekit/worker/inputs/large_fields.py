@@ -9,9 +9,9 @@ import msgspec
 from servekit.errors import BodyMalformed
 from servekit.worker.codecs.json import decode_json, read_json
 from servekit.worker.inputs.array_leaf import ArrayLeaf
-from servekit.worker.inputs.large_arrays import is_large
+from servekit.worker.inputs.json_arrays import is_large
 from servekit.worker.inputs.leaves import leaf_of
-from servekit.worker.inputs.structure import fields_of, without_none
+from servekit.worker.inputs.type_tree import fields_of, without_none
 
 __all__ = ["LargeFields"]
 

@@ -53,7 +53,7 @@ def leaf_of(type_: Any) -> Leaf | None:
                 return array_leaf(declared)
     elif isinstance(type_, type):
         from servekit.worker.inputs.media_leaf import LEAVES  # what makes leaves knows what one is
-        from servekit.worker.inputs.models import is_model, model_leaf
+        from servekit.worker.inputs.model_leaf import is_model, model_leaf
 
         return model_leaf(type_) if is_model(type_) else LEAVES.get(type_)
     return None

@@ -33,7 +33,7 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True):
     content_type: str = ""
 
 
-class Kind(NamedTuple):
+class MediaKind(NamedTuple):
     """One type of file."""
 
     type: Any
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
 class MediaLeaf:
     """Makes files of one kind of what a client sends."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: MediaKind) -> None:
         """Make *kind*."""
         self._kind = kind
 
@@ -131,8 +131,8 @@ def _audio(file: File) -> Any:
 LEAVES: Final[Mapping[Any, MediaLeaf]] = {
     kind.type: MediaLeaf(kind)
     for kind in (
-        Kind(File, lambda file: file, "", "AAAA"),
-        Kind(Image, _image, "image/", PIXEL, "servekit.types.images"),
-        Kind(Audio, _audio, "audio/", SILENCE, "servekit.types.audio"),
+        MediaKind(File, lambda file: file, "", "AAAA"),
+        MediaKind(Image, _image, "image/", PIXEL, "servekit.types.images"),
+        MediaKind(Audio, _audio, "audio/", SILENCE, "servekit.types.audio"),
     )
 }

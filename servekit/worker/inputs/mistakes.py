@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.leaves import NotOfType
-from servekit.worker.inputs.making import convert
-from servekit.worker.inputs.structure import MISSING, UNKNOWN, element_type, parts, without_none
+from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, parts, without_none
 
 __all__ = ["Mistake", "mistakes", "name_mistake"]
 

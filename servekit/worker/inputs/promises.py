@@ -9,8 +9,8 @@ from servekit.errors import BootError
 from servekit.service.base import Service
 from servekit.types import Audio, File, Image
 from servekit.worker.inputs.annotations import BatchTypes, place_of
-from servekit.worker.inputs.batch_annotations import shown_type
-from servekit.worker.inputs.structure import types_within
+from servekit.worker.inputs.type_hints import shown_type
+from servekit.worker.inputs.type_tree import types_within
 
 __all__ = ["refuse_media"]
 

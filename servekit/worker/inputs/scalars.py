@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import NoneType, UnionType
 from typing import Any, Final
 
-from servekit.worker.inputs.models import is_model
+from servekit.worker.inputs.model_leaf import is_model
 
 __all__ = ["are_texts", "members"]
 

@@ -9,8 +9,8 @@ from servekit.errors import BootError
 from servekit.types.arrays import array_schema
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.media_leaf import LEAVES
-from servekit.worker.inputs.models import ModelSchemas, is_model, plain_defaults
-from servekit.worker.inputs.structure import types_within
+from servekit.worker.inputs.model_leaf import ModelSchemas, is_model, plain_defaults
+from servekit.worker.inputs.type_tree import types_within
 
 __all__ = ["signed_schema", "typed_schemas"]
 

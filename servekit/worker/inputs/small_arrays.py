@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from servekit.worker.inputs.tensors import Tensor
+from servekit.worker.inputs.tensors import TensorReader
 
 __all__ = ["ReadLists", "small_readers"]
 
@@ -21,7 +21,7 @@ MOST: Final = 1024  #: elements of one array; for larger ones the lists cost mor
 ReadLists = Callable[[bytes], tuple[Any, ...]]
 
 
-def small_readers(tensors: Sequence[Tensor]) -> dict[bytes, ReadLists]:
+def small_readers(tensors: Sequence[TensorReader]) -> dict[bytes, ReadLists]:
     """Return readers of JSON texts by their first character; none if the arrays are not small.
 
     They raise ``ValueError`` if a text is not exactly what is declared.

@@ -10,11 +10,11 @@ import numpy as np
 
 from servekit.errors import BodyMalformed, BootError
 from servekit.worker.codecs.arrays import DTYPES, from_bytes
-from servekit.worker.inputs.explaining import explain
+from servekit.worker.inputs.array_checks import explain
 from servekit.worker.inputs.nesting import exact_lists, lists
 from servekit.worker.inputs.whole import with_whole_numbers
 
-__all__ = ["Tensor", "TensorRefused"]
+__all__ = ["TensorReader", "TensorRefused"]
 
 Array = np.ndarray[Any, Any]
 STR = "str"
@@ -29,7 +29,7 @@ class TensorRefused(Exception):
         self.path, self.message = path, message
 
 
-class Tensor:
+class TensorReader:
     """The dtype and the shape of one input, without the batch axis."""
 
     def __init__(self, declared: Mapping[str, Any]) -> None:

@@ -5,10 +5,19 @@ from typing import Any, Final, NamedTuple
 
 from servekit.errors import ClientGone, RequestError
 from servekit.service.response import Response
-from servekit.worker.prediction.outcome import error_answer
-from servekit.worker.prediction.writing import Plan
+from servekit.worker.prediction.error_answers import error_answer
+from servekit.worker.prediction.response_writer import Plan
 
-__all__ = ["EXPIRED", "GONE", "Answered", "Failed", "Responses", "Task", "Turn", "are_plain"]
+__all__ = [
+    "EXPIRED",
+    "GONE",
+    "Answered",
+    "BatchResult",
+    "Failed",
+    "PendingTask",
+    "Responses",
+    "are_plain",
+]
 
 #: an ``Answer`` before it is laid out for its way
 Answered = tuple[str, str, bytes]
@@ -21,7 +30,7 @@ GONE: Answered = error_answer(ClientGone())
 Responses = dict[int, tuple[int, list[tuple[str, str]]]]
 
 
-class Turn(NamedTuple):
+class BatchResult(NamedTuple):
     """One batch, answered."""
 
     answers: list[Answered]
@@ -37,7 +46,7 @@ class Turn(NamedTuple):
         return self.decode_s, self.predict_s, self.encode_s
 
 
-class Task(NamedTuple):
+class PendingTask(NamedTuple):
     """An item whose input is ready for ``predict``."""
 
     place: int  #: in the batch as it came

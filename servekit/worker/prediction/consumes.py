@@ -14,15 +14,15 @@ from typing import Any, Final
 import msgspec
 
 from servekit.service.base import Service
-from servekit.worker.codecs.form import FORM
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.inputs.batch_annotations import bare
-from servekit.worker.inputs.files import file_rules
+from servekit.worker.inputs.form_rules import typed_rules
+from servekit.worker.inputs.forms import FORM
 from servekit.worker.inputs.kinds import EVERY, NONE, array_kind, may_meet
 from servekit.worker.inputs.leaves import leaf_of
 from servekit.worker.inputs.media_leaf import MediaLeaf
-from servekit.worker.inputs.models import is_model
-from servekit.worker.inputs.structure import without_none
+from servekit.worker.inputs.model_leaf import is_model
+from servekit.worker.inputs.type_hints import bare
+from servekit.worker.inputs.type_tree import without_none
 
 __all__ = ["consumes", "kinds_taken"]
 
@@ -64,7 +64,7 @@ def consumes(
         taken = [name for name in every if name in (*structured, FORM) or leaf.takes(name)]
         return [*taken, "*/*"] if leaf.takes("") else taken
     kinds = kinds_taken(input_type) if signature is None else _kinds_of_inputs(signature["inputs"])
-    is_of_files = signature is None and file_rules(input_type).alone is not None
+    is_of_files = signature is None and typed_rules(input_type).alone is not None
     return [
         name for name in every if _is_taken(name, kinds, table) or (name == FORM and is_of_files)
     ]

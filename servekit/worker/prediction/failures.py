@@ -5,9 +5,8 @@ from typing import Any
 
 from servekit.errors import ResultNotEncodable, ServiceError, WrongBatchLength
 from servekit.service.base import Service
-from servekit.worker.inputs.annotations import place_of
+from servekit.worker.inputs.annotations import place_of, streaming_method
 from servekit.worker.process.tracebacks import authors_error
-from servekit.worker.streaming.stepping import first_step
 
 __all__ = ["told"]
 
@@ -34,6 +33,6 @@ def _method(service: Service, where: str) -> tuple[str, Any]:
     if where != "predict" and kind.postprocess is not Service.postprocess:
         method: Any = kind.postprocess
     else:
-        first = first_step(service)
+        first = streaming_method(service)
         method = getattr(kind, "step" if first == "admit" else first or "predict")
     return f"{kind.__name__}.{getattr(method, '__name__', where)}", method

@@ -10,22 +10,23 @@ from servekit.errors import RequestError, ResultNotEncodable
 from servekit.ipc.cancellation import CancelledReader
 from servekit.service.base import Service
 from servekit.service.response import Response, head_of
-from servekit.worker.inputs.inputs import AnyInput, InputKind, singles
+from servekit.worker.inputs.input_kind import AnyInput, InputKind, singles
 from servekit.worker.prediction.batch_result import (
     EXPIRED,
     GONE,
     Answered,
+    BatchResult,
     Failed,
+    PendingTask,
     Responses,
-    Task,
-    Turn,
 )
-from servekit.worker.prediction.current import NO_HEADERS, CurrentBatch, Items, OpenItem
+from servekit.worker.prediction.current_batch import NO_HEADERS, CurrentBatch, Items, OpenItem
+from servekit.worker.prediction.error_answers import error_answer, outputs_of
 from servekit.worker.prediction.failures import told
-from servekit.worker.prediction.outcome import error_answer, outputs_of
-from servekit.worker.prediction.reading import BodyReaders, InputReaders
+from servekit.worker.prediction.negotiation import Plans
+from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
+from servekit.worker.prediction.response_writer import BYTES, Plan, own_body, write
 from servekit.worker.prediction.unwritable import blamed
-from servekit.worker.prediction.writing import BYTES, Plan, Plans, own_body, write
 from servekit.worker.process.log import report
 from servekit.worker.process.tracebacks import traceback_text
 
@@ -88,7 +89,7 @@ class Predictor:
         cancelled: CancelledReader | None = None,
         headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
         places: Sequence[int] | None = None,
-    ) -> Turn:
+    ) -> BatchResult:
         """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
 
         :param number: of the batch, by which *cancelled* knows it.
@@ -107,7 +108,9 @@ class Predictor:
         encoded = monotonic()
         self.end()
         responses = self.pop_responses()
-        return Turn(answers, decoded - started, predicted - decoded, encoded - predicted, responses)
+        return BatchResult(
+            answers, decoded - started, predicted - decoded, encoded - predicted, responses
+        )
 
     def single(self, value: Any) -> Any:
         """Return what a service gets that takes one input: *value*, which has been read."""
@@ -149,14 +152,14 @@ class Predictor:
         answers: list[Any],
         now: float,
         plans: Plans,
-    ) -> tuple[list[Task], list[Any]]:
+    ) -> tuple[list[PendingTask], list[Any]]:
         """Return a task and an input for each item that is not answered already.
 
         :param items: with their places.
         :param plans: of whoever writes the outputs.
         """
         read = self.read
-        tasks: list[Task] = []
+        tasks: list[PendingTask] = []
         inputs: list[Any] = []
         for place, (body, content_type, accept, request_id, deadline) in items:
             if deadline <= now:
@@ -166,12 +169,12 @@ class Predictor:
             try:
                 plan = plans[accept]
                 inputs.append(read(content_type, body, place))
-                tasks.append(Task(place, plan, request_id, deadline))
+                tasks.append(PendingTask(place, plan, request_id, deadline))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
                 answers[place] = self.failed("preprocess", error, [request_id])
         return tasks, inputs
 
-    def predict_all(self, tasks: list[Task], inputs: list[Any]) -> list[Any]:
+    def predict_all(self, tasks: list[PendingTask], inputs: list[Any]) -> list[Any]:
         """Return an output, or the ``Failed`` that took its place, for every task."""
         try:
             batches = tuple(self._kind.batches(inputs))
@@ -186,7 +189,7 @@ class Predictor:
                 outputs[place] = output
         return outputs
 
-    def _predict_batch(self, tasks: list[Task], batch: Any) -> list[Any]:
+    def _predict_batch(self, tasks: list[PendingTask], batch: Any) -> list[Any]:
         self._current.tasks = tasks
         try:
             result = self._call(batch)
@@ -194,13 +197,13 @@ class Predictor:
         except BaseException as error:  # noqa: BLE001 - an author's predict may raise anything
             return self._failed_batch(error, tasks)
 
-    def _failed_batch(self, error: BaseException, tasks: list[Task]) -> list[Any]:
+    def _failed_batch(self, error: BaseException, tasks: list[PendingTask]) -> list[Any]:
         answer = self.failed("predict", error, [task.request_id for task in tasks])
         return [Failed(answer)] * len(tasks)
 
     def hand_on(
-        self, tasks: list[Task], outputs: list[Any], answers: list[Any]
-    ) -> tuple[list[Task], list[Any]]:
+        self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
+    ) -> tuple[list[PendingTask], list[Any]]:
         """Return the tasks that another service goes on with, and what it gets; answer the rest."""
         kept, values = [], []
         for task, output in zip(tasks, outputs, strict=True):
@@ -217,7 +220,9 @@ class Predictor:
                 answers[task.place] = self.failed("postprocess", error, [task.request_id])
         return kept, values
 
-    def write_outputs(self, tasks: list[Task], outputs: list[Any], answers: list[Any]) -> None:
+    def write_outputs(
+        self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
+    ) -> None:
         """Answer *tasks*, each with its output as its plan writes it."""
         for (place, plan, request_id, _), output in zip(tasks, outputs, strict=True):
             if type(output) is Failed:

@@ -15,10 +15,10 @@ import msgspec
 
 from servekit.service.base import Service
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.inputs.batch_annotations import bare
 from servekit.worker.inputs.kinds import EVERY, NONE, array_kind, may_meet
 from servekit.worker.inputs.leaves import leaf_of
-from servekit.worker.inputs.models import is_model
+from servekit.worker.inputs.model_leaf import is_model
+from servekit.worker.inputs.type_hints import bare
 
 __all__ = ["OCTET_STREAM", "produces"]
 

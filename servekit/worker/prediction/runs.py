@@ -12,18 +12,18 @@ from servekit.errors import InputError, ServekitError
 from servekit.ipc.batches import VALUE
 from servekit.service.response import Response
 from servekit.worker.codecs.value import value as codec
-from servekit.worker.prediction.batch_result import EXPIRED, Turn, are_plain
-from servekit.worker.prediction.current import NO_HEADERS
-from servekit.worker.prediction.writing import own_body
+from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, are_plain
+from servekit.worker.prediction.current_batch import NO_HEADERS
+from servekit.worker.prediction.response_writer import own_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from servekit.ipc.cancellation import CancelledReader
-    from servekit.worker.prediction.batch_result import Task
-    from servekit.worker.prediction.current import Items, OpenItem
+    from servekit.worker.prediction.batch_result import PendingTask
+    from servekit.worker.prediction.current_batch import Items, OpenItem
+    from servekit.worker.prediction.negotiation import Plans
     from servekit.worker.prediction.predictor import Predictor
-    from servekit.worker.prediction.writing import Plans
 
     #: its number, who has gone, and headers by place
     Batch = tuple[int, CancelledReader | None, Mapping[int, Mapping[str, str]]]
@@ -64,8 +64,8 @@ class Run:
         cancelled: CancelledReader | None = None,
         headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
         places: Sequence[int] | None = None,
-    ) -> Turn:
-        """Answer *items*; see ``Predictor.answer``. ``Turn.steps`` says what each stage took."""
+    ) -> BatchResult:
+        """Answer *items*; see ``Predictor.answer``. ``steps`` of the result says what each took."""
         last, answers = self.last, list[Any]([None]) * len(items)
         mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
         led = self.lead(items, mine, (number, cancelled, headers), answers, last.plans)
@@ -77,7 +77,7 @@ class Run:
         last.end()
         encoded = monotonic()
         times = led.decode_s, predicted - led.decoded, encoded - predicted
-        return Turn(answers, *times, last.pop_responses(), led.steps)
+        return BatchResult(answers, *times, last.pop_responses(), led.steps)
 
     def lead(
         self,
@@ -117,7 +117,7 @@ class Run:
 class Led(NamedTuple):
     """A batch before the last service of a run; moments are ``monotonic``."""
 
-    tasks: list[Task]
+    tasks: list[PendingTask]
     inputs: list[Any]
     decode_s: float
     decoded: float
@@ -131,7 +131,7 @@ class HandedOn:
     Written only for what asks: a ``preprocess``, or who looks at ``Context.requests``.
     """
 
-    def __init__(self, items: Items, tasks: Sequence[Task], values: Sequence[Any]) -> None:
+    def __init__(self, items: Items, tasks: Sequence[PendingTask], values: Sequence[Any]) -> None:
         """*values* are those of *tasks*, which are of *items*."""
         self._items, self._tasks, self._values = items, tasks, values
 
@@ -155,8 +155,12 @@ def _body(value: Any) -> tuple[bytes, bytes]:
 
 
 def _taken(
-    predictor: Predictor, tasks: list[Task], values: list[Any], answers: list[Any], now: float
-) -> tuple[list[Task], list[Any]]:
+    predictor: Predictor,
+    tasks: list[PendingTask],
+    values: list[Any],
+    answers: list[Any],
+    now: float,
+) -> tuple[list[PendingTask], list[Any]]:
     """Return the tasks that go on, and what the service of *predictor* gets for each."""
     kept, inputs = [], []
     for task, value in zip(tasks, values, strict=True):
@@ -172,7 +176,7 @@ def _taken(
     return kept, inputs
 
 
-def _input(predictor: Predictor, task: Task, value: Any) -> Any:
+def _input(predictor: Predictor, task: PendingTask, value: Any) -> Any:
     is_response = isinstance(value, Response)
     if predictor.has_preprocess or (is_response and value.content_type is not None):
         body, header = _body(value)

@@ -10,10 +10,10 @@ from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.table import EndpointRow, Interface
 from servekit.service.base import Service
 from servekit.service.endpoints import endpoints_of
-from servekit.worker.inputs.inputs import refusal
-from servekit.worker.prediction.batch_result import Responses, Turn
-from servekit.worker.prediction.current import OpenItem
-from servekit.worker.prediction.outcome import error_answer
+from servekit.worker.inputs.input_kind import refusal
+from servekit.worker.prediction.batch_result import BatchResult, Responses
+from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
 
@@ -41,7 +41,7 @@ class Split(Service):
         return [each if _is_list(each) else InputError("a list is needed here") for each in batch]
 
 
-class Instances(Service):
+class InstancesService(Service):
     """Reads several inputs of one request, so that each can be answered by itself."""
 
     def predict(self, batch: Any) -> Any:
@@ -132,7 +132,7 @@ class Mixed:
         number: int,
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],
-    ) -> Turn:
+    ) -> BatchResult:
         """Answer *items*, in their order; see ``Predictor.answer``."""
         answers: list[Any] = [NOWHERE] * len(items)
         times, responses, steps = (0.0, 0.0, 0.0), Responses(), dict[str, float]()
@@ -141,19 +141,19 @@ class Mixed:
             if speaker is None:
                 continue
             places = [place for place, each in enumerate(self._wanted) if each == target]
-            turn = speaker.answer(items, number, cancelled, headers, places)
+            result = speaker.answer(items, number, cancelled, headers, places)
             for place in places:
-                answers[place] = turn.answers[place]
-            responses |= turn.responses
-            for stage, step_s in turn.steps.items():
+                answers[place] = result.answers[place]
+            responses |= result.responses
+            for stage, step_s in result.steps.items():
                 steps[stage] = steps.get(stage, 0.0) + step_s
-            decode_s, predict_s, encode_s = map(sum, zip(times, turn.times, strict=True))
+            decode_s, predict_s, encode_s = map(sum, zip(times, result.times, strict=True))
             times = decode_s, predict_s, encode_s
             self.is_leaving |= speaker.is_leaving
-        return Turn(answers, *times, responses, steps)
+        return BatchResult(answers, *times, responses, steps)
 
 
-OURS: Final = {IDENTITY: Identity, SPLIT: Split, INSTANCES: Instances}
+OURS: Final = {IDENTITY: Identity, SPLIT: Split, INSTANCES: InstancesService}
 
 
 def _only(service: Service, method: Callable[..., Any]) -> Service:

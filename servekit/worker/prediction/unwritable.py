@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from servekit.errors import ClientError, RequestError, ResultNotEncodable
 from servekit.service.base import Request
-from servekit.worker.prediction.writing import Plan, write
+from servekit.worker.prediction.response_writer import Plan, write
 
 __all__ = ["blamed"]
 

@@ -6,6 +6,7 @@ import io
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,20 @@ from typing import NoReturn
 from servekit.errors import StartupError
 from servekit.ipc import arena
 
-__all__ = ["become_worker", "leave", "limit", "on_fork"]
+__all__ = [
+    "BOOT_FAILED",
+    "LEFT",
+    "LEFT_BY_SERVICE",
+    "become_worker",
+    "leave",
+    "limit",
+    "on_fork",
+    "own_socket",
+]
 
+LEFT = 0  #: told to stop, or the supervisor is gone
+LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
+BOOT_FAILED = 3  #: ``BootFailed`` was sent
 IGNORED = signal.SIGINT, signal.SIGTERM
 
 
@@ -28,6 +41,14 @@ def become_worker() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def own_socket(descriptor: int) -> socket.socket:
+    """Take over a descriptor, out of reach of the programs that the service starts."""
+    sock = socket.socket(fileno=descriptor)
+    sock.set_inheritable(False)
+    sock.setblocking(True)
+    return sock
 
 
 def limit(memory_bytes: int, files: int) -> None:

@@ -7,13 +7,13 @@ turn, and a member is let go once, for whatever reason it ends.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from servekit.errors import BootError, RequestError, WrongBatchLength
+from servekit.errors import RequestError, WrongBatchLength
 from servekit.service.base import Done, Service
-from servekit.worker.inputs.inputs import singles
-from servekit.worker.prediction.current import CurrentBatch
+from servekit.worker.inputs.annotations import streaming_method
+from servekit.worker.inputs.input_kind import singles
+from servekit.worker.prediction.current_batch import CurrentBatch
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from servekit.service.base import Request
 
-__all__ = ["Advance", "CurrentMembers", "Member", "Stepping", "first_step"]
+__all__ = ["Advance", "CurrentMembers", "Member", "Stepping"]
 
 
 class Member(Protocol):
@@ -58,7 +58,7 @@ class CurrentMembers(CurrentBatch):
         return [member.request for member in self.members] or super().requests()
 
 
-class Generators:
+class GeneratorDriver:
     """Calls ``stream``, and takes one output of each of its generators in a turn."""
 
     def __init__(self, start: Callable[[Any], Iterable[Any]], current: CurrentMembers) -> None:
@@ -88,7 +88,7 @@ class Generators:
             slot.close()
 
 
-class Slots:
+class SlotDriver:
     """Calls ``admit``, ``step`` and ``evict``."""
 
     def __init__(self, service: Any) -> None:
@@ -113,12 +113,12 @@ class Stepping:
 
     def __init__(self, service: Service, current: CurrentMembers) -> None:
         """Serve members with *service*, which learns whose step it is by *current*."""
-        first = first_step(service)
+        first = streaming_method(service)
         self.current = current
-        self._kind: Generators | Slots = (
-            Slots(service)
+        self._kind: GeneratorDriver | SlotDriver = (
+            SlotDriver(service)
             if first == "admit"
-            else Generators(getattr(service, str(first)), current)
+            else GeneratorDriver(getattr(service, str(first)), current)
         )
         has_postprocess = type(service).postprocess is not Service.postprocess
         self._postprocess = service.postprocess if has_postprocess else None
@@ -207,26 +207,6 @@ class Admitted:
         if self._error is not None and not isinstance(self._error, RequestError):
             raise self._error
         return self._error or self._outputs
-
-
-def first_step(service: Service) -> str | None:
-    """Return the method that gets one input of *service*; ``None`` if it answers batches.
-
-    :raises BootError: it contradicts itself.
-    """
-    kind = type(service)
-    has_predict = kind.predict is not Service.predict
-    if has_predict and inspect.isgeneratorfunction(kind.predict):
-        return "predict"
-    found = [
-        first
-        for first, methods in {"stream": ("stream",), "admit": ("admit", "step")}.items()
-        if all(callable(getattr(kind, name, None)) for name in methods)
-    ]
-    if len(found) + has_predict > 1:
-        names = " and ".join(["predict"] * has_predict + found)
-        raise BootError(f"{kind.__name__}: has {names}; keep one of them")
-    return found[0] if found else None
 
 
 def _nothing(slot: Any) -> None:

@@ -12,11 +12,10 @@ from servekit.ipc.batches import VALUE, Part
 from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.service.response import Response
 from servekit.worker.codecs.json import codec as json
-from servekit.worker.codecs.media import parse_accept
+from servekit.worker.codecs.media_headers import parse_accept, remember
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
-from servekit.worker.prediction.reading import remember
+from servekit.worker.prediction.response_writer import Plan, Writer
 from servekit.worker.prediction.unwritable import blamed
-from servekit.worker.prediction.writing import Plan, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import Answer, Open
     from servekit.service.base import Request
     from servekit.worker.prediction.batch_result import Answered
-    from servekit.worker.prediction.current import OpenItem
+    from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Batch, Run
-    from servekit.worker.serving.serving import Channel
     from servekit.worker.streaming.stepping import Advance, Stepping
+    from servekit.worker.transport.channel import FrontEndChannel
 
     #: ``Predictor.written``
     Write = Callable[[Plan, Any], tuple[str, bytes]]
 
-__all__ = ["Formats", "Stream", "Streams"]
+__all__ = ["ActiveStreams", "Formats", "Stream"]
 
 AS_JSON = Writer("application/json", json.encode, takes_any=True)
 OUTPUT = Plan([AS_JSON], [AS_JSON])
@@ -64,7 +63,7 @@ class Stream:
     plan: Plan  #: of the one answer, where there is no ``format``
 
     def __init__(
-        self, message: Open, item: OpenItem, channel: Channel, run: Run | None = None
+        self, message: Open, item: OpenItem, channel: FrontEndChannel, run: Run | None = None
     ) -> None:
         """Wait to be admitted.
 
@@ -124,7 +123,7 @@ def _refuse_responses(outputs: Sequence[Any]) -> None:
         raise ResultNotEncodable("output: a Response has no place in a stream")
 
 
-class Streams:
+class ActiveStreams:
     """All of one worker. ``turn`` is one step of each; in between new ones may come."""
 
     def __init__(self, stepping: Stepping, predictor: Predictor, most: int) -> None:
@@ -156,7 +155,7 @@ class Streams:
                 found.append((stream, part))
         return found + self._step()
 
-    def leave(self, channel: Channel) -> None:
+    def leave(self, channel: FrontEndChannel) -> None:
         """The front-end of *channel* is gone."""
         self._drop(lambda stream: stream.channel is channel)
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.inputs.signature import SignedInput
-from servekit.worker.prediction.reading import BodyReaders, InputReaders
+from servekit.worker.inputs.signed_input import SignedInput
+from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
 
 ROUNDS = 15
 ROUND_S = 0.01

@@ -15,9 +15,9 @@ import numpy as np
 
 from servekit.types import Array
 from servekit.worker.codecs.json import codec, decode_json, plain
-from servekit.worker.inputs.making import convert
-from servekit.worker.inputs.signature import SignedInput
-from servekit.worker.inputs.typed import TypedInput
+from servekit.worker.inputs.conversion import convert
+from servekit.worker.inputs.signed_input import SignedInput
+from servekit.worker.inputs.typed_input import TypedInput
 from servekit.worker.process.heap import Heap
 
 ROUNDS = 15

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.worker.boot.storing PARENT DIRECTORY INTO < MANIFEST``: ``store_assets``.
+"""``python -m servekit.worker.boot.store_assets PARENT DIRECTORY INTO < MANIFEST``.
 
-Imports and constructs the services of the model in DIRECTORY, and loads nothing. What they
-print goes to stderr; stdout says in one line what went wrong.
+Calls ``store_assets`` of the services of the model in DIRECTORY, which are constructed but not
+loaded. What they print goes to stderr; stdout gets one line that says what went wrong.
 """
 
 import inspect

@@ -9,10 +9,10 @@ import msgspec
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import decode_json, read_typed_json
-from servekit.worker.inputs.files import prepare_readers
-from servekit.worker.inputs.inputs import owned, refusal
+from servekit.worker.inputs.conversion import convert, given, holds_leaf
+from servekit.worker.inputs.form_rules import prepare_readers
+from servekit.worker.inputs.input_kind import owned, refusal
 from servekit.worker.inputs.leaves import NotOfType, leaf_of
-from servekit.worker.inputs.making import convert, given, holds_leaf
 from servekit.worker.inputs.mistakes import mistakes, name_mistake
 from servekit.worker.inputs.whole import with_whole_numbers
 

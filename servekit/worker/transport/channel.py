@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The large bodies and answers of one channel: looked at, and laid out, in shared memory."""
 
+import socket
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from servekit.errors import OutOfMemory
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
-from servekit.ipc.batches import Answer, Item, Slab
+from servekit.ipc.batches import Answer, Item, RequestMessage, Slab
 from servekit.ipc.cancellation import CancelledReader
-from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.channel import ChannelClosed, FrameReader
 from servekit.worker.prediction.batch_result import Answered
-from servekit.worker.prediction.current import OpenItem
-from servekit.worker.prediction.outcome import error_answer
+from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.error_answers import error_answer
 
-__all__ = ["SharedBodies"]
+__all__ = ["FrontEndChannel", "SharedBodies"]
 
 
 class SharedBodies:
@@ -101,3 +102,24 @@ class SharedBodies:
     def close(self) -> None:
         """The channel is closed."""
         self.arena.close()
+
+
+class FrontEndChannel:
+    """One front-end."""
+
+    __slots__ = ("_is_open", "_reader", "shared", "sock")
+
+    def __init__(self, sock: socket.socket, shared: SharedBodies) -> None:
+        self.sock = sock
+        self.shared = shared
+        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
+        self._is_open = False
+
+    def read(self) -> list[Any]:
+        """Receive once; what it shares comes with its first message."""
+        if self._is_open:
+            return self._reader.read()
+        messages, descriptors = self._reader.read_first(2)
+        self.shared.open(*descriptors)
+        self._is_open = True
+        return messages

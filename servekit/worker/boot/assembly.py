@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts a service behind what answers batches with it: inputs as it wants them, its targets."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,36 +10,24 @@ from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.inputs.annotations import BatchTypes, batch_types, stream_types
-from servekit.worker.inputs.files import file_rules, signed_rules
-from servekit.worker.inputs.inputs import AnyInput, InputKind
+from servekit.worker.inputs.annotations import (
+    BatchTypes,
+    batch_types,
+    stream_types,
+    streaming_method,
+)
+from servekit.worker.inputs.form_rules import signed_rules, typed_rules
+from servekit.worker.inputs.input_kind import AnyInput, InputKind
 from servekit.worker.inputs.promises import refuse_media
-from servekit.worker.inputs.typed import TypedInput
+from servekit.worker.inputs.typed_input import TypedInput
+from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.reading import BodyReaders
+from servekit.worker.prediction.request_reader import BodyReaders
 from servekit.worker.prediction.targets import Targets
-from servekit.worker.prediction.writing import Plans
-from servekit.worker.streaming.stepping import CurrentMembers, Stepping, first_step
+from servekit.worker.serving.loaded import Loaded
+from servekit.worker.streaming.stepping import CurrentMembers, Stepping
 
-__all__ = ["Loaded", "body_readers", "wrap"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A service that is ready to predict, or several."""
-
-    service: Service
-    predictor: Predictor
-    interface: Interface
-    targets: Targets
-    stepping: Stepping | None = None  #: where its outputs come one by one
-    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
-    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
-
-    @property
-    def services(self) -> list[Service]:
-        """All of the worker."""
-        return [self.service, *(each.service for each in self.beside.values())]
+__all__ = ["body_readers", "wrap"]
 
 
 def wrap(
@@ -62,7 +49,7 @@ def wrap(
     :raises BootError: its signature or its annotations contradict themselves.
     """
     current = current or CurrentMembers(body_readers(service, table))
-    stepping = Stepping(service, current) if first_step(service) else None
+    stepping = Stepping(service, current) if streaming_method(service) else None
     wrap_one = partial(_wrap, table, current, max_answer_bytes, is_dev)
     predictor, interface = wrap_one(
         service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on
@@ -115,7 +102,7 @@ def _lone_output(signature: Mapping[str, Any] | None) -> str:
 
 
 def _types(service: Service) -> BatchTypes:
-    first = first_step(service)
+    first = streaming_method(service)
     return stream_types(service, first) if first else batch_types(service)
 
 
@@ -123,7 +110,7 @@ def body_readers(service: Service, table: CodecTable) -> BodyReaders:
     """Return readers that know what parts of a form are to *service*, and what is a file."""
     if (signature := declared(service.signature)) is not None:
         return BodyReaders(table, signed_rules(signature["inputs"]))
-    return BodyReaders(table, file_rules(_types(service).input))
+    return BodyReaders(table, typed_rules(_types(service).input))
 
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
@@ -134,6 +121,6 @@ def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> Input
             "predict: annotated as a list though there is a signature, with which the batch is "
             "a mapping of names to arrays; keep one of the two"
         )
-    from servekit.worker.inputs.signature import SignedInput  # imports numpy
+    from servekit.worker.inputs.signed_input import SignedInput  # imports numpy
 
     return SignedInput(signature)

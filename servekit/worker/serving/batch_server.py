@@ -8,27 +8,27 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
-from servekit.ipc.batches import Freed, Hello, Open, Ping, Pong, Predict, Reply, RequestMessage
+from servekit.ipc.batches import Freed, Hello, Open, Ping, Pong, Predict, Reply
 from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_first
 from servekit.ipc.control import Launch, Retire, Stop
-from servekit.worker.boot.wrapping import Loaded
-from servekit.worker.prediction.batch_result import Turn
-from servekit.worker.prediction.outcome import error_answer
+from servekit.worker.prediction.batch_result import BatchResult
+from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.process.heap import Heap
 from servekit.worker.process.log import report
-from servekit.worker.transport.sharing import SharedBodies
+from servekit.worker.serving.loaded import Loaded
+from servekit.worker.transport.channel import FrontEndChannel, SharedBodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from servekit.worker.prediction.current import OpenItem
+    from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Run
     from servekit.worker.prediction.targets import Mixed
 
     Speaker = Predictor | Run | Mixed
 
-__all__ = ["Channel", "Server", "answered", "peer_user"]
+__all__ = ["BatchServer", "answered", "peer_user"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
 TIMEVAL = struct.Struct("ll")
@@ -41,7 +41,7 @@ def peer_user(sock: socket.socket) -> int:
     return int(PEER.unpack(credentials)[1])
 
 
-class Server:
+class BatchServer:
     """Serves one loaded service to the supervisor on *control* and to front-ends."""
 
     _slots = 0  #: streams that we hold at once
@@ -63,7 +63,7 @@ class Server:
         self._control, self._control_reader, self._listener = control, reader, listener
         self._launch = launch
         self._measures = loaded.measures
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
         self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
@@ -124,7 +124,7 @@ class Server:
         timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         shared = SharedBodies(self._launch.arena_bytes, self._launch.large_body_bytes)
-        channel = Channel(sock, shared)
+        channel = FrontEndChannel(sock, shared)
         self._channels[sock.fileno()] = channel
         self._poll.register(sock, select.POLLIN)
         try:
@@ -133,7 +133,7 @@ class Server:
         except OSError:
             self._close(channel)
 
-    def _on_channel(self, channel: "Channel") -> None:
+    def _on_channel(self, channel: FrontEndChannel) -> None:
         try:
             messages = channel.read()
         except OSError:  # ChannelClosed is one
@@ -152,10 +152,10 @@ class Server:
             elif isinstance(message, Open):
                 self._open(channel, message)
 
-    def _open(self, channel: "Channel", message: Open) -> None:  # noqa: ARG002
+    def _open(self, channel: FrontEndChannel, message: Open) -> None:  # noqa: ARG002
         self._close(channel)  # we said that we have no slots
 
-    def _predict(self, channel: "Channel", message: Predict) -> None:
+    def _predict(self, channel: FrontEndChannel, message: Predict) -> None:
         shared = channel.shared
         shared.free(message.freed)
         targets = message.targets
@@ -165,24 +165,24 @@ class Server:
         except OSError:  # ChannelClosed: it names what is not in its arena
             self._close(channel)
             return
-        turn = answered(speaker, items, message.batch, shared.cancelled, message.headers)
+        result = answered(speaker, items, message.batch, shared.cancelled, message.headers)
         if self._is_forked:  # predict forked, and this is the child: the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
         try:
-            answers = shared.lay_out(turn.answers)
-            held, own = shared.let_go(), (turn.responses, turn.steps)
-            reply = Reply(message.batch, answers, *turn.times, held, is_last, *own)
+            answers = shared.lay_out(result.answers)
+            held, own = shared.let_go(), (result.responses, result.steps)
+            reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             ids = [item[3] for item in message.items]
             report(f"the answers of a batch cannot be sent: {error}", None, ids)
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
-            reply = Reply(message.batch, answers, *turn.times, shared.let_go(), is_last)
+            reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
 
-    def _pong(self, channel: "Channel") -> None:
+    def _pong(self, channel: FrontEndChannel) -> None:
         self._send(channel, encode_frame(Pong(self._ping())))
         if held := channel.shared.held:
             freed = set(held).difference(channel.shared.let_go())
@@ -198,13 +198,13 @@ class Server:
             return type(error).__name__
         return ""
 
-    def _send(self, channel: "Channel", frame: bytearray) -> None:
+    def _send(self, channel: FrontEndChannel, frame: bytearray) -> None:
         try:
             channel.sock.sendall(frame)
         except OSError:
             self._close(channel)
 
-    def _close(self, channel: "Channel") -> None:
+    def _close(self, channel: FrontEndChannel) -> None:
         descriptor = channel.sock.fileno()
         if self._channels.pop(descriptor, None):
             self._poll.unregister(descriptor)
@@ -212,31 +212,10 @@ class Server:
         channel.sock.close()
 
 
-def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> Turn:
+def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> BatchResult:
     """Return the answers of *speaker*; a batch may fail, the worker goes on."""
     try:
         return speaker.answer(items, *batch)
     except Exception as error:  # noqa: BLE001 - it should not, whatever a service returns
         report("batch failed", error, [item[3] for item in items])
-        return Turn([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})
-
-
-class Channel:
-    """One front-end."""
-
-    __slots__ = ("_is_open", "_reader", "shared", "sock")
-
-    def __init__(self, sock: socket.socket, shared: SharedBodies) -> None:
-        self.sock = sock
-        self.shared = shared
-        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
-        self._is_open = False
-
-    def read(self) -> list[Any]:
-        """Receive once; what it shares comes with its first message."""
-        if self._is_open:
-            return self._reader.read()
-        messages, descriptors = self._reader.read_first(2)
-        self.shared.open(*descriptors)
-        self._is_open = True
-        return messages
+        return BatchResult([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})

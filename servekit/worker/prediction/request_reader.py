@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
 from servekit.ipc.batches import VALUE, VALUES
 from servekit.types import File
-from servekit.worker.codecs.form import FORM, decode_form
-from servekit.worker.codecs.media import parse_content_type
+from servekit.worker.codecs.media_headers import parse_content_type, remember
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.inputs.files import NO_FILES, FileRules
-from servekit.worker.inputs.inputs import InputKind
+from servekit.worker.inputs.form_rules import NO_RULES, FormRules
+from servekit.worker.inputs.forms import FORM, decode_form
+from servekit.worker.inputs.input_kind import InputKind
 
 __all__ = ["BodyReader", "BodyReaders", "InputReaders"]
 
 INTERNAL = (VALUE.encode(), VALUES.encode())  #: between stages; no client is told of them
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
-CACHED = 256  # content types remembered; clients choose them, so there is a limit
-CACHED_BYTES = 128
 
 #: the body to an input
 Read = Callable[[bytes], Any]
@@ -37,7 +35,7 @@ class BodyReader(NamedTuple):
 class BodyReaders(dict[bytes, BodyReader]):
     """``Content-Type`` as received to its codec. Looks once at each that it meets."""
 
-    def __init__(self, table: CodecTable, rules: FileRules = NO_FILES) -> None:
+    def __init__(self, table: CodecTable, rules: FormRules = NO_RULES) -> None:
         """Read what *table* reads, and forms made of it, except for what *rules* call a file."""
         self._table, self._rules = table, rules
 
@@ -124,14 +122,6 @@ def decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
         raise
     except Exception as error:
         raise BodyMalformed(f"body: not readable as {media_type[:80]}") from error
-
-
-def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
-    """Keep *value* unless the header is long; forget all when there are too many."""
-    if len(cache) >= CACHED:
-        cache.clear()
-    if len(header) <= CACHED_BYTES:
-        cache[header] = value
 
 
 class InputReaders(dict[bytes, Read]):

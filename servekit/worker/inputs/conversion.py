@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from servekit.worker.inputs.leaves import leaf_of
-from servekit.worker.inputs.structure import (
+from servekit.worker.inputs.type_tree import (
     MISSING,
     element_type,
     parts,

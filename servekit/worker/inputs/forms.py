@@ -9,7 +9,7 @@ import multipart
 
 from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
 from servekit.types import File
-from servekit.worker.inputs.files import NO_FILES, FileRules, PartRule, json_or_text
+from servekit.worker.inputs.form_rules import NO_RULES, FormRules, PartRule, json_or_text
 
 __all__ = ["FORM", "MAX_PARTS", "decode_form"]
 
@@ -35,7 +35,7 @@ ReadPart = Callable[[bytes, bytes], Any]
 
 
 def decode_form(
-    body: bytes, parameters: Mapping[str, str], read_part: ReadPart, rules: FileRules = NO_FILES
+    body: bytes, parameters: Mapping[str, str], read_part: ReadPart, rules: FormRules = NO_RULES
 ) -> Any:
     """Return the value of every part by its name, or the only one if the input is not a mapping.
 

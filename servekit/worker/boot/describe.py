@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.worker.boot.describing DIRECTORY < MANIFEST``: interfaces without a model.
+"""``python -m servekit.worker.boot.describe DIRECTORY < MANIFEST``: interfaces without a model.
 
 Imports the modules of the services and reads the annotations of their methods; nothing is
 constructed or loaded. Prints an ``Interface`` for each stage as JSON.
@@ -15,9 +15,9 @@ from servekit_archiver import Manifest
 from servekit.ipc.table import Interface
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
+from servekit.worker.boot.assembly import wrap
 from servekit.worker.boot.booting import reason_of
 from servekit.worker.boot.service_lookup import find_service
-from servekit.worker.boot.wrapping import wrap
 from servekit.worker.codecs.table import CodecTable
 
 __all__ = ["main", "read_interfaces"]

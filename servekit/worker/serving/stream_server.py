@@ -7,27 +7,28 @@ from typing import Any
 
 from servekit.ipc.batches import Freed, Open, Part, Parts, Slab
 from servekit.ipc.channel import FrameTooLarge, encode_frame
-from servekit.worker.boot.wrapping import Loaded
-from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.runs import Run
-from servekit.worker.serving.serving import Channel, Server, answered
+from servekit.worker.serving.batch_server import BatchServer, answered
+from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import Stepping
-from servekit.worker.streaming.streams import Stream, Streams
+from servekit.worker.streaming.streams import ActiveStreams, Stream
+from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["StreamServer"]
 
 SIGN_S = 0.5  #: a front-end hears of us so often, while streams that it waits for bring nothing
 
 
-class StreamServer(Server):
+class StreamServer(BatchServer):
     """Serves a loaded service whose outputs come one by one."""
 
     def __init__(self, stepping: Stepping, loaded: Loaded, *arguments: Any) -> None:
-        """Drive *loaded* by *stepping*; all but that is as in ``Server``."""
+        """Drive *loaded* by *stepping*; all but that is as in ``BatchServer``."""
         super().__init__(loaded, *arguments)
         self._slots = self._launch.max_batch_size
-        self._streams = Streams(stepping, loaded.predictor, self._slots)
-        self._said: dict[Channel, float] = {}  #: when each front-end heard of us last
+        self._streams = ActiveStreams(stepping, loaded.predictor, self._slots)
+        self._said: dict[FrontEndChannel, float] = {}  #: when each front-end heard of us last
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -41,7 +42,7 @@ class StreamServer(Server):
         if self._streams.is_busy and not self._is_stopping:
             self._turn()
 
-    def _open(self, channel: Channel, message: Open) -> None:
+    def _open(self, channel: FrontEndChannel, message: Open) -> None:
         self._heap.work()
         shared = channel.shared
         shared.free(message.freed)
@@ -60,7 +61,7 @@ class StreamServer(Server):
         else:
             self._answer(channel, message, item)
 
-    def _answer(self, channel: Channel, message: Open, item: OpenItem) -> None:
+    def _answer(self, channel: FrontEndChannel, message: Open, item: OpenItem) -> None:
         speaker = self._targets.of([message.target])
         turn = answered(speaker, [item], message.stream, None, {0: message.headers})
         self._is_leaving |= speaker.is_leaving
@@ -68,13 +69,13 @@ class StreamServer(Server):
         response = turn.responses.get(0)
         self._say(channel, [Part(message.stream, "", b"", 1, end, response, turn.steps)])
 
-    def _close(self, channel: Channel) -> None:
+    def _close(self, channel: FrontEndChannel) -> None:
         super()._close(channel)
         self._said.pop(channel, None)
         self._streams.leave(channel)
 
     def _turn(self) -> None:
-        found: dict[Channel, list[Part]] = {}
+        found: dict[FrontEndChannel, list[Part]] = {}
         for stream, part in self._streams.turn():
             found.setdefault(stream.channel, []).append(part)
         self._is_leaving |= self._predictor.is_leaving or self._streams.is_leaving
@@ -87,7 +88,7 @@ class StreamServer(Server):
                 self._said[channel] = now
                 self._say(channel, parts)
 
-    def _say(self, channel: Channel, parts: list[Part]) -> None:
+    def _say(self, channel: FrontEndChannel, parts: list[Part]) -> None:
         try:
             self._send(channel, encode_frame(Parts(parts), self._buffer))
         except FrameTooLarge:  # each has room alone

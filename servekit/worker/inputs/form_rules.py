@@ -11,21 +11,21 @@ import msgspec
 from servekit.errors import BodyMalformed
 from servekit.types import TextPart
 from servekit.worker.codecs.json import decode_json
+from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.leaves import NotOfType, leaf_of
-from servekit.worker.inputs.making import convert
 from servekit.worker.inputs.media_leaf import MediaLeaf
-from servekit.worker.inputs.models import is_model, model_fields
+from servekit.worker.inputs.model_leaf import is_model, model_fields
 from servekit.worker.inputs.scalars import are_texts, members
-from servekit.worker.inputs.structure import element_type, fields_of, types_within, without_none
+from servekit.worker.inputs.type_tree import element_type, fields_of, types_within, without_none
 
 __all__ = [
-    "NO_FILES",
-    "FileRules",
+    "NO_RULES",
+    "FormRules",
     "PartRule",
-    "file_rules",
     "json_or_text",
     "prepare_readers",
     "signed_rules",
+    "typed_rules",
 ]
 
 
@@ -66,7 +66,7 @@ def _never(_media_type: str) -> bool:
     return False
 
 
-class FileRules(NamedTuple):
+class FormRules(NamedTuple):
     """What an input is made of."""
 
     is_file: Callable[[str], bool] = _never  #: whether a whole body of this media type is a file
@@ -79,30 +79,30 @@ class FileRules(NamedTuple):
         return self.parts.get(name, self.others)
 
 
-NO_FILES: Final = FileRules()
+NO_RULES: Final = FormRules()
 
 
-def file_rules(type_: Any) -> FileRules:
+def typed_rules(type_: Any) -> FormRules:
     """Return the rules of inputs of *type_*."""
     type_ = without_none(type_)
     leaf = leaf_of(type_)
     if isinstance(leaf, MediaLeaf):
-        return FileRules(leaf.takes, alone=_rule(type_))
+        return FormRules(leaf.takes, alone=_rule(type_))
     if _is_file(element_type(type_)):
-        return FileRules(alone=_rule(type_))
+        return FormRules(alone=_rule(type_))
     if typing.get_origin(type_) is dict:
-        return FileRules(others=_rule(typing.get_args(type_)[1]))
+        return FormRules(others=_rule(typing.get_args(type_)[1]))
     fields: dict[str, Any] = {}
     for member in members(type_):
         for name, field in (fields_of(member) or model_fields(member)).items():
             fields[name] = field if fields.get(name, field) == field else Any
-    return FileRules(parts={name: _rule(each) for name, each in fields.items()})
+    return FormRules(parts={name: _rule(each) for name, each in fields.items()})
 
 
-def signed_rules(inputs: Sequence[Mapping[str, Any]]) -> FileRules:
+def signed_rules(inputs: Sequence[Mapping[str, Any]]) -> FormRules:
     """Return the rules of the *inputs* of a signature: texts are never JSON."""
     rules = {str(each["name"]): _tensor_rule(each) for each in inputs}
-    return FileRules(parts=rules)
+    return FormRules(parts=rules)
 
 
 def _tensor_rule(declared: Mapping[str, Any]) -> PartRule:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from servekit.worker.inputs.tensors import Array, Tensor, TensorRefused
+from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["LargeArrays", "is_large"]
 
@@ -49,7 +49,7 @@ def is_large(text: bytes) -> bool:
 class LargeArrays:
     """Reads texts of the arrays that are declared, all numbers."""
 
-    def __init__(self, tensors: Sequence[Tensor], *, may_be_object: bool) -> None:
+    def __init__(self, tensors: Sequence[TensorReader], *, may_be_object: bool) -> None:
         """Read an object of *tensors*, or the only one of them alone.
 
         :param may_be_object: otherwise it is always alone.
@@ -100,11 +100,11 @@ def _parse(body: bytes) -> Any:
     return simdjson.Parser().parse(body)  # one that is kept would keep its memory
 
 
-def _is_readable(tensor: Tensor) -> bool:
+def _is_readable(tensor: TensorReader) -> bool:
     return tensor.dtype.kind in READ_AS and tensor.shape.count(-1) < 2
 
 
-def _array(tensor: Tensor, value: Any) -> Array:
+def _array(tensor: TensorReader, value: Any) -> Array:
     """Return the array of a list of simdjson's, whose structure is still to be checked."""
     if not tensor.shape:
         if type(value) is not int and (type(value) is not float or tensor.dtype.kind != "f"):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.ipc.batches import QUERY
 from servekit.service.base import Request
-from servekit.worker.codecs.media import parse_content_type
+from servekit.worker.codecs.media_headers import parse_content_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from servekit.ipc.cancellation import CancelledReader
-    from servekit.worker.prediction.batch_result import Task
-    from servekit.worker.prediction.reading import BodyReaders
+    from servekit.worker.prediction.batch_result import PendingTask
+    from servekit.worker.prediction.request_reader import BodyReaders
 
 __all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
 
@@ -44,7 +44,7 @@ class CurrentBatch:
         self._number = 0
         self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
-        self.tasks: Sequence[Task] = ()  #: those whose inputs ``predict`` has now
+        self.tasks: Sequence[PendingTask] = ()  #: those whose inputs ``predict`` has now
 
     def begin(
         self,

@@ -15,7 +15,7 @@ from servekit.worker.inputs.leaves import leaf_of
 __all__ = [
     "MISSING",
     "UNKNOWN",
-    "Part",
+    "InputPart",
     "element_type",
     "fields_of",
     "parts",
@@ -28,7 +28,7 @@ MISSING: Final = object()
 UNKNOWN: Final = object()
 
 
-class Part(NamedTuple):
+class InputPart(NamedTuple):
     """One of what a value is made of."""
 
     path: str  #: below the whole: ``.x`` or ``[3]``
@@ -65,7 +65,7 @@ def element_type(type_: Any) -> Any:
     return None
 
 
-def parts(value: Any, type_: Any) -> Iterator[Part]:
+def parts(value: Any, type_: Any) -> Iterator[InputPart]:
     """Yield what *value* is made of, as far as *type_* tells the types of its parts.
 
     The elements of a list of one type are not among them, see ``element_type``.
@@ -73,11 +73,11 @@ def parts(value: Any, type_: Any) -> Iterator[Part]:
     arguments = typing.get_args(type_)
     if isinstance(value, list):
         for place, (inner, inner_type) in enumerate(zip(value, _in_order(type_), strict=False)):
-            yield Part(f"[{place}]", place, inner, inner_type)
+            yield InputPart(f"[{place}]", place, inner, inner_type)
     elif isinstance(value, dict):
         if len(arguments) == 2 and _is(typing.get_origin(type_), Mapping):
             for key, inner in value.items():
-                yield Part(f"[{str(key)[:SHOWN_KEY]}]", key, inner, arguments[1])
+                yield InputPart(f"[{str(key)[:SHOWN_KEY]}]", key, inner, arguments[1])
         else:
             yield from _fields(value, type_)
 
@@ -120,15 +120,15 @@ def _in_order(type_: Any) -> Sequence[Any]:
     return ()
 
 
-def _fields(value: dict[str, Any], type_: Any) -> Iterator[Part]:
+def _fields(value: dict[str, Any], type_: Any) -> Iterator[InputPart]:
     types, required, refuses_others = _fields_of(type_)
     for name, inner_type in types.items():
         if name in value or name in required:
-            yield Part(f".{name}", name, value.get(name, MISSING), inner_type)
+            yield InputPart(f".{name}", name, value.get(name, MISSING), inner_type)
     if refuses_others:
         for name in value:
             if name not in types:
-                yield Part(f".{str(name)[:SHOWN_KEY]}", name, UNKNOWN, None)
+                yield InputPart(f".{str(name)[:SHOWN_KEY]}", name, UNKNOWN, None)
 
 
 def _fields_of(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:

@@ -8,11 +8,11 @@ import msgspec
 
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import read_typed_json, scan
-from servekit.worker.inputs.inputs import refusal
-from servekit.worker.inputs.large_arrays import LargeArrays
+from servekit.worker.inputs.input_kind import refusal
+from servekit.worker.inputs.json_arrays import LargeArrays
 from servekit.worker.inputs.small_arrays import small_readers
 from servekit.worker.inputs.stacking import Stacker
-from servekit.worker.inputs.tensors import Array, Tensor, TensorRefused
+from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["SignedInput"]
 
@@ -33,7 +33,7 @@ class SignedInput:
         inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
         if not isinstance(inputs, list | tuple) or not inputs:
             raise BootError("signature: has no inputs")
-        self._tensors = [Tensor(entry) for entry in inputs]
+        self._tensors = [TensorReader(entry) for entry in inputs]
         self._names = [tensor.name for tensor in self._tensors]
         self._stackers = {
             tensor.name: Stacker(tensor.dtype, tensor.shape) for tensor in self._tensors
@@ -61,13 +61,13 @@ class SignedInput:
 
     def _decode(self, body: bytes) -> Arrays:
         if len(self._tensors) == 1 and body.lstrip()[:1] != b"{":
-            return self._alone(body, Tensor.from_json)
+            return self._alone(body, TensorReader.from_json)
         try:
             fields = _decode_fields(body)
         except msgspec.ValidationError:
             scan(body)  # msgspec looked at its first character only
             raise self._no_object() from None
-        return self._collect(fields, Tensor.from_json)
+        return self._collect(fields, TensorReader.from_json)
 
     def _no_object(self) -> InputError:
         return refusal([("", f"not an object with {', '.join(self._names)}")])
@@ -80,19 +80,21 @@ class SignedInput:
         if type(value) is bytes and len(value) == self._raw_bytes:
             return (value,)
         if isinstance(value, Mapping):
-            return self._collect(value, Tensor.from_value)
+            return self._collect(value, TensorReader.from_value)
         if len(self._tensors) == 1:
-            return self._alone(value, Tensor.from_value)
+            return self._alone(value, TensorReader.from_value)
         raise self._no_object()
 
-    def _alone(self, value: Any, make: Callable[[Tensor, Any], Array]) -> Arrays:
+    def _alone(self, value: Any, make: Callable[[TensorReader, Any], Array]) -> Arrays:
         tensor = self._tensors[0]
         try:
             return (make(tensor, value),)
         except TensorRefused as error:
             raise refusal([(tensor.name + error.path, error.message)]) from None
 
-    def _collect(self, fields: Mapping[str, Any], make: Callable[[Tensor, Any], Array]) -> Arrays:
+    def _collect(
+        self, fields: Mapping[str, Any], make: Callable[[TensorReader, Any], Array]
+    ) -> Arrays:
         arrays, errors = [], []
         for tensor in self._tensors:
             if tensor.name not in fields:

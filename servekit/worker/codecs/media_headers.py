@@ -2,16 +2,18 @@
 """Parses ``Content-Type`` and ``Accept``."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from servekit.errors import UnknownMediaType
 
-__all__ = ["MediaRange", "parse_accept", "parse_content_type"]
+__all__ = ["MediaRange", "parse_accept", "parse_content_type", "remember"]
 
 TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
 MEDIA_TYPE = re.compile(rf"[ \t]*({TOKEN}/{TOKEN})[ \t]*")
 PARAMETER = re.compile(rf';[ \t]*(?:({TOKEN})=({TOKEN}|"(?:[^"\\]|\\.)*"))?[ \t]*')
 QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
+CACHED = 256  # content types remembered; clients choose them, so there is a limit
+CACHED_BYTES = 128
 SHOWN = 80  # characters of a header that an error repeats
 
 
@@ -89,3 +91,11 @@ def _parse_range(element: str) -> MediaRange | None:
                 return None
             quality = float(value)
     return MediaRange(name.strip().lower(), quality)
+
+
+def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
+    """Keep *value* unless the header is long; forget all when there are too many."""
+    if len(cache) >= CACHED:
+        cache.clear()
+    if len(header) <= CACHED_BYTES:
+        cache[header] = value

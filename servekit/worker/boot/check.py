@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.worker.boot.checking PARENT CONTROL``: tries a model instead of serving it.
+"""``python -m servekit.worker.boot.check PARENT CONTROL``: tries a model instead of serving it.
 
 What ``servekit check`` starts. The service is loaded as in any worker; then its examples
 and batches of several sizes are run through it. What is found goes out at once, so that a
@@ -29,17 +29,24 @@ from servekit.errors import StartupError
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.control import BootFailed
 from servekit.system.parent_death import die_with_parent
-from servekit.worker.__main__ import BOOT_FAILED, LEFT, close, own_socket
 from servekit.worker.boot.booting import loading_of, reason_of
 from servekit.worker.boot.examples import example_item, example_problem
 from servekit.worker.boot.loading import Loading, load_service
 from servekit.worker.boot.trying import made_input, refusal_of, try_endpoints, why_none
 from servekit.worker.boot.warming import batch_of, batch_problem, samples_of
-from servekit.worker.boot.wrapping import Loaded
-from servekit.worker.prediction.current import OpenItem
+from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.process.log import report
-from servekit.worker.process.process import become_worker, leave, limit, on_fork
+from servekit.worker.process.process import (
+    BOOT_FAILED,
+    LEFT,
+    become_worker,
+    leave,
+    limit,
+    on_fork,
+    own_socket,
+)
+from servekit.worker.serving.loaded import Loaded
 
 __all__ = ["check", "main"]
 
@@ -97,7 +104,7 @@ def check(request: Checkup, tell: Tell) -> None:
             break
     for tried in try_endpoints(loaded.targets):
         tell(tried)
-    close(loaded)
+    loaded.close()
     tell(Checked(_kib("status", "VmHWM:")))
 
 

@@ -20,7 +20,7 @@ SHOWN: Final = 80
 Encode = Callable[[Any], bytes]
 
 
-class Part(NamedTuple):
+class OutputPart(NamedTuple):
     """One of what an output is made of."""
 
     path: str  #: below the whole: ``.x`` or ``[3]``
@@ -46,7 +46,7 @@ def blame(encode: Encode, output: Any, otherwise: str) -> str:
     return "output: holds itself, or is nested too deep"
 
 
-def _key(part: Part) -> Any:
+def _key(part: OutputPart) -> Any:
     return next(iter(part.value))
 
 
@@ -63,24 +63,24 @@ def _reason(encode: Encode, value: Any) -> str:
     return ""
 
 
-def _parts(value: Any) -> Iterator[Part]:
+def _parts(value: Any) -> Iterator[OutputPart]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield Part("", {key: None}, is_key=True)
-            yield Part(f".{str(key)[:SHOWN]}", inner)
+            yield OutputPart("", {key: None}, is_key=True)
+            yield OutputPart(f".{str(key)[:SHOWN]}", inner)
     elif isinstance(value, list | tuple | set | frozenset):
         for place, inner in enumerate(value):
-            yield Part(f"[{place}]", inner)
+            yield OutputPart(f"[{place}]", inner)
     elif isinstance(value, msgspec.Struct):
         yield from _fields(value, [field.name for field in msgspec.structs.fields(value)])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield from _fields(value, [field.name for field in dataclasses.fields(value)])
 
 
-def _fields(value: Any, names: list[str]) -> Iterator[Part]:
+def _fields(value: Any, names: list[str]) -> Iterator[OutputPart]:
     for name in names:
         if hasattr(value, name):
-            yield Part(f".{name}", getattr(value, name))
+            yield OutputPart(f".{name}", getattr(value, name))
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker has loaded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from servekit.ipc.table import Interface
+from servekit.service.base import Service
+from servekit.worker.prediction.predictor import Predictor
+from servekit.worker.prediction.targets import Targets
+from servekit.worker.process.log import report
+from servekit.worker.streaming.stepping import Stepping
+
+__all__ = ["Loaded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A service that is ready to predict, or several."""
+
+    service: Service
+    predictor: Predictor
+    interface: Interface
+    targets: Targets
+    stepping: Stepping | None = None  #: where its outputs come one by one
+    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
+    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+
+    @property
+    def services(self) -> list[Service]:
+        """All of the worker."""
+        return [self.service, *(each.service for each in self.beside.values())]
+
+    def close(self) -> None:
+        """Let every service release what it holds; log what their ``close`` raises."""
+        for service in self.services:
+            try:
+                service.close()
+            except BaseException as error:  # noqa: BLE001 - an author's close may raise anything
+                report("close failed", error)
