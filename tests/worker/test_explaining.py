@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from servekit.worker.inputs import explaining
+from servekit.worker.inputs import array_checks
 from servekit.worker.inputs.array_checks import explain
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -34,7 +34,7 @@ def first_wrong(value, dtype):
         if len(elements) != len(value[0]):
             return f"[{row}]"
         for column, element in enumerate(elements):
-            if not explaining._is_element(element, dtype):
+            if not array_checks._is_element(element, dtype):
                 return f"[{row}][{column}]"
     return ""
 
@@ -58,7 +58,7 @@ def test_the_first_wrong_element_of_lists_is_named(rows, dtype):
 def test_the_first_wrong_element_of_an_array_is_named(array, dtype):
     path, message = explain(array, [-1] * array.ndim, dtype)
     flat = np.atleast_1d(array).ravel().tolist()
-    wrong = [element for element in flat if not explaining._is_element(element, dtype)]
+    wrong = [element for element in flat if not array_checks._is_element(element, dtype)]
     kinds = {array.dtype.kind, np.dtype(dtype).kind}
 
     if len(kinds) > 1 and kinds != {"i", "u"}:
@@ -74,7 +74,7 @@ def test_the_first_wrong_element_of_an_array_is_named(array, dtype):
 def test_few_elements_are_looked_at_one_by_one(monkeypatch, shape):
     looked = []
     monkeypatch.setattr(
-        explaining, "_is_element", lambda value, _dtype: looked.append(1) or value != "a"
+        array_checks, "_is_element", lambda value, _dtype: looked.append(1) or value != "a"
     )
     value = np.ones(shape).tolist()
     innermost = value[-1] if len(shape) > 1 else value
@@ -82,7 +82,7 @@ def test_few_elements_are_looked_at_one_by_one(monkeypatch, shape):
 
     path, _ = explain(value, [-1] * len(shape), "float32")
     assert path == "".join(f"[{size - 1}]" for size in shape)
-    assert len(looked) <= 3 * explaining.BLOCK
+    assert len(looked) <= 3 * array_checks.BLOCK
 
 
 def test_no_list_is_made_of_an_array(monkeypatch):

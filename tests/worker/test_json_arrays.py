@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from servekit.errors import RequestError
 from servekit.types import Array
 from servekit.worker.codecs.json import decode_json
-from servekit.worker.inputs import large_arrays
+from servekit.worker.inputs import json_arrays
 from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.json_arrays import LargeArrays
 from servekit.worker.inputs.large_fields import LargeFields
@@ -70,7 +70,7 @@ def large(dtype, shape):
 @pytest.fixture(autouse=True, scope="module")
 def _every_text_is_large():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large_arrays, "SMALLEST", 0)
+        patch.setattr(json_arrays, "SMALLEST", 0)
         yield
 
 
@@ -176,7 +176,7 @@ def test_raw_bodies_of_a_batch_are_joined_with_what_comes_otherwise():
 
 LARGE = np.random.default_rng(0).random((60, 50, 3), np.float32)
 TEXT = json.dumps(LARGE.tolist()).encode()
-needs_simdjson = pytest.mark.skipif(large_arrays._simdjson() is None, reason="no simdjson here")
+needs_simdjson = pytest.mark.skipif(json_arrays._simdjson() is None, reason="no simdjson here")
 
 
 @needs_simdjson
@@ -276,7 +276,7 @@ def test_arrays_in_the_fields_of_a_type_are_read_by_simdjson():
 
 
 def test_without_simdjson_everything_is_read_all_the_same(monkeypatch):
-    monkeypatch.setattr(large_arrays, "_simdjson", lambda: None)
+    monkeypatch.setattr(json_arrays, "_simdjson", lambda: None)
     (array,) = kind_of("float32", [60, 50, 3]).decode_json(TEXT)
 
     assert np.array_equal(array, LARGE)
