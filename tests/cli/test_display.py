@@ -18,7 +18,7 @@ from servekit.cli.output.display import JsonDisplay, PlainDisplay, create_displa
 from servekit.cli.output.nonblocking_writer import MAX_WAITING_BYTES, Outlet
 from servekit.cli.output.terminal import TerminalDisplay
 from servekit.settings import Settings
-from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.reporting.journal import Notice
 
 SERVING = Notice("serving", "servekit", "0.1.0 serving a/1.0 at URL", fields={"url": "URL"})
 EXITED = Notice("worker_exited", "a/0", "exited with -9", "warning", {"exit_code": -9})

@@ -102,7 +102,7 @@ HEAVY = ("gevent", "flask", "numpy", "pluggy", "gunicorn", "prometheus_client", 
     [
         pytest.param("servekit.supervisor", HEAVY, id="supervisor"),
         pytest.param(
-            "servekit.supervisor.preparing.prepare",
+            "servekit.supervisor.preparing.__main__",
             ("subprocess", "venv", "urllib.request", "pluggy"),
             id="prepare child, which every model waits for",
         ),

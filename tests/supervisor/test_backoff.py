@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.supervisor.replicas.backoff import KILL_WAIT_S, PROBE_S, Backoff, Wait
+from servekit.supervisor.os.backoff import KILL_WAIT_S, PROBE_S, Backoff, Wait
 
 NEVER = None  # never got ready
 

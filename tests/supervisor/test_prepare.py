@@ -17,15 +17,17 @@ from servekit_archiver import build_archive
 from servekit.errors import StartupError
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing import requirements
-from servekit.supervisor.preparing.preparation import Preparation
+from servekit.supervisor.preparing.child import PrepareChild
+from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.prepare import answer
-from servekit.supervisor.preparing.prepared import Request
 
 SETUPTOOLS = version("setuptools")
 
 
 def prepare(path, cache=None, **options):
-    return answer(Request(str(path), cache_dir=str(cache or ""), **options), lambda step: None)
+    return answer(
+        PrepareRequest(str(path), cache_dir=str(cache or ""), **options), lambda step: None
+    )
 
 
 def test_directory_is_taken_in_place(model):
@@ -56,7 +58,7 @@ def test_progress_is_told(model, tmp_path, monkeypatch):
     archive, steps = tmp_path / "digits.mar", []
     build_archive(model(), archive)
     monkeypatch.setattr("servekit.supervisor.preparing.prepare.STEP_S", 0.0)
-    answer(Request(str(archive), cache_dir=str(tmp_path / "cache")), steps.append)
+    answer(PrepareRequest(str(archive), cache_dir=str(tmp_path / "cache")), steps.append)
 
     assert steps[-1] == "unpacking 100 %"
 
@@ -197,7 +199,7 @@ def outcome_of(path, timeout_s=10.0, **options):
         outcomes.append(outcome)
         loop.stop()
 
-    child = Preparation(loop, Request(str(path), **options), timeout_s, lines.append, done)
+    child = PrepareChild(loop, PrepareRequest(str(path), **options), timeout_s, lines.append, done)
     loop.call_later(15, lambda: pytest.fail("no outcome after 15 s"))
     return loop, child, outcomes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.os.process import Command, Process
+from servekit.supervisor.os.process import Process, ProcessSpec
 
 WAIT_S = 60
 
@@ -19,7 +19,7 @@ class Child:
 
     def __init__(self, code, *, environment=None, directory=None, inherited=()):
         self.lines, self.exits, self.loop = [], [], Loop()
-        self.command = Command(
+        self.command = ProcessSpec(
             arguments=[sys.executable, "-c", code],
             environment=environment or {},
             directory=directory,
@@ -134,7 +134,7 @@ def test_signals_to_a_child_that_is_gone_do_nothing():
 def test_program_that_is_not_there_is_an_os_error_and_leaks_nothing():
     before = len(list(Path("/proc/self/fd").iterdir()))
     child = Child("pass")
-    child.command = Command(arguments=["/no/such/program"], environment={})
+    child.command = ProcessSpec(arguments=["/no/such/program"], environment={})
     with pytest.raises(FileNotFoundError):
         child.start()
     child.loop = None

@@ -8,8 +8,8 @@ import pytest
 
 from servekit.settings import Settings
 from servekit.supervisor.models.replica_set import LEAVE_S, ReplicaSet
-from servekit.supervisor.preparing.content import Content
-from servekit.supervisor.preparing.prepared import Prepared, PreparedStage
+from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
+from servekit.supervisor.preparing.model_files import ModelFiles
 
 
 def stage(name, predict_timeout_s, beside=()):
@@ -28,7 +28,7 @@ def stage(name, predict_timeout_s, beside=()):
 
 def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     """Return after how long a retired version with these *stages* is killed."""
-    prepared = Prepared(
+    prepared = PreparedModel(
         name="m",
         version="1",
         description="",
@@ -43,7 +43,7 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     waits = []
     loop = SimpleNamespace(call_later=lambda wait_s, _call: waits.append(wait_s))
     server = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace))
-    ReplicaSet(loop, server, prepared, Content(prepared), lambda: None).retire()
+    ReplicaSet(loop, server, prepared, ModelFiles(prepared), lambda: None).retire()
     return waits[0] - LEAVE_S
 
 

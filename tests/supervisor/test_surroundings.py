@@ -13,15 +13,16 @@ from servekit.errors import StartupError
 from servekit.supervisor.os.environment import (
     KEPT,
     prepare_environment,
-    usable_cores,
     withheld,
     worker_environment,
 )
 from servekit.supervisor.os.exits import cause, oom_kills
 from servekit.supervisor.os.listeners import bind_tcp, url_of
+from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import user_of_model
-from servekit.supervisor.preparing.entry import Entry, parse_entries
+from servekit.supervisor.preparing.sources import ModelSource, parse_entries
+from servekit.supervisor.reporting.notices import variables_withheld
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -48,7 +49,7 @@ def here(tmp_path, monkeypatch):
 def test_entry(here, text, name, path, called):
     (entry,) = parse_entries([text])
 
-    assert entry == Entry(str(here / path), name)
+    assert entry == ModelSource(str(here / path), name)
     assert entry.provisional_name == called
 
 
@@ -232,12 +233,12 @@ def test_what_the_operator_names_is_passed_but_for_our_own_settings():
 def test_what_is_withheld_is_said_by_name_and_never_by_value():
     ours = {"HF_TOKEN": "secret1", "AWS_A": "secret2", "https_proxy": "secret3", "MINE": "secret4",
             "SERVEKIT_X": "secret5", "EMB_A": "secret6", "PATH": "/bin"}  # fmt: skip
-    said = {notice.level: notice for notice in withheld(ours, ["EMB_*"])}
+    found = withheld(ours, ["EMB_*"])
+    said = [variables_withheld(names, level) for level, names in found.items()]
 
-    assert said["info"].fields == {"variables": ["AWS_A", "HF_TOKEN", "https_proxy"]}
-    assert said["debug"].fields == {"variables": ["MINE"]}
-    assert not any("secret" in notice.text for notice in said.values())
-    assert withheld({"PATH": "/bin"}, []) == []
+    assert found == {"info": ["AWS_A", "HF_TOKEN", "https_proxy"], "debug": ["MINE"]}
+    assert not any("secret" in notice.text for notice in said)
+    assert withheld({"PATH": "/bin"}, []) == {}
 
 
 @pytest.mark.parametrize("page", ["operating.md"])

@@ -24,16 +24,22 @@ from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.control import BootFailed
 from servekit.settings import Settings
-from servekit.supervisor.models.launching import launch_of
+from servekit.supervisor.models.boot_plan import launch_of
 from servekit.supervisor.os import exits
-from servekit.supervisor.os.channel import Link
-from servekit.supervisor.os.environment import usable_cores, worker_environment
+from servekit.supervisor.os.channel import ControlChannel
+from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Command, Process, python_module
+from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user, user_of_model
-from servekit.supervisor.preparing.entry import parse_entries
-from servekit.supervisor.preparing.preparation import Preparation
-from servekit.supervisor.preparing.prepared import Outcome, Prepared, PreparedStage, Request
+from servekit.supervisor.preparing.child import PrepareChild
+from servekit.supervisor.preparing.messages import (
+    PreparedModel,
+    PreparedStage,
+    PrepareOutcome,
+    PrepareRequest,
+)
+from servekit.supervisor.preparing.sources import parse_entries
 
 __all__ = ["Report", "examine", "prepare"]
 
@@ -44,7 +50,7 @@ PREPARE_TIMEOUT_S = 120.0
 class Report:
     """What a checkup found."""
 
-    prepared: Prepared
+    prepared: PreparedModel
     stage: PreparedStage
     loaded: ServiceLoaded | None = None
     examples: list[ExampleRun] = field(default_factory=list)
@@ -77,23 +83,23 @@ def called(tried: Tried) -> str:
     return f"endpoint {tried.target}" if tried.target else "predict"
 
 
-def prepare(text: str, settings: Settings, display: Display) -> Prepared:
+def prepare(text: str, settings: Settings, display: Display) -> PreparedModel:
     """Return the model at *text*, verified, unpacked and with its requirements.
 
     :raises StartupError: it is refused.
     """
     (entry,) = parse_entries([text])
     name = entry.provisional_name
-    loop, outcomes = Loop(), list[Outcome]()
+    loop, outcomes = Loop(), list[PrepareOutcome]()
     display.attach(loop.call_later)
 
-    def on_outcome(outcome: Outcome) -> None:
+    def on_outcome(outcome: PrepareOutcome) -> None:
         display.progress(name, outcome.step)
         if not outcome.step:
             outcomes.append(outcome)
             loop.stop()
 
-    request = Request(
+    request = PrepareRequest(
         entry.path,
         entry.name,
         settings.cache_dir,
@@ -102,7 +108,9 @@ def prepare(text: str, settings: Settings, display: Display) -> Prepared:
     )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S
-    child = Preparation(loop, request, timeout_s, lambda line: display.line(name, line), on_outcome)
+    child = PrepareChild(
+        loop, request, timeout_s, lambda line: display.line(name, line), on_outcome
+    )
     try:
         loop.run()
     finally:
@@ -113,7 +121,7 @@ def prepare(text: str, settings: Settings, display: Display) -> Prepared:
 
 
 def examine(
-    prepared: Prepared,
+    prepared: PreparedModel,
     stage: PreparedStage,
     batch_sizes: list[int],
     settings: Settings,
@@ -135,7 +143,7 @@ def examine(
     return report
 
 
-def inputs_of(prepared: Prepared, stage: PreparedStage) -> tuple[list[Example], bool]:
+def inputs_of(prepared: PreparedModel, stage: PreparedStage) -> tuple[list[Example], bool]:
     """Return the examples of the pipeline that begins with *stage*, and whether others feed it."""
     manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
     ways = [manifest.pipeline, *(route.steps for route in manifest.routes.values())]
@@ -167,18 +175,20 @@ class Examination:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = Process(loop, self._command(theirs, threads), self._line, self._exited)
-        self._link: Link[Finding] = Link(loop, ours, Finding, self._received, lambda: None)
+        self._link: ControlChannel[Finding] = ControlChannel(
+            loop, ours, Finding, self._received, lambda: None
+        )
         launch = launch_of(report.prepared, report.stage, settings, threads)
         examples, is_fed = inputs_of(report.prepared, report.stage)
         self._link.send(Checkup(launch, batch_sizes, examples, is_fed))
         self._wait_for("loading")
 
-    def _command(self, control: socket.socket, threads: int) -> Command:
+    def _command(self, control: socket.socket, threads: int) -> ProcessSpec:
         prepared, descriptor = self._report.prepared, control.fileno()
         numbers = str(os.getpid()), str(descriptor)
         user, variables = find_user(prepared.user), self._report.stage.environments[0]
         passed = self._settings.pass_env
-        return Command(
+        return ProcessSpec(
             arguments=python_module("servekit.worker.boot.check", *numbers, python=prepared.python),
             environment=worker_environment(os.environ, threads, variables, user, passed),
             directory=prepared.directory,

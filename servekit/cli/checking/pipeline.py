@@ -16,7 +16,7 @@ from servekit.checkup.comparison import TOLERANCE, difference
 from servekit.checkup.messages import ExampleRun
 from servekit.settings import Settings, options
 from servekit.settings.fields import PREFIX
-from servekit.supervisor.preparing.prepared import Prepared
+from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.testing import ServedModel
 from servekit.testing.response import Response
 from servekit.types.file_types import media_type_of
@@ -49,7 +49,7 @@ class PipelineReport:
 
 
 def examine_pipeline(
-    prepared: Prepared, manifest: Manifest, text: str, settings: Settings
+    prepared: PreparedModel, manifest: Manifest, text: str, settings: Settings
 ) -> PipelineReport:
     """Serve the model at *text* with one worker for each stage, and ask its examples.
 

@@ -14,7 +14,7 @@ from servekit.cli.output.display import Display, create_display
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.settings import Settings, load_settings
-from servekit.supervisor.preparing.prepared import Prepared
+from servekit.supervisor.preparing.messages import PreparedModel
 
 if TYPE_CHECKING:
     from servekit.cli.checking.pipeline import PipelineReport
@@ -92,7 +92,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _whole(
-    prepared: Prepared, text: str, settings: Settings, display: Display
+    prepared: PreparedModel, text: str, settings: Settings, display: Display
 ) -> "PipelineReport | None":
     """Try the way through the stages, if there are several or a pipeline."""
     manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))

@@ -18,7 +18,7 @@ from servekit.container.image import Image
 from servekit.container.packages import parse_requirement
 from servekit.errors import StartupError
 from servekit.settings import load_settings
-from servekit.supervisor.preparing.entry import parse_entries
+from servekit.supervisor.preparing.sources import parse_entries
 
 __all__ = ["add_arguments", "run"]
 

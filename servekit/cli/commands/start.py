@@ -9,7 +9,7 @@ from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED
 from servekit.cli.parsing.options import add_options, given_flags
 from servekit.errors import StartupError
 from servekit.settings import load_settings
-from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.reporting.journal import Notice
 from servekit.supervisor.server.start_up import AllRefused
 from servekit.supervisor.server.supervisor import Supervisor
 

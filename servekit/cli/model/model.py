@@ -18,8 +18,9 @@ from servekit.errors import StartupError
 from servekit.ipc.table import Interface, ModelRow, StageRow
 from servekit.settings import load_settings
 from servekit.supervisor.models.routes import named_routes, routes_of_endpoints
-from servekit.supervisor.os.environment import usable_cores, worker_environment
+from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.process import python_module
+from servekit.supervisor.os.resources import usable_cores
 
 __all__ = ["Known", "add_arguments", "read"]
 

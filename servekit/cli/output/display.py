@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from servekit.cli.output.nonblocking_writer import Outlet
 from servekit.cli.output.tracebacks import WAIT_S, Tracebacks
 from servekit.settings import Settings
-from servekit.supervisor.os.journal import Journal, Notice
+from servekit.supervisor.reporting.journal import Journal, Notice
 
 __all__ = ["Display", "JsonDisplay", "PlainDisplay", "create_display"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from servekit.cli.output.display import STDERR, STDOUT, PlainDisplay
-from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.reporting.journal import Notice
 
 __all__ = ["TerminalDisplay"]
 

@@ -5,24 +5,23 @@ from typing import Protocol
 
 from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
-from servekit.supervisor.models import rollout as succession
-from servekit.supervisor.models.launching import prepared_row, unprepared_row
 from servekit.supervisor.models.replica_set import ReplicaSet
-from servekit.supervisor.models.rollout import Succession
+from servekit.supervisor.models.rollout import Rollout, RolloutHost
+from servekit.supervisor.models.table_rows import prepared_row, unprepared_row
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.user import user_of_model
-from servekit.supervisor.preparing.content import Content, Removed
-from servekit.supervisor.preparing.entry import Entry
-from servekit.supervisor.preparing.preparation import Preparation
-from servekit.supervisor.preparing.prepared import Outcome, Prepared, Request
-from servekit.supervisor.reporting import announce
+from servekit.supervisor.preparing.child import PrepareChild
+from servekit.supervisor.preparing.messages import PreparedModel, PrepareOutcome, PrepareRequest
+from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles
+from servekit.supervisor.preparing.sources import ModelSource
+from servekit.supervisor.reporting import notices
 
-__all__ = ["Model", "Server"]
+__all__ = ["Model", "ModelHost"]
 
 PREPARE_TIMEOUT_S = 120.0  #: where the operator sets none: the model's own is not known yet
 
 
-class Server(succession.Server, Protocol):
+class ModelHost(RolloutHost, Protocol):
     """What a model asks of the server it is part of."""
 
     def prepare(self, model: "Model") -> None:
@@ -41,14 +40,14 @@ class Server(succession.Server, Protocol):
 class Model:
     """One row of the routing table and what stands behind it."""
 
-    def __init__(self, loop: Loop, server: Server, number: int, entry: Entry) -> None:
+    def __init__(self, loop: Loop, server: ModelHost, number: int, entry: ModelSource) -> None:
         """Know only the path; *number* tells models apart while their names are not known."""
         self._loop = loop
         self._server = server
         self._entry = entry
         self._number = number
-        self._versions = Succession(loop, server, f"m{number}r", self._problem, self._settled)
-        self._preparation: Preparation | None = None
+        self._versions = Rollout(loop, server, f"m{number}r", self._problem, self._settled)
+        self._preparation: PrepareChild | None = None
         self._is_loading = False  #: a preparation is wanted, or what came of it is not settled
         self._is_outdated = False  #: asked to reload meanwhile
         self._is_stopping = False
@@ -112,7 +111,7 @@ class Model:
     def prepare(self) -> None:
         """Start the prepare child."""
         settings = self._server.settings
-        request = Request(
+        request = PrepareRequest(
             self._entry.path,
             self._entry.name,
             settings.cache_dir,
@@ -122,7 +121,7 @@ class Model:
         )
         self._server.journal.progress(self.name, "preparing")
         try:
-            self._preparation = Preparation(
+            self._preparation = PrepareChild(
                 self._loop,
                 request,
                 settings.load_timeout or PREPARE_TIMEOUT_S,
@@ -130,7 +129,7 @@ class Model:
                 self._on_outcome,
             )
         except OSError as error:
-            self._on_outcome(Outcome(error=f"cannot be prepared: {error.strerror}"))
+            self._on_outcome(PrepareOutcome(error=f"cannot be prepared: {error.strerror}"))
 
     def launch(self) -> None:
         """Boot the replicas of the first version."""
@@ -177,7 +176,7 @@ class Model:
 
     # ------------------------------------------------------------------ what came of it
 
-    def _on_outcome(self, outcome: Outcome) -> None:
+    def _on_outcome(self, outcome: PrepareOutcome) -> None:
         if outcome.step:
             self._server.journal.progress(self.name, outcome.step)
             return
@@ -190,21 +189,21 @@ class Model:
             self._refuse(outcome.error)
         else:
             try:
-                content = Content(outcome.model)
-            except Removed:  # by another server that uses the cache
+                content = ModelFiles(outcome.model)
+            except FilesRemoved:  # by another server that uses the cache
                 self.prepare()
                 return
             self._take(outcome.model, content)
         self._server.prepared(self)
 
-    def _take(self, prepared: Prepared, content: Content) -> None:
+    def _take(self, prepared: PreparedModel, content: ModelFiles) -> None:
         current = self._versions.current
         if current is None:
             self._begin(prepared, content)
         else:
             self._compare(current.prepared, prepared, content)
 
-    def _begin(self, prepared: Prepared, content: Content) -> None:
+    def _begin(self, prepared: PreparedModel, content: ModelFiles) -> None:
         if problem := self._server.name_problem(self, prepared.name):
             if not self._is_stopping:
                 self._refuse(problem)
@@ -214,10 +213,10 @@ class Model:
         self._versions.begin(prepared, content)
         self._settled()
 
-    def _compare(self, old: Prepared, new: Prepared, content: Content) -> None:
+    def _compare(self, old: PreparedModel, new: PreparedModel, content: ModelFiles) -> None:
         if new.digest == old.digest:
             self._server.tally.reloaded("unchanged")
-            self._server.journal.notice(announce.model_unchanged(self.label))
+            self._server.journal.notice(notices.model_unchanged(self.label))
             content.release()
             self._settled()
         elif new.name != old.name:
@@ -230,10 +229,10 @@ class Model:
         """Report that it cannot be prepared; what serves goes on."""
         if self._versions.current is None:
             self.failure = reason
-            notice = announce.model_failed(self.name, reason)
+            notice = notices.model_failed(self.name, reason)
         else:
             self._server.tally.reloaded("failed")
-            notice = announce.reload_failed(self.name, reason, self.label)
+            notice = notices.reload_failed(self.name, reason, self.label)
         self._server.journal.notice(notice)
         self._server.crashes.model_failed(self.name, reason)
         self._settled()

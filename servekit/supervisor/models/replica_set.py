@@ -8,34 +8,35 @@ from typing import Protocol
 from servekit.ipc.control import Hung, Ready
 from servekit.ipc.table import Interface, Tally
 from servekit.settings import Settings
-from servekit.supervisor.models.launching import boot_of, label_of, prepared_row
+from servekit.supervisor.models.boot_plan import boot_of, label_of
 from servekit.supervisor.models.routes import longest_way_s
-from servekit.supervisor.os.journal import Journal
+from servekit.supervisor.models.table_rows import prepared_row
+from servekit.supervisor.os.backoff import Backoff, Wait
 from servekit.supervisor.os.listeners import bind_unix
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.preparing.content import Content
-from servekit.supervisor.preparing.prepared import Prepared, PreparedStage
-from servekit.supervisor.replicas.backoff import Backoff, Wait
+from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
+from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.replicas.lifecycle import State
-from servekit.supervisor.replicas.loads import BASE_BYTES, Load, Loads
+from servekit.supervisor.replicas.load_queue import BASE_BYTES, Load, LoadQueue
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import Exit
-from servekit.supervisor.reporting import announce
+from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.crash_log import CrashLog
+from servekit.supervisor.reporting.journal import Journal
 
-__all__ = ["ReplicaSet", "Surroundings"]
+__all__ = ["ReplicaSet", "ReplicaSetHost"]
 
 LEAVE_S = 5.0  #: for a retired worker to close its service, once its last batch is over
 
 
-class Surroundings(Protocol):
+class ReplicaSetHost(Protocol):
     """What a set of replicas needs of the server it is part of."""
 
     settings: Settings
     journal: Journal
     crashes: CrashLog
     run_dir: Path
-    loads: Loads
+    loads: LoadQueue
     tally: Tally
 
     def total_replicas(self) -> int:
@@ -48,9 +49,9 @@ class ReplicaSet:
     def __init__(
         self,
         loop: Loop,
-        server: Surroundings,
-        prepared: Prepared,
-        content: Content,
+        server: ReplicaSetHost,
+        prepared: PreparedModel,
+        content: ModelFiles,
         on_change: Callable[[], object],
         *,
         is_trial: bool = False,
@@ -196,14 +197,14 @@ class ReplicaSet:
 
     def printed(self, replica: Replica, line: str) -> None:
         """Show a line of a worker."""
-        self._server.journal.line(announce.subject(self.name, replica), line)
+        self._server.journal.line(notices.subject(self.name, replica), line)
 
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
         self.interfaces |= ready.beside
         self._server.journal.progress(self.name, "")
-        self._server.journal.notice(announce.worker_ready(self.name, replica, ready))
+        self._server.journal.notice(notices.worker_ready(self.name, replica, ready))
         self._on_change()
 
     def exited(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
@@ -212,9 +213,7 @@ class ReplicaSet:
             following = None if self.is_trial else wait
             self.failure = self.failure or replica.reason
             self._server.journal.progress(self.name, "")
-            self._server.journal.notice(
-                announce.worker_exited(self.name, replica, ended, following)
-            )
+            self._server.journal.notice(notices.worker_exited(self.name, replica, ended, following))
             self._server.crashes.worker_exited(self.name, replica, ended, following)
         self._on_change()
 

@@ -6,29 +6,29 @@ from collections.abc import Callable
 from typing import Protocol
 
 from servekit.ipc.control import Hung
-from servekit.supervisor.models.replica_set import ReplicaSet, Surroundings
+from servekit.supervisor.models.replica_set import ReplicaSet, ReplicaSetHost
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.preparing.content import Content
-from servekit.supervisor.preparing.prepared import Prepared
-from servekit.supervisor.reporting import announce
+from servekit.supervisor.preparing.messages import PreparedModel
+from servekit.supervisor.preparing.model_files import ModelFiles
+from servekit.supervisor.reporting import notices
 
-__all__ = ["Server", "Succession"]
+__all__ = ["Rollout", "RolloutHost"]
 
 
-class Server(Surroundings, Protocol):
+class RolloutHost(ReplicaSetHost, Protocol):
     """What the versions of a model need of the server they are part of."""
 
     def changed(self) -> None:
         """The routing table is not what it was."""
 
 
-class Succession:
+class Rollout:
     """Lets a new version take the place of the old one when it is ready, and not before."""
 
     def __init__(
         self,
         loop: Loop,
-        server: Server,
+        server: RolloutHost,
         sockets: str,
         problem: Callable[[ReplicaSet], str],
         on_settled: Callable[[], object],
@@ -55,7 +55,7 @@ class Succession:
         """The workers that run now, of every version."""
         return set().union(*(replicas.pids for replicas in self._all()))
 
-    def begin(self, prepared: Prepared, content: Content) -> None:
+    def begin(self, prepared: PreparedModel, content: ModelFiles) -> None:
         """Take the first version; ``launch`` boots it."""
         self.current = ReplicaSet(self._loop, self._server, prepared, content, self._on_change)
 
@@ -72,7 +72,7 @@ class Succession:
                 self.current = None
                 raise
 
-    def follow(self, prepared: Prepared, content: Content) -> None:
+    def follow(self, prepared: PreparedModel, content: ModelFiles) -> None:
         """Load a version beside the current one; it takes over once all its replicas serve."""
         self._next = ReplicaSet(
             self._loop, self._server, prepared, content, self._on_change, is_trial=True
@@ -123,7 +123,7 @@ class Succession:
         old, self.current, self._next = self.current, candidate, None
         candidate.is_trial = False
         self._server.tally.reloaded("loaded")
-        notice = announce.model_reloaded(old.label, candidate.label)
+        notice = notices.model_reloaded(old.label, candidate.label)
         self._server.changed()
         self._loop.defer(lambda: self._server.journal.notice(notice))  # once the table is sent
         self._leaving.append(old)
@@ -134,7 +134,7 @@ class Succession:
         assert self.current is not None
         self._next = None
         self._server.tally.reloaded("failed")
-        notice = announce.reload_failed(candidate.label, candidate.failure, self.current.label)
+        notice = notices.reload_failed(candidate.label, candidate.failure, self.current.label)
         self._server.journal.notice(notice)
         self._leaving.append(candidate)
         candidate.stop()

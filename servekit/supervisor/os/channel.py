@@ -11,12 +11,12 @@ import msgspec
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.supervisor.os.loop import READ, WRITE, Loop
 
-__all__ = ["Link"]
+__all__ = ["ControlChannel"]
 
 Message = TypeVar("Message")
 
 
-class Link(Generic[Message]):
+class ControlChannel(Generic[Message]):
     """Owns a connected socket."""
 
     def __init__(

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of a child, and the cores it may use."""
+"""The environment variables of a child."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Final
 
 from servekit.settings.fields import PREFIX
 from servekit.supervisor.os.guard import MARK
-from servekit.supervisor.os.journal import Notice
 from servekit.supervisor.os.user import User
 
-__all__ = [
-    "KEPT",
-    "prepare_environment",
-    "usable_cores",
-    "withheld",
-    "worker_environment",
-]
+__all__ = ["KEPT", "prepare_environment", "withheld", "worker_environment"]
 
 #: what workers see of our environment: paths, locales, devices and numbers, by their whole
 #: names, since a prefix would let through what nobody has thought of
@@ -95,32 +86,16 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def withheld(ours: Iterable[str], passed: Sequence[str]) -> list[Notice]:
-    """Return what to say of the names in *ours* that no worker sees; never their values."""
+def withheld(ours: Iterable[str], passed: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names in *ours* that no worker sees, by the level to log them at."""
     names = sorted(each for each in ours if not _is_kept(each, passed))
-    others = [each for each in names if not each.startswith((PREFIX, "_"))]
-    notices = []
-    for level, found in (
-        ("info", [each for each in others if _matches(each, EXPECTED)]),
-        ("debug", [each for each in others if not _matches(each, EXPECTED)]),
-    ):
-        if found:
-            text = f"withholds from workers, unless --pass-env names them: {', '.join(found)}"
-            fields = {"variables": found}
-            notices.append(Notice("variables_withheld", "servekit", text, level, fields))
-    return notices
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if not name.startswith((PREFIX, "_")):
+            found.setdefault("info" if _matches(name, EXPECTED) else "debug", []).append(name)
+    return found
 
 
 def prepare_environment(ours: Mapping[str, str]) -> dict[str, str]:
     """Return what a prepare child sees: all but our own settings, since pip needs the rest."""
     return {name: text for name, text in ours.items() if not name.startswith("SERVEKIT_")}
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use: its affinity, or less by the cgroup's quota."""
-    cores = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return max(1, min(cores, round(int(quota) / int(period))))
-    except (OSError, ValueError):  # no cgroup v2 here, or no quota: "max"
-        return cores

@@ -17,7 +17,7 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.output import Lines, Throttle
 from servekit.supervisor.os.user import User
 
-__all__ = ["ORIGIN", "Command", "Process", "python_module"]
+__all__ = ["ORIGIN", "Process", "ProcessSpec", "python_module"]
 
 #: the variable that a child and all below it have; its value is of no other child of ours
 ORIGIN = "_SERVEKIT_CHILD"
@@ -26,7 +26,7 @@ LAST_READS = 16  #: a child that is gone is read on for so long, in case somebod
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class ProcessSpec:
     """How to start a child."""
 
     arguments: Sequence[str]
@@ -53,7 +53,7 @@ class Process:
     def __init__(
         self,
         loop: Loop,
-        command: Command,
+        command: ProcessSpec,
         on_line: Callable[[str], object],
         on_exit: Callable[[int], object],
     ) -> None:

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.supervisor.preparing.prepare PARENT CONTROL``: makes one archive loadable.
+"""Makes one archive or model directory loadable. Runs in: the prepare child.
 
-Verifies and unpacks an archive into the cache (a directory is taken as it is), reads the
-manifest, and sees to the model's requirements. Runs plugin code (a plugin may know a
-directory), so it is a process of its own; it answers over the descriptor CONTROL and
-prints for people.
+Verifies and unpacks an archive into the cache (a directory is served where it is), reads the
+manifest, and provides the model's requirements and assets.
 """
 
 import dataclasses
 import os
-import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -21,59 +18,35 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
-from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.supervisor.os.user import cache_for, find_user, open_entry, require_readable
-from servekit.supervisor.preparing.prepared import Outcome, Prepared, PreparedStage, Request
+from servekit.supervisor.preparing.messages import (
+    PreparedModel,
+    PreparedStage,
+    PrepareOutcome,
+    PrepareRequest,
+)
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.storing import StoreAssets
-from servekit.system.parent_death import die_with_parent
 
-__all__ = ["main", "prepare"]
+__all__ = ["answer", "prepare"]
 
 Tell = Callable[[str], None]
 STEP_S = 0.2  #: progress is not told more often
 
 
-def main() -> int:
-    """Answer the one request that comes over the control descriptor."""
-    parent, descriptor = (int(number) for number in sys.argv[1:])
-    die_with_parent(parent)
-    control = socket.socket(fileno=descriptor)
-    control.set_inheritable(False)
-    try:
-        request = read_request(control)
-    except ChannelClosed:
-        return 1
-
-    def tell(step: str) -> None:
-        control.sendall(encode_frame(Outcome(step=step)))
-
-    outcome = answer(request, tell)
-    control.sendall(encode_frame(outcome))
-    return 1 if outcome.error else 0
-
-
-def read_request(control: socket.socket) -> Request:
-    """Wait for the request."""
-    reader: FrameReader[Request] = FrameReader(control, Request)
-    while not (requests := reader.read()):
-        pass
-    return requests[0]
-
-
-def answer(request: Request, tell: Tell) -> Outcome:
+def answer(request: PrepareRequest, tell: Tell) -> PrepareOutcome:
     """Return the model, or what says why there is none: one line for each problem."""
     try:
-        return Outcome(model=prepare(request, tell))
+        return PrepareOutcome(model=prepare(request, tell))
     except ManifestError as error:
-        return Outcome(error="\n".join(f"{error.source}: {text}" for text in error.problems))
+        return PrepareOutcome(error="\n".join(f"{error.source}: {text}" for text in error.problems))
     except (ArchiveError, StartupError) as error:
-        return Outcome(error=str(error))
+        return PrepareOutcome(error=str(error))
     except OSError as error:
-        return Outcome(error=f"{error.filename or request.path}: {error.strerror}")
+        return PrepareOutcome(error=f"{error.filename or request.path}: {error.strerror}")
 
 
-def prepare(request: Request, tell: Tell) -> Prepared:
+def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     """Return a model that can be launched.
 
     :raises ArchiveError: the archive or directory is refused.
@@ -130,7 +103,9 @@ def _progress(tell: Tell) -> Callable[[int, int], None]:
     return report
 
 
-def _assets(request: Request, cache: Path | None, store: StoreAssets, tell: Tell) -> dict[str, str]:
+def _assets(
+    request: PrepareRequest, cache: Path | None, store: StoreAssets, tell: Tell
+) -> dict[str, str]:
     manifest = store.manifest
     if not manifest.assets:
         return {}
@@ -150,8 +125,8 @@ def _assets(request: Request, cache: Path | None, store: StoreAssets, tell: Tell
 
 def _prepared(
     directory: Path, manifest: Manifest, digest: str, python: str, assets: dict[str, str]
-) -> Prepared:
-    return Prepared(
+) -> PreparedModel:
+    return PreparedModel(
         name=manifest.name,
         version=manifest.version,
         description=manifest.description,
@@ -198,10 +173,3 @@ def _size(directory: Path, manifest: Manifest) -> int:
         return sum(info.size for info in manifest.files.values())
     found = (Path(place) / name for place, _, names in os.walk(directory) for name in names)
     return sum(path.lstat().st_size for path in found)
-
-
-if __name__ == "__main__":
-    exit_status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_status)  # the model waits for our end; taking the interpreter down takes 15 ms

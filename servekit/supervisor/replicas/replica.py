@@ -10,9 +10,9 @@ from typing import Protocol
 
 from servekit.ipc.control import Launch, Ready
 from servekit.ipc.table import ReplicaRow
+from servekit.supervisor.os.backoff import Backoff, Wait
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Command
-from servekit.supervisor.replicas.backoff import Backoff, Wait
+from servekit.supervisor.os.process import ProcessSpec
 from servekit.supervisor.replicas.lifecycle import Event, State, advance
 from servekit.supervisor.replicas.worker import Exit, Worker
 
@@ -24,7 +24,7 @@ class Boot:
     """What the next worker is started with."""
 
     launch: Launch
-    command: Callable[[int, int], Command]
+    command: Callable[[int, int], ProcessSpec]
     timeout_s: float
 
 

@@ -10,9 +10,9 @@ from time import monotonic
 
 from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop, WorkerMessage
 from servekit.supervisor.os import exits
-from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.os.process import Command, Process, python_module
+from servekit.supervisor.os.process import Process, ProcessSpec, python_module
 from servekit.supervisor.os.user import User
 
 __all__ = ["Exit", "Worker", "worker_command"]
@@ -36,15 +36,15 @@ class Exit:
 
 def worker_command(
     python: str, label: str, environment: dict[str, str], directory: str, user: User | None
-) -> Callable[[int, int], Command]:
+) -> Callable[[int, int], ProcessSpec]:
     """Return what makes the command of a worker from its control and listener descriptors."""
 
-    def command(control: int, listener: int) -> Command:
+    def command(control: int, listener: int) -> ProcessSpec:
         ours = ("--parent", str(os.getpid()), "--control", str(control))
         arguments = python_module(
             "servekit.worker", label, *ours, "--listener", str(listener), python=python
         )
-        return Command(
+        return ProcessSpec(
             arguments=arguments,
             environment=environment,
             directory=directory,
@@ -61,7 +61,7 @@ class Worker:
     def __init__(
         self,
         loop: Loop,
-        command: Callable[[int, int], Command],
+        command: Callable[[int, int], ProcessSpec],
         listener: socket.socket,
         launch: Launch,
         *,
@@ -91,7 +91,7 @@ class Worker:
             except OSError:
                 ours.close()
                 raise
-        self._link: Link[WorkerMessage] = Link(
+        self._link: ControlChannel[WorkerMessage] = ControlChannel(
             loop, ours, WorkerMessage, self._received, self._disconnected
         )
         self._link.send(launch)

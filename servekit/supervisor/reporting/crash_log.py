@@ -10,10 +10,10 @@ from servekit.ipc import crash_reports as crashes
 from servekit.ipc.control import Lost
 from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
 from servekit.ipc.table import Tally
-from servekit.supervisor.os.journal import Journal, Notice
-from servekit.supervisor.replicas.backoff import Wait
+from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.replicas.replica import Replica
 from servekit.supervisor.replicas.worker import Exit
+from servekit.supervisor.reporting.journal import Journal, Notice
 
 __all__ = ["CrashLog"]
 

@@ -8,8 +8,8 @@ from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
 from servekit.settings.values import split_address
-from servekit.supervisor.os.journal import Journal, Notice
 from servekit.supervisor.os.listeners import bind_tcp, bind_unix, url_of
+from servekit.supervisor.reporting.journal import Journal, Notice
 
 __all__ = ["MANAGE_SOCKET", "bind_manage", "bind_private", "check_access", "managing"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from servekit.ipc.control import ControlMessage, FrontEndReady, Hung, Lost, Reload
 from servekit.ipc.table import Table
-from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.listeners import bind_unix, is_ours
 from servekit.supervisor.os.loop import Loop
 
@@ -34,7 +34,7 @@ class ControlSocket:
         self._table = table
         self._on_ready = on_ready
         self._on_report = on_report
-        self._links: dict[Link[ControlMessage], bool] = {}  #: and whether it is ready
+        self._links: dict[ControlChannel[ControlMessage], bool] = {}  #: and whether it is ready
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
         loop.watch(self._listener.fileno(), lambda _events: self._accept())
@@ -59,7 +59,7 @@ class ControlSocket:
             peer.close()
 
     def _add(self, peer: socket.socket) -> None:
-        link: Link[ControlMessage] = Link(
+        link: ControlChannel[ControlMessage] = ControlChannel(
             self._loop,
             peer,
             ControlMessage,
@@ -69,13 +69,13 @@ class ControlSocket:
         self._links[link] = False
         link.send(self._table())
 
-    def _received(self, link: Link[ControlMessage], message: ControlMessage) -> None:
+    def _received(self, link: ControlChannel[ControlMessage], message: ControlMessage) -> None:
         if isinstance(message, FrontEndReady):
             self._links[link] = True
             self._on_ready(sum(self._links.values()))
         else:
             self._on_report(message)
 
-    def _drop(self, link: Link[ControlMessage]) -> None:
+    def _drop(self, link: ControlChannel[ControlMessage]) -> None:
         self._links.pop(link, None)
         self._on_ready(sum(self._links.values()))

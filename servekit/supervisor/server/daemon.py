@@ -8,12 +8,12 @@ from time import monotonic
 
 from servekit.errors import StartupError
 from servekit.settings.daemons import DaemonSpec
+from servekit.supervisor.os.backoff import Backoff
 from servekit.supervisor.os.environment import prepare_environment
-from servekit.supervisor.os.journal import Journal
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Command, Process
-from servekit.supervisor.replicas.backoff import Backoff
-from servekit.supervisor.reporting import announce
+from servekit.supervisor.os.process import Process, ProcessSpec
+from servekit.supervisor.reporting import notices
+from servekit.supervisor.reporting.journal import Journal
 
 __all__ = ["Daemon", "Daemons"]
 
@@ -47,13 +47,13 @@ class Daemon:
 
         :raises OSError: it cannot be started.
         """
-        command = Command(
+        command = ProcessSpec(
             arguments=self.spec.command,
             environment=prepare_environment(os.environ) | self.spec.env,
             directory=self.spec.directory,
         )
         self._process = Process(self._loop, command, self._printed, self._exited)
-        self._journal.notice(announce.daemon_started(self._subject, self._process.pid))
+        self._journal.notice(notices.daemon_started(self._subject, self._process.pid))
         self._on_change()
 
     def stop(self) -> None:
@@ -85,7 +85,7 @@ class Daemon:
 
     def _restart(self, reason: str, lived_s: float | None) -> None:
         wait = self._backoff.failed(monotonic(), lived_s)
-        self._journal.notice(announce.daemon_exited(self._subject, reason, lived_s, wait))
+        self._journal.notice(notices.daemon_exited(self._subject, reason, lived_s, wait))
         self._timer = self._loop.call_later(wait.delay_s, self._try_again)
 
     def _try_again(self) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from servekit.supervisor.os.journal import Journal
+from servekit.supervisor.os.backoff import Backoff, Wait
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Command, Process, python_module
-from servekit.supervisor.replicas.backoff import Backoff, Wait
-from servekit.supervisor.reporting import announce
+from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.reporting import notices
+from servekit.supervisor.reporting.journal import Journal
 
-__all__ = ["FrontEnd", "front_end_command"]
+__all__ = ["FrontEndProcess", "front_end_command"]
 
 TRIES = 3  #: before it was ever ready
 BOOT_TIMEOUT_S = 60.0
@@ -22,7 +22,7 @@ MAX_WAIT_S = 5.0
 
 def front_end_command(
     run_dir: Path, listener: int, manage: Sequence[int], counters: int, stdout: int | None
-) -> Command:
+) -> ProcessSpec:
     """Return how to start it.
 
     :param manage: descriptors of the management listeners.
@@ -43,16 +43,16 @@ def front_end_command(
     if stdout is not None:
         arguments += ["--stdout", str(stdout)]
         inherited += (stdout,)
-    return Command(arguments=arguments, environment=environment, inherited=inherited)
+    return ProcessSpec(arguments=arguments, environment=environment, inherited=inherited)
 
 
-class FrontEnd:
+class FrontEndProcess:
     """Keeps one front-end running until it is stopped."""
 
     def __init__(
         self,
         loop: Loop,
-        command: Command,
+        command: ProcessSpec,
         journal: Journal,
         on_gone: Callable[[], object],
         on_unable: Callable[[str], object],
@@ -136,7 +136,7 @@ class FrontEnd:
             self._on_unable(last_line)
             return
         wait = Wait(min(wait.delay_s, MAX_WAIT_S))  # without it nothing is served at all
-        self._journal.notice(announce.front_end_exited(exit_code, lived_s, wait))
+        self._journal.notice(notices.front_end_exited(exit_code, lived_s, wait))
         self._set_timer(wait.delay_s, self.start)
 
     def _judge(self, exit_code: int) -> Wait:

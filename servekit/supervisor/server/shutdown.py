@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from servekit.settings import Settings
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.replicas.loads import Loads
+from servekit.supervisor.replicas.load_queue import LoadQueue
 from servekit.supervisor.server.daemon import Daemons
-from servekit.supervisor.server.front_end import FrontEnd
+from servekit.supervisor.server.front_end import FrontEndProcess
 
 __all__ = ["Shutdown"]
 
@@ -25,10 +25,10 @@ class Shutdown:
         self,
         loop: Loop,
         settings: Settings,
-        front_end: FrontEnd,
+        front_end: FrontEndProcess,
         models: Sequence[Model],
         daemons: Daemons,
-        loads: Iterable[Loads],
+        loads: Iterable[LoadQueue],
         close_listener: Callable[[], object],
     ) -> None:
         """Do nothing yet. *close_listener* closes the supervisor's copy of the TCP listener."""

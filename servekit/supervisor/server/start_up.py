@@ -8,7 +8,7 @@ from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.routes import clashes
-from servekit.supervisor.os.journal import Notice
+from servekit.supervisor.reporting.journal import Notice
 
 __all__ = ["AllRefused", "has_settled", "problem", "serving"]
 

@@ -15,24 +15,24 @@ from servekit.settings import Settings
 from servekit.settings.values import STDOUT
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.routes import clashes, note_clashes
-from servekit.supervisor.models.watching import Watching
-from servekit.supervisor.os.environment import usable_cores, withheld
-from servekit.supervisor.os.journal import Journal, Notice
-from servekit.supervisor.os.limits import raise_descriptor_limit
+from servekit.supervisor.os.environment import withheld
 from servekit.supervisor.os.listeners import bind_tcp, url_of
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.os.memory import available_bytes
 from servekit.supervisor.os.orphans import Orphans
+from servekit.supervisor.os.resources import available_bytes, raise_descriptor_limit, usable_cores
 from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import find_user, user_of_model
-from servekit.supervisor.preparing.entry import clash, parse_entries
-from servekit.supervisor.replicas.loads import Load, Loads
+from servekit.supervisor.preparing.sources import clash, parse_entries
+from servekit.supervisor.preparing.watcher import FileWatcher
+from servekit.supervisor.replicas.load_queue import Load, LoadQueue
+from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.crash_log import CrashLog
+from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.server import start_up
 from servekit.supervisor.server.access import bind_manage, bind_private, check_access, managing
 from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemon import Daemons
-from servekit.supervisor.server.front_end import FrontEnd, front_end_command
+from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
 from servekit.supervisor.server.shutdown import Shutdown
 
 __all__ = ["Supervisor"]
@@ -65,15 +65,15 @@ class Supervisor:
         with self._run_directory.beginning():
             self._write_settings()
             self._manage.append(bind_private(self.run_dir))
-        self.loads = Loads(usable_cores(), available_bytes)
+        self.loads = LoadQueue(usable_cores(), available_bytes)
         self.tally = Tally()
         self.crashes = CrashLog(self.run_dir, journal, self.tally)
         self._orphans = Orphans(self._loop, self.run_dir, self._pids)
-        self._preparations = Loads(usable_cores(), lambda: None)
+        self._preparations = LoadQueue(usable_cores(), lambda: None)
         self._models = [Model(self._loop, self, *numbered) for numbered in enumerate(entries)]
         self._daemons = Daemons(self._loop, settings.daemons, journal, self.changed)
         self._paths = [entry.path for entry in entries]
-        self._watching: Watching | None = None
+        self._watching: FileWatcher | None = None
         self._error: StartupError | None = None
         self._withheld = withheld(os.environ, settings.pass_env)
         self._is_serving = False
@@ -91,7 +91,7 @@ class Supervisor:
         command = front_end_command(
             self.run_dir, self._listener.fileno(), manage, self._counters, _stdout(settings)
         )
-        self._front_end = FrontEnd(
+        self._front_end = FrontEndProcess(
             self._loop, command, journal, self._advance, self._front_end_unable
         )
         self._shutdown = Shutdown(
@@ -117,7 +117,7 @@ class Supervisor:
             self._daemons.start()
             self._front_end.start()
             if self.settings.reload:
-                self._watching = Watching(self._loop, self.journal, self._paths, self._saved)
+                self._watching = FileWatcher(self._loop, self.journal, self._paths, self._saved)
             for model in self._models:
                 model.load()
             self._loop.run()
@@ -150,9 +150,9 @@ class Supervisor:
 
     def _tell_withheld(self) -> None:
         """Say once which variables workers do not get."""
-        notices, self._withheld = self._withheld, []
-        for notice in notices:
-            self.journal.notice(notice)
+        found, self._withheld = self._withheld, {}
+        for level, names in found.items():
+            self.journal.notice(notices.variables_withheld(names, level))
 
     def name_problem(self, model: Model, name: str) -> str:
         """Return why *model* cannot have *name*, or ""; at the start that ends the server."""

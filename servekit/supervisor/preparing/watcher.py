@@ -7,32 +7,32 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.environment import prepare_environment
-from servekit.supervisor.os.journal import Journal, Notice
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.os.process import Command, Process, python_module
+from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.reporting.journal import Journal, Notice
 
-__all__ = ["Began", "Changed", "Watch", "Watching"]
+__all__ = ["FileChanged", "FileWatcher", "WatchBegan", "WatchFiles"]
 
 
-class Watch(msgspec.Struct, array_like=True):
+class WatchFiles(msgspec.Struct, array_like=True):
     """To the child, once: what to watch."""
 
     paths: list[str]
 
 
-class Began(msgspec.Struct, array_like=True, tag=1):
+class WatchBegan(msgspec.Struct, array_like=True, tag=1):
     """From the child: every change from now on is noticed."""
 
 
-class Changed(msgspec.Struct, array_like=True, tag=2):
+class FileChanged(msgspec.Struct, array_like=True, tag=2):
     """From the child: the content at this place of ``paths`` is another one."""
 
     place: int
 
 
-class Watching:
+class FileWatcher:
     """One watching child, from its start to its end."""
 
     def __init__(
@@ -50,9 +50,9 @@ class Watching:
         ours, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
-            command = Command(
+            command = ProcessSpec(
                 arguments=python_module(
-                    "servekit.supervisor.models.watch", str(os.getpid()), str(fd)
+                    "servekit.supervisor.preparing.watch_files", str(os.getpid()), str(fd)
                 ),
                 environment=prepare_environment(os.environ),
                 inherited=(fd,),
@@ -61,17 +61,17 @@ class Watching:
                 loop, command, lambda line: journal.line("watch", line), self._exited
             )
         self.pid: int | None = self._process.pid
-        self._link: Link[Began | Changed] = Link(
-            loop, ours, Began | Changed, self._received, lambda: None
+        self._link: ControlChannel[WatchBegan | FileChanged] = ControlChannel(
+            loop, ours, WatchBegan | FileChanged, self._received, lambda: None
         )
-        self._link.send(Watch(list(paths)))
+        self._link.send(WatchFiles(list(paths)))
 
     def kill(self) -> None:
         """End it."""
         self._process.kill()
 
-    def _received(self, message: Began | Changed) -> None:
-        if isinstance(message, Changed):
+    def _received(self, message: WatchBegan | FileChanged) -> None:
+        if isinstance(message, FileChanged):
             self._on_change(message.place)
         else:
             self._journal.notice(

@@ -9,11 +9,11 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.settings.values import split_model
 
-__all__ = ["Entry", "clash", "parse_entries"]
+__all__ = ["ModelSource", "clash", "parse_entries"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelSource:
     """A path, and the name to serve it under ("" takes the manifest's)."""
 
     path: str
@@ -26,7 +26,7 @@ class Entry:
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
-def parse_entries(texts: Iterable[str]) -> list[Entry]:
+def parse_entries(texts: Iterable[str]) -> list[ModelSource]:
     """Return the entries.
 
     :raises StartupError: there is none, a path does not exist, or a name is there twice.
@@ -39,7 +39,7 @@ def parse_entries(texts: Iterable[str]) -> list[Entry]:
     return entries
 
 
-def _parse(text: str) -> Entry:
+def _parse(text: str) -> ModelSource:
     try:
         name, path = split_model(text)
         os.stat(path)  # noqa: PTH116 - says why not, which exists() does not
@@ -47,7 +47,7 @@ def _parse(text: str) -> Entry:
         raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise StartupError(f"models: {error}") from error
-    return Entry(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
+    return ModelSource(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
 
 
 def clash(names: Iterable[str]) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from servekit.supervisor.os.memory import available_bytes
+from servekit.supervisor.os.resources import available_bytes
 
 MEMINFO = "MemTotal:       2000 kB\nMemAvailable:   1000 kB\n"
 STAT = "anon 5\ninactive_file 100\n"
@@ -54,7 +54,7 @@ def test_this_machine_says_how_much_it_has():
 def test_descriptor_limit_is_raised_to_the_hard_one(soft, expected):
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, 512));"
-        "from servekit.supervisor.os.limits import raise_descriptor_limit;"
+        "from servekit.supervisor.os.resources import raise_descriptor_limit;"
         "print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

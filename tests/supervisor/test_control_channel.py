@@ -8,7 +8,7 @@ import pytest
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.control import Hung
 from servekit.ipc.table import ModelRow, Table
-from servekit.supervisor.os.channel import Link
+from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.loop import Loop
 
 LARGE = Table([ModelRow("m", "1", "x" * 1_000_000, [], 1, 0.0, 0.0, 1)])
@@ -25,7 +25,7 @@ def pair():
 
 def make(ours):
     loop, messages = Loop(), []
-    link = Link(loop, ours, Hung, lambda m: (messages.append(m), loop.stop()), loop.stop)
+    link = ControlChannel(loop, ours, Hung, lambda m: (messages.append(m), loop.stop()), loop.stop)
     loop.call_later(10, lambda: pytest.fail("nothing came in ten seconds"))
     return loop, link, messages
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from servekit.supervisor.models.watching import Watching
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing.stamping import stamp
+from servekit.supervisor.preparing.watcher import FileWatcher
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def watch(paths, act, count):
         {"watching": act, "watch_exited": loop.stop}[notice.event]()
 
     journal = SimpleNamespace(notice=notice, line=lambda subject, line: events.append(line))
-    watching = Watching(loop, journal, [str(path) for path in paths], told)
+    watching = FileWatcher(loop, journal, [str(path) for path in paths], told)
     loop.run()
     return places
 

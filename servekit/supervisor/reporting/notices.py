@@ -2,10 +2,10 @@
 """The sentences of the lifecycle, each in one place."""
 
 from servekit.ipc.control import Ready
-from servekit.supervisor.os.journal import Notice
-from servekit.supervisor.replicas.backoff import Wait
+from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.replicas.replica import Replica
 from servekit.supervisor.replicas.worker import Exit
+from servekit.supervisor.reporting.journal import Notice
 
 __all__ = [
     "daemon_exited",
@@ -16,6 +16,7 @@ __all__ = [
     "model_unchanged",
     "reload_failed",
     "subject",
+    "variables_withheld",
     "worker_exited",
     "worker_ready",
 ]
@@ -109,6 +110,12 @@ def daemon_exited(subject: str, reason: str, lived_s: float | None, wait: Wait) 
     fields = {"reason": reason, "restart_s": round(wait.delay_s, 3)}
     level = "error" if wait.has_given_up else "warning"
     return Notice("daemon_exited", subject, f"{reason}{after}, {_next(wait)}", level, fields)
+
+
+def variables_withheld(names: list[str], level: str) -> Notice:
+    """``servekit withholds from workers, unless --pass-env names them: HF_TOKEN``; no values."""
+    text = f"withholds from workers, unless --pass-env names them: {', '.join(names)}"
+    return Notice("variables_withheld", "servekit", text, level, {"variables": names})
 
 
 def _next(wait: Wait | None) -> str:

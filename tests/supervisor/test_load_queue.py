@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from servekit.supervisor.replicas.loads import Load, Loads
+from servekit.supervisor.replicas.load_queue import Load, LoadQueue
 
 MIB = 2**20
 
@@ -14,7 +14,7 @@ class Yard:
     """A ``Loads`` and what it began."""
 
     def __init__(self, most, available_bytes):
-        self.loads = Loads(most, lambda: available_bytes)
+        self.loads = LoadQueue(most, lambda: available_bytes)
         self.begun, self.waits = [], {}
 
     def ask(self, owner, needs_mib=1, *, fails=False, is_urgent=False):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.supervisor.models.watch PARENT CONTROL``: tells when a model's files change.
+"""``python -m servekit.supervisor.preparing.watch_files PARENT CONTROL``: the watch child.
 
-Looks at them again and again, which works on every file system. A process of its own, as
-a large directory takes longer than the supervisor may be away.
+Reports when the files of a model change. It looks at them over and over, which works on every
+file system; in a process of its own, since looking at a large directory takes long.
 """
 
 import os
@@ -14,8 +14,8 @@ from select import select
 from servekit_archiver import ArchiveError
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
-from servekit.supervisor.models.watching import Began, Changed, Watch
 from servekit.supervisor.preparing.stamping import stamp
+from servekit.supervisor.preparing.watcher import FileChanged, WatchBegan, WatchFiles
 from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
@@ -30,7 +30,7 @@ def main() -> int:
     die_with_parent(parent)
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
-    reader: FrameReader[Watch] = FrameReader(control, Watch)
+    reader: FrameReader[WatchFiles] = FrameReader(control, WatchFiles)
     try:
         while not (messages := reader.read()):
             pass
@@ -43,14 +43,14 @@ def main() -> int:
 def watch(paths: list[Path], control: socket.socket) -> None:
     """Tell the place of each path whose content changes; ends when nobody listens."""
     known = [safe_stamp(path) for path in paths]
-    control.sendall(encode_frame(Began()))
+    control.sendall(encode_frame(WatchBegan()))
     while not wait(control, LOOK_S):
         for place, path in enumerate(paths):
             if (found := safe_stamp(path)) != known[place]:
                 while not wait(control, CALM_S) and found != (again := safe_stamp(path)):
                     found = again
                 known[place] = found
-                control.sendall(encode_frame(Changed(place)))
+                control.sendall(encode_frame(FileChanged(place)))
 
 
 def safe_stamp(path: Path) -> str:

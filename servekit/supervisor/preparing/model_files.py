@@ -5,22 +5,22 @@ import os
 from pathlib import Path
 from threading import Thread
 
-from servekit.supervisor.preparing.prepared import Prepared
+from servekit.supervisor.preparing.messages import PreparedModel
 
-__all__ = ["Content", "Removed"]
+__all__ = ["FilesRemoved", "ModelFiles"]
 
 
-class Removed(Exception):
+class FilesRemoved(Exception):
     """The files were removed between their unpacking and our looking."""
 
 
-class Content:
+class ModelFiles:
     """What a version is loaded from; other servers may use the same."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: PreparedModel) -> None:
         """Hold it, if it is in the cache; a directory that is served as it is is not ours.
 
-        :raises Removed: it is there no more.
+        :raises FilesRemoved: it is there no more.
         """
         self._directory = Path(prepared.directory)
         self._held: int | None = None
@@ -29,7 +29,7 @@ class Content:
 
             self._held = hold(self._directory)
             if self._held is None:
-                raise Removed
+                raise FilesRemoved
 
     def release(self) -> None:
         """Let others remove it."""

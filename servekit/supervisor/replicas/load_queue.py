@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-__all__ = ["BASE_BYTES", "Load", "Loads"]
+__all__ = ["BASE_BYTES", "Load", "LoadQueue"]
 
 OTHERS = "waiting for other models to load"
 BASE_BYTES = 32 * 2**20  #: of a worker before it has loaded anything
@@ -21,7 +21,7 @@ class Load:
     waits: Callable[[str], object]  #: called with the reason, once, if it cannot begin at once
 
 
-class Loads:
+class LoadQueue:
     """Lets loads begin in the order they came, each when there is room for it.
 
     Loads that would swap, or fight for the cores, are all slower than one after the

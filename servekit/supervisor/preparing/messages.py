@@ -3,10 +3,10 @@
 
 import msgspec
 
-__all__ = ["Outcome", "Prepared", "PreparedStage", "Request"]
+__all__ = ["PrepareOutcome", "PrepareRequest", "PreparedModel", "PreparedStage"]
 
 
-class Request(msgspec.Struct, array_like=True):
+class PrepareRequest(msgspec.Struct, array_like=True):
     """What the child is asked."""
 
     path: str
@@ -31,7 +31,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     beside: list["PreparedStage"] = []  #: stages that its workers load too
 
 
-class Prepared(msgspec.Struct, kw_only=True):
+class PreparedModel(msgspec.Struct, kw_only=True):
     """A model that can be launched."""
 
     name: str
@@ -48,9 +48,9 @@ class Prepared(msgspec.Struct, kw_only=True):
     user: str = ""  #: that its workers run as; "" is us
 
 
-class Outcome(msgspec.Struct, kw_only=True):
+class PrepareOutcome(msgspec.Struct, kw_only=True):
     """What the child answers: steps while it works, and at the end a model or an error."""
 
     step: str = ""
-    model: Prepared | None = None
+    model: PreparedModel | None = None
     error: str = ""  #: one line for each problem

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this process may use: cores, memory and descriptors."""
+
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+from servekit.system.cgroups import memory_groups, table
+
+__all__ = ["available_bytes", "raise_descriptor_limit", "usable_cores"]
+
+MAX_DESCRIPTORS = 1 << 20  #: some programs close every number up to the limit before they exec
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use: its affinity, or less by the cgroup's quota."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(cores, round(int(quota) / int(period))))
+    except (OSError, ValueError):  # no cgroup v2 here, or no quota: "max"
+        return cores
+
+
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """Return how much memory can be taken without swapping; ``None`` if the kernel does not say.
+
+    The tightest limit counts: that of the machine or of a control group that holds us.
+
+    :param root: the directory that holds ``proc`` and ``sys``; tests use another one.
+    """
+    kib = table(root / "proc/meminfo").get("MemAvailable:")
+    known = [] if kib is None else [kib * 1024]
+    known += [max(0, group.limit - group.used) for group in memory_groups(root)]
+    return min(known, default=None)
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit to the hard one, at most ``MAX_DESCRIPTORS``, and return it.
+
+    The soft limit is 1024 almost everywhere, for programs that use ``select``. Each connection
+    takes a descriptor, and each worker several. The front-ends inherit the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # some sandboxes refuse; then the limit stays
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return soft
