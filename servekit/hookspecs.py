@@ -3,11 +3,15 @@
 
 A plugin is a module named by an entry point of the group ``servekit``. Its hook module
 must be light to import: what is heavy is offered as an import string and imported only
-in the worker that needs it.
+in the process that needs it.
+
+Hooks are called as pluggy calls them: wrappers, ``tryfirst`` and ``trylast`` work. Plugins are
+called in the order of their names, and those that come with servekit last.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pluggy
@@ -15,16 +19,20 @@ from servekit_archiver.hookspecs import recognise_model
 
 if TYPE_CHECKING:
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
+    from servekit.extension import Command
+    from servekit.service.base import Service
 
 __all__ = [
     "CodecTarget",
     "PredictionRequest",
     "ReadOnly",
     "authorize",
+    "find_service",
     "hookimpl",
     "hookspec",
     "recognise_model",
     "register_codecs",
+    "register_commands",
     "register_fetchers",
     "register_services",
 ]
@@ -100,6 +108,25 @@ def register_services() -> Mapping[str, str]:  # type: ignore[empty-body]
     """
 
 
+@hookspec(firstresult=True)
+def find_service(
+    reference: str, directory: Path, offers: Mapping[str, str]
+) -> "type[Service] | None":
+    """Return the service class that a manifest names.
+
+    Runs in: worker, before it loads its model; and the processes that ``servekit assets`` and
+    ``servekit describe --import`` start to import a service.
+
+    :param reference: what ``service`` says: ``module:Class``, or a name.
+    :param directory: of the model; it is on ``sys.path``.
+    :param offers: what ``register_services`` offers: name to import string.
+    :return: a subclass of ``servekit.Service``, or ``None`` if the plugin does not know the
+        reference. The first plugin that returns one decides: one class serves the model. The
+        default plugin, which imports ``module:Class`` of the archive and the classes of *offers*,
+        is asked last. A ``BootError`` that is raised is the reason why the model does not load.
+    """
+
+
 @hookspec
 def register_codecs() -> Mapping[str, str]:  # type: ignore[empty-body]
     """Offer codecs: one decodes and encodes the bodies of one media type.
@@ -132,4 +159,19 @@ def register_fetchers() -> Mapping[str, str]:  # type: ignore[empty-body]
         what it raises ends the attempt, and the next one goes on from what has come. What it
         yields is compared with the SHA-256 of the manifest. The fetcher of a plugin replaces
         the built-in one; two plugins offering one scheme is a ``PluginError``.
+    """
+
+
+@hookspec
+def register_commands() -> Iterable["Command"]:  # type: ignore[empty-body]
+    """Offer commands: ``servekit NAME ...``.
+
+    Runs in: the process of ``servekit``, for ``--help`` and for a command that does not come with
+    servekit; never for one that does, so ``servekit start`` runs no code of plugins.
+
+    :return: a ``servekit.extension.Command`` for each. Its target is a function that gets the
+        ``argparse.ArgumentParser`` of the command, adds its arguments, and returns what runs it:
+        a function that gets the parsed arguments and returns the exit status. A command that comes
+        with servekit is never replaced; a name that two plugins offer runs neither, and the error
+        names both.
     """

@@ -10,8 +10,9 @@ import sys
 import termios
 
 import pytest
-from servekit_archiver.cli import exits, main
-from servekit_archiver.cli.commands import human_bytes
+from servekit_archiver.cli import exit_status as exits
+from servekit_archiver.cli import main
+from servekit_archiver.cli.output import human_bytes
 
 from archiver.tests.forging import Item
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``servekit``. It imports when it runs, so that Ctrl-C is heeded from the start."""
+"""The command ``servekit``: modules are imported when it runs, so that Ctrl-C always works."""
 
 import os
 import sys
 from collections.abc import Sequence
 
-from servekit.cli.parsing.exit_status import INTERRUPTED, PROBLEM_FOUND, STARTUP_FAILED
+from servekit.cli.parsing.exit_status import INTERRUPTED, OK, PROBLEM_FOUND, STARTUP_FAILED
 
 __all__ = ["main"]
 
@@ -24,17 +24,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from servekit.cli.parsing.parser import ARCHIVE_COMMANDS, create_parser
-    from servekit.errors import StartupError
+    from servekit.cli.parsing.command_table import BUILT_IN, installed_commands
+    from servekit.cli.parsing.parser import create_parser
+    from servekit.errors import PluginError, StartupError
 
-    if arguments and arguments[0] in ARCHIVE_COMMANDS:
-        from servekit_archiver.cli import main as run_archive_command
-
-        return run_archive_command(arguments, program="servekit")
     command = next((word for word in arguments if not word.startswith("-")), None)
-    parsed = create_parser(command).parse_args(arguments)
+    is_known = command in BUILT_IN.commands or "--version" in arguments
+    table = BUILT_IN if is_known else installed_commands()
     try:
-        return int(parsed.run(parsed))
+        if command in table.problems and command not in table.commands:
+            raise PluginError(table.problems[command])
+        parsed = create_parser(command, table).parse(arguments)
+        return parsed.run(parsed) or OK
     except StartupError as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"servekit: {line}\n")

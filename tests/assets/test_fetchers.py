@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from servekit import hookimpl
-from servekit.assets import fetchers, http
+from servekit.assets import http
 from servekit.assets.fetchers import find_fetcher
 from servekit.errors import PluginError
-from servekit.plugins import create_plugin_manager
+from servekit.plugins import collect, create_plugin_manager
 
 
 def plugin(**schemes):
@@ -38,7 +38,7 @@ def test_a_plugin_adds_a_scheme_and_replaces_a_built_in_one():
 @pytest.mark.parametrize(
     ("plugins", "complaint"),
     [
-        pytest.param([], "nothing installed fetches s3:; known: file, http, https", id="none"),
+        pytest.param([], "no plugin fetches s3: URLs; known: file, http, https", id="none"),
         pytest.param([plugin(s3="a:b"), plugin(s3="c:d")], "uninstall one", id="two"),
         pytest.param([plugin(s3="nowhere:fetch")], "nowhere:fetch: ModuleNotFound", id="broken"),
     ],
@@ -49,7 +49,7 @@ def test_no_fetcher_is_one_line_that_says_why(plugins, complaint):
 
 
 def test_built_in_fetchers_are_offered_as_a_plugin_offers_its_own():
-    offered = fetchers.register_fetchers()
+    offered = collect(create_plugin_manager(discover=False), "register_fetchers")
 
     assert set(offered) == {"file", "http", "https"}
     assert all(callable(find(f"{scheme}://h/w")) for scheme in offered)

@@ -8,6 +8,7 @@ import pytest
 
 from servekit.cli import main
 from servekit.cli.commands import plugins as command
+from servekit.extension import Command
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import InstalledPlugin
 
@@ -120,6 +121,32 @@ def test_strict_names_two_plugins_that_offer_the_same(installed, capsys):
     out = capsys.readouterr().out
     assert "service onnx: odd offers it too" in out
     assert "service onnx: onnx offers it too" in out
+
+
+def test_what_is_built_in_may_be_replaced_but_not_a_command(installed, capsys):
+    start = [Command("start", "serve", "servekit.cli.commands.start:start")]
+    builtin = InstalledPlugin(
+        "servekit.builtin.x",
+        "servekit 0.1.0",
+        SimpleNamespace(
+            register_codecs=lambda: {"text/plain": "servekit.worker.codecs.plain:text"},
+            register_commands=lambda: start,
+        ),
+        hooks=("register_codecs", "register_commands"),
+        is_builtin=True,
+    )
+    codec = offering("register_codecs", **{"text/plain": "servekit.worker.codecs.plain:text"})
+    module = SimpleNamespace(register_commands=lambda: start)
+    installed(builtin, codec, InstalledPlugin("bold", "b 1", module, hooks=("register_commands",)))
+
+    assert main(["plugins", "--strict", "--json"]) == 1
+    found = {plugin["name"]: plugin for plugin in json.loads(capsys.readouterr().out)}
+    assert {name: plugin["error"] for name, plugin in found.items()} == {
+        "servekit.builtin.x": "",
+        "odd": "",
+        "bold": "command start: servekit.builtin.x offers it too",
+    }
+    assert [plugin["is_builtin"] for plugin in found.values()] == [True, False, False]
 
 
 def test_the_plugins_of_this_repository_are_whole():

@@ -10,7 +10,8 @@ from servekit import hookspecs
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/writing-a-plugin.md").read_text(encoding="utf-8")
-PLUGINS = [path.read_text(encoding="utf-8") for path in ROOT.glob("plugins/*/*/hooks.py")]
+FILES = [*ROOT.glob("plugins/*/*/hooks.py"), *ROOT.glob("servekit/builtin/*.py")]
+PLUGINS = [path.read_text(encoding="utf-8") for path in FILES]
 HOOKS = [
     pytest.param(name, value, id=name)
     for name, value in vars(hookspecs).items()

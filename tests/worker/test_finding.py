@@ -11,7 +11,7 @@ import pytest
 
 from servekit import Service, hookimpl
 from servekit.errors import BootError, PluginError
-from servekit.plugins import create_plugin_manager
+from servekit.plugins import InstalledPlugin, create_plugin_manager
 from servekit.worker.boot.service_lookup import find_service
 
 
@@ -46,8 +46,8 @@ def test_an_unknown_name_lists_the_known_ones():
         ("sklearnn", "known: sklearn, did you mean sklearn?"),
         ("finding_it.Sum", "known: sklearn, did you mean finding_it:Sum?"),
         ("finding_it:Summ", "Summ is not there, did you mean Sum?"),
-        ("finding_it:Service", "Service is no subclass of servekit.Service"),
-        ("finding_it:other", "other is no subclass of servekit.Service"),
+        ("finding_it:Service", "Service'> is not a subclass of servekit.Service"),
+        ("finding_it:other", "finding_it:other: 3 is not a subclass of servekit.Service"),
         ("finding_it:Zebra", "Zebra is not there$"),
     ],
 )
@@ -65,14 +65,46 @@ def test_two_offers_of_one_name_are_an_error_that_names_both():
         find_service("a", Path(), manager({"a": "x:y"}, {"a": "x:z"}))
 
 
-def test_a_broken_plugin_is_named_where_a_service_is_missing(monkeypatch):
-    from servekit.plugins import InstalledPlugin
-    from servekit.worker.boot import service_lookup as finding
+def test_a_broken_plugin_is_named_where_a_service_is_missing():
+    plugins = manager()
+    plugins.installed = [
+        InstalledPlugin("torch", "servekit-torch 1.0", None, "ImportError: no torch")
+    ]
+    with pytest.raises(BootError, match=r"'torch' cannot be imported \(ImportError: no torch\)"):
+        find_service("torch", Path(), plugins)
 
-    broken = InstalledPlugin("torch", "servekit-torch 1.0", None, "ImportError: no torch")
-    monkeypatch.setattr(finding, "installed_plugins", lambda: [broken])
-    with pytest.raises(BootError, match=r"'torch' does not import \(ImportError: no torch\)"):
-        find_service("torch", Path(), manager())
+
+def finder(**how):
+    """Return a plugin whose ``find_service`` finds ``Offered`` for references with ``mine``."""
+
+    def find_service(reference):
+        return how.get("found", Offered) if "mine" in reference else None
+
+    return types.SimpleNamespace(find_service=hookimpl(find_service))
+
+
+def test_a_plugin_finds_a_service_before_the_archive_is_asked():
+    plugins = create_plugin_manager(finder(), discover=False)
+
+    assert find_service("mine:Anything", Path(), plugins) is Offered
+    with pytest.raises(BootError, match="no module 'nowhere' in the model"):
+        find_service("nowhere:Anything", Path(), plugins)
+
+
+def test_a_wrapper_may_replace_the_service_that_was_found():
+    def traced(reference):
+        return type("Traced", ((yield),), {})
+
+    wrapper = types.SimpleNamespace(find_service=hookimpl(wrapper=True)(traced))
+    plugins = create_plugin_manager(finder(), wrapper, discover=False)
+
+    assert find_service("mine:A", Path(), plugins).__mro__[1] is Offered
+
+
+def test_what_a_plugin_finds_must_be_a_service():
+    plugins = create_plugin_manager(finder(found=dict), discover=False)
+    with pytest.raises(BootError, match=r"mine:A: <class 'dict'> is not a subclass of servekit.Se"):
+        find_service("mine:A", Path(), plugins)
 
 
 def test_a_service_saved_twice_in_a_second_runs_as_it_was_saved_last(tmp_path):

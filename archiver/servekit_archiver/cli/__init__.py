@@ -3,17 +3,23 @@
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
-from servekit_archiver.cli import build, exits, extract, init, inspect, verify
-from servekit_archiver.cli.parser import Parser
-from servekit_archiver.errors import ArchiveError, ManifestError
+from servekit_archiver.cli.exit_status import INTERRUPTED, REFUSED
+from servekit_archiver.cli.parser import Parser, add_command
 from servekit_archiver.version import FORMAT, __version__
 
-__all__ = ["create_parser", "main"]
+__all__ = ["COMMANDS", "create_parser", "main"]
 
+#: command to what it does; ``commands`` has a function of the same name, which adds its arguments
+COMMANDS = {
+    "init": "write a model directory that builds and serves as it is",
+    "build": "pack a model directory into an archive",
+    "inspect": "show what is in an archive; reads no file's content",
+    "verify": "read an archive whole and compare it with its manifest",
+    "extract": "unpack the model directory of an archive",
+}
 EXAMPLES = """examples:
   %(prog)s init hello           # a model directory to start from
   %(prog)s build hello          # -> hello.mar
@@ -21,38 +27,26 @@ EXAMPLES = """examples:
 """
 
 
-def main(argv: Sequence[str] | None = None, program: str = "servekit-archive") -> int:
-    """Run a command and return its exit status (see ``exits``).
-
-    :param program: whose command it is, in help and in errors.
-    """
-    args = create_parser(program).parse(argv)
-    # a terminated build removes its draft, as an interrupted one does
-    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(exits.TERMINATED))
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status (see ``exit_status``)."""
+    args = create_parser().parse(argv)
     try:
-        args.run(args)
+        status = args.run(args)
         sys.stdout.flush()
-    except ManifestError as error:
-        for problem in error.problems:
-            _complain(program, f"{error.source}: {problem}")
-        return exits.REFUSED
-    except ArchiveError as error:
-        _complain(program, str(error))
-        return exits.REFUSED
     except KeyboardInterrupt:
-        return exits.INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.REFUSED
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-    return exits.OK
+        return REFUSED
+    return int(status)
 
 
-def create_parser(program: str) -> Parser:
-    """Return the parser of the commands of *program*."""
+def create_parser() -> Parser:
+    """Return the parser of all commands."""
+    from servekit_archiver.cli import commands
+
     parser = Parser(
-        prog=program,
+        prog="servekit-archive",
         description="Build, inspect, verify and unpack model archives.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -60,11 +54,8 @@ def create_parser(program: str) -> Parser:
     )
     version = f"%(prog)s {__version__} (archive format {FORMAT})"
     parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for command in (build, inspect, verify, extract, init):
-        command.add_to(commands)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, summary in COMMANDS.items():
+        added = add_command(subparsers, name, summary)
+        added.set_defaults(run=getattr(commands, name)(added))
     return parser
-
-
-def _complain(program: str, text: str) -> None:
-    print(f"{program}:", " ".join(text.splitlines()), file=sys.stderr)

@@ -1,45 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands share: how one is declared, and how sizes are written."""
+"""The commands: each function adds the arguments of one to its parser, and returns what runs it."""
 
-import argparse
+import json
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-__all__ = ["Commands", "add_command", "human_bytes"]
+from servekit_archiver.builder import build_archive
+from servekit_archiver.cli import contents
+from servekit_archiver.cli.exit_status import OK, REFUSED, TERMINATED
+from servekit_archiver.cli.output import human_bytes, progress_bar
+from servekit_archiver.counting import counted
+from servekit_archiver.errors import ArchiveError, ManifestError
+from servekit_archiver.reader import open_archive
+from servekit_archiver.scaffold import scaffold
 
-#: what ``ArgumentParser.add_subparsers`` returns
-Commands = Any
+__all__ = ["build", "extract", "init", "inspect", "verify"]
+
+Run = Callable[[Namespace], int]
 
 
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    help: str,  # noqa: A002 - argparse's word
-    examples: str,
-) -> argparse.ArgumentParser:
-    """Declare the command *name*.
+def init(parser: ArgumentParser) -> Run:
+    """``init``: write a model directory to start from."""
+    parser.epilog = "examples:\n  %(prog)s hello\n  %(prog)s . --name hello\n"
+    parser.add_argument("directory", type=Path, metavar="DIR", help="created if it is not there")
+    parser.add_argument("--name", help="of the model; default: the directory's")
+    return _guarded(_init)
 
-    :param examples: the end of its ``--help``; ``%(prog)s`` is the program and the command.
-    """
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=f"{help[0].upper()}{help[1:]}.",
-        epilog=f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+
+def _init(args: Namespace) -> None:
+    for path in scaffold(args.directory, args.name):
+        print(path)
+    print(f"next: {args.program} build {args.directory}")
+
+
+def build(parser: ArgumentParser) -> Run:
+    """``build``: pack a model directory, and print file, size and digest."""
+    parser.epilog = """examples:
+  %(prog)s digits
+  %(prog)s digits -o /srv/models/digits.mar --force
+  %(prog)s . --version 1.1 --json
+"""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="holds model.toml")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: NAME.mar in this directory"
     )
-    parser.set_defaults(run=run, program=parser.prog.removesuffix(f" {name}"))
-    return parser
+    parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
+    parser.add_argument("--name", help="instead of model.toml's; default: the directory's")
+    parser.add_argument("--version", help="instead of model.toml's")
+    parser.add_argument("--service", help="instead of model.toml's")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return _guarded(_build)
 
 
-def human_bytes(size: int) -> str:
-    """Return *size* with a decimal unit: ``5.1 MB``."""
-    if size < 1000:
-        return f"{size} B"
-    number, units = float(size), iter(("kB", "MB", "GB", "TB"))
-    while number >= 999.95:
-        number /= 1000
-        unit = next(units)
-    return f"{number:.1f} {unit}"
+def _build(args: Namespace) -> None:
+    given = {"name": args.name, "version": args.version, "service": args.service}
+    overrides = {key: value for key, value in given.items() if value is not None}
+    with progress_bar("packing") as progress:
+        built = build_archive(
+            args.directory, args.output, force=args.force, progress=progress, overrides=overrides
+        )
+    manifest = built.manifest
+    if args.json:
+        identity = {"name": manifest.name, "version": manifest.version}
+        result = {"path": str(built.path), "size": built.size, "digest": built.digest, **identity}
+        print(json.dumps(result))
+        return
+    count = counted(len(manifest.files), "file")
+    size = human_bytes(built.size)
+    print(f"{built.path}: {manifest.name} {manifest.version}, {count}, {size}")
+    print(f"digest {built.digest}")
+
+
+def inspect(parser: ArgumentParser) -> Run:
+    """``inspect``: print the manifest and the files."""
+    parser.epilog = """examples:
+  %(prog)s digits.mar
+  %(prog)s digits.mar --json | python -m json.tool
+"""
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="the manifest and more, as JSON")
+    return _guarded(_inspect)
+
+
+def _inspect(args: Namespace) -> None:
+    with open_archive(args.archive) as archive:
+        if args.json:
+            print(json.dumps(contents.as_json(archive)))
+        else:
+            print("\n".join(contents.as_text(archive)))
+
+
+def verify(parser: ArgumentParser) -> Run:
+    """``verify``: read every file and compare it with the manifest."""
+    parser.epilog = "examples:\n  %(prog)s digits.mar\n  %(prog)s digits.mar && echo sound\n"
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    return _guarded(_verify)
+
+
+def _verify(args: Namespace) -> None:
+    with open_archive(args.archive) as archive, progress_bar("verifying") as progress:
+        archive.verify(progress)
+        size = human_bytes(archive.unpacked_size)
+        print(f"{args.archive}: sound, {counted(len(archive.entries), 'file')}, {size}")
+        print(f"digest {archive.digest}")
+
+
+def extract(parser: ArgumentParser) -> Run:
+    """``extract``: verify and unpack, all or nothing."""
+    parser.epilog = """examples:
+  %(prog)s digits.mar digits
+  %(prog)s digits.mar digits --force    # over the files that are there
+"""
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="new or empty")
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="write over files of the same name in DIR"
+    )
+    parser.add_argument(
+        "--with-manifest",
+        action="store_true",
+        help="write the manifest too: a server then takes DIR for the archive itself",
+    )
+    return _guarded(_extract)
+
+
+def _extract(args: Namespace) -> None:
+    with open_archive(args.archive) as archive, progress_bar("unpacking") as progress:
+        archive.extract(
+            args.directory, progress, force=args.force, with_manifest=args.with_manifest
+        )
+        size = human_bytes(archive.unpacked_size)
+        print(f"{args.directory}: {counted(len(archive.entries), 'file')}, {size}")
+
+
+def _guarded(run: Callable[[Namespace], None]) -> Run:
+    """Return *run* with an exit status; an error is a line of stderr for each problem."""
+
+    def run_guarded(args: Namespace) -> int:
+        # a terminated build removes its draft, as an interrupted one does
+        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+        try:
+            run(args)
+        except ManifestError as error:
+            for problem in error.problems:
+                _complain(args.program, f"{error.source}: {problem}")
+        except ArchiveError as error:
+            _complain(args.program, str(error))
+        else:
+            return OK
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+        return REFUSED
+
+    return run_guarded
+
+
+def _complain(program: str, text: str) -> None:
+    print(f"{program}:", " ".join(text.splitlines()), file=sys.stderr)

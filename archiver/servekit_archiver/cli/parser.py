@@ -1,46 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser of the command line: says in one line what is wrong, as ``servekit`` does."""
+"""The parser of the command lines of ``servekit-archive`` and ``servekit``."""
 
 import argparse
 import difflib
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from servekit_archiver.cli import exits
+from servekit_archiver.cli.exit_status import USAGE
 
-__all__ = ["Parser"]
+__all__ = ["Parser", "add_command"]
 
 UNKNOWN = "unrecognized arguments: "
-#: how argparse begins what it says of a command that is none
+#: how argparse begins its message about an unknown command
 WRONG_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' ")
 
 
 class Parser(argparse.ArgumentParser):
-    """Names what may have been meant; the command says what is wrong with its own arguments."""
+    """Reports a mistake in one line, and suggests what may have been meant."""
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """Return *arguments* parsed; what no parser knows is an error of the command."""
+        """Return *arguments* parsed; one that is unknown is an error of the command."""
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
-            self._command(parsed.command).error(UNKNOWN + " ".join(unknown))
+            self._commands()[parsed.command].error(UNKNOWN + " ".join(unknown))
         return parsed
-
-    def _command(self, name: str) -> argparse.ArgumentParser:
-        (commands,) = (each.choices for each in self._actions if each.dest == "command")
-        parser: argparse.ArgumentParser = commands[name]  # type: ignore[index] # a mapping
-        return parser
 
     def error(self, message: str) -> NoReturn:
         """End with the status of a usage error."""
-        self.exit(exits.USAGE, f"{self.prog}: {self._in_words(message)}\n")
+        self.exit(USAGE, f"{self.prog}: {self._in_words(message)}\n")
+
+    def _commands(self) -> dict[str, argparse.ArgumentParser]:
+        (commands,) = (each.choices for each in self._actions if each.dest == "command")
+        return commands  # type: ignore[return-value]
 
     def _in_words(self, message: str) -> str:
         word, known = "", list[str]()
         if wrong := WRONG_COMMAND.match(message):
-            (commands,) = (each.choices for each in self._actions if each.dest == "command")
-            message, word = f"unknown command {wrong[1]!r}", wrong[1]
-            known = list(commands or ())
+            message, word, known = f"unknown command {wrong[1]!r}", wrong[1], [*self._commands()]
         elif message.startswith(UNKNOWN):
             word = message.removeprefix(UNKNOWN).split()[0].split("=")[0]
             flags = (flag for action in self._actions for flag in action.option_strings)
@@ -48,3 +45,21 @@ class Parser(argparse.ArgumentParser):
         if close := difflib.get_close_matches(word, known, n=1):
             return f"{message}, did you mean {close[0]}?"
         return f"{message} (see {self.prog} --help)"
+
+
+def add_command(subparsers: Any, name: str, summary: str, suffix: str = "") -> Parser:
+    """Add the parser of a command, without its arguments.
+
+    :param subparsers: what ``ArgumentParser.add_subparsers`` returned.
+    :param summary: what the command does: one line without a capital letter or a full stop.
+    :param suffix: put after it in the list of commands.
+    """
+    parser: Parser = subparsers.add_parser(
+        name,
+        help=summary + suffix,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(program=parser.prog.removesuffix(f" {name}"))
+    return parser

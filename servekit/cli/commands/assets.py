@@ -14,9 +14,10 @@ from servekit.cli.model.fetch_progress import Getting
 from servekit.cli.model.manifest import manifest_of, refusing
 from servekit.cli.model.model_toml import read_unfinished, write_digests
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.extension.commands import Run
 from servekit.settings import load_settings
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["assets"]
 
 EPILOG = """\
 Each [assets.NAME] of model.toml comes once into the cache, where all models and versions share
@@ -32,8 +33,8 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def assets(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument("model", type=Path, metavar="MODEL", help="archive or model directory")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run store_assets in an environment of the model's own, with its requirements.txt",
     )
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

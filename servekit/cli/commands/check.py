@@ -13,13 +13,14 @@ from servekit.cli.checking.report import as_json, as_text, whole_as_json
 from servekit.cli.output.display import Display, create_display
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.errors import StartupError
+from servekit.extension.commands import Run
 from servekit.settings import Settings, load_settings
 from servekit.supervisor.preparing.messages import PreparedModel
 
 if TYPE_CHECKING:
     from servekit.cli.checking.pipeline import PipelineReport
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["check"]
 
 EPILOG = """\
 The service (that of each stage) is loaded in a worker, as servekit start would; then its
@@ -35,8 +36,8 @@ examples:
 SIZES = (1, 8, 32)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def check(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument("model", metavar="MODEL", help="archive or model directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="install requirements.txt into an environment of the model's own",
     )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+    return run
 
 
 def sizes_of(text: str) -> list[int]:

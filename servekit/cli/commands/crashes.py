@@ -9,9 +9,10 @@ import msgspec
 
 from servekit.cli import private
 from servekit.cli.parsing.exit_status import OK
+from servekit.extension.commands import Run
 from servekit.ipc.crash_reports import CrashReport, read_all
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["crashes"]
 
 EPILOG = """\
 A server keeps its newest 100 reports until it stops.
@@ -23,11 +24,12 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def crashes(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     private.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only those of one model")
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

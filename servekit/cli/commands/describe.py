@@ -15,8 +15,9 @@ from servekit.description.openapi import openapi
 from servekit.description.schemas import definitions, input_schema, output_schema
 from servekit.description.summaries import fields, tensor_words
 from servekit.description.swagger import swagger
+from servekit.extension.commands import Run
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["describe"]
 
 EPILOG = """\
 A [signature], [routes] and [[examples]] are in the manifest. The types that annotate predict and
@@ -35,8 +36,8 @@ MANIFEST_SAYS_NOTHING = "not declared in the manifest; --import reads the types 
 NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def describe(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     model.add_arguments(parser)
     model.add_path(parser, "of what answers there alone")
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     formats.add_argument("--swagger", action="store_true", help="print Swagger 2.0")
     formats.add_argument("--json", action="store_true", help="print the facts as a JSON object")
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

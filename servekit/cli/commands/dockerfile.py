@@ -17,10 +17,11 @@ from servekit.container.dockerfile import CACHE
 from servekit.container.image import Image
 from servekit.container.packages import parse_requirement
 from servekit.errors import StartupError
+from servekit.extension.commands import Run
 from servekit.settings import load_settings
 from servekit.supervisor.preparing.sources import parse_entries
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["dockerfile"]
 
 EPILOG = """\
 DIR gets a Dockerfile and what it copies: the archives, their requirements, and servekit and the
@@ -45,8 +46,8 @@ REFERENCE = re.compile(
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def dockerfile(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="archive or model directory, or NAME=PATH"
@@ -94,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fetch the models' [assets] when the image is built (default: when it is started)",
     )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+    return run
 
 
 def reference(text: str) -> str:

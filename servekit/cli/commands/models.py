@@ -9,8 +9,9 @@ from typing import Any
 from servekit.cli import private
 from servekit.cli.output.tables import table
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.extension.commands import Run
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["models"]
 
 EPILOG = """\
 It asks the server over the private socket in its run directory, as the user of the server.
@@ -23,13 +24,14 @@ examples:
 HEAD = ("model", "version", "replica", "state", "pid", "restarts", "reason")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def models(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     private.add_arguments(parser)
     parser.add_argument(
         "--model", metavar="NAME", help="only this one; status 1 if it is not there"
     )
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit plugins``: what is installed, what it offers, what is broken."""
+"""``servekit plugins``: which plugins there are, what they offer, which are broken."""
 
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from servekit import Service
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.extension.commands import Run
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import InstalledPlugin, installed_plugins
+from servekit.service.base import Service
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["plugins"]
 
 EPILOG = """\
 examples:
@@ -22,15 +23,17 @@ examples:
   servekit plugins --strict       import all that they offer; exit with 1 if any is broken
 """
 IMPORT_STRING = re.compile(r"[\w.]+:\w+")
+#: hooks whose contributions are listed, and what those are
 CONTRIBUTIONS = {
     "register_services": "services",
     "register_codecs": "codecs",
     "register_fetchers": "fetchers",
+    "register_commands": "commands",
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def plugins(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     parser.add_argument(
@@ -38,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="import what the plugins offer, and exit with 1 if one is broken",
     )
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -57,30 +61,42 @@ def describe(plugin: InstalledPlugin) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": plugin.name,
         "distribution": plugin.distribution,
+        "is_builtin": plugin.is_builtin,
         "hooks": list(plugin.hooks),
-        "services": {},
-        "codecs": {},
-        "fetchers": {},
+        **{kind: {} for kind in CONTRIBUTIONS.values()},
         "error": plugin.error,
     }
     for hook, kind in CONTRIBUTIONS.items():
         if hook in plugin.hooks:
             try:
-                facts[kind] = dict(getattr(plugin.module, hook)())
+                facts[kind] = _targets(getattr(plugin.module, hook)())
             except Exception as error:  # noqa: BLE001 - a plugin may raise anything
                 facts["error"] = f"{hook}: {type(error).__name__}: {error}"
     return facts
+
+
+def _targets(contribution: Any) -> dict[str, str]:
+    """Return the import strings of a contribution by what they are offered as."""
+    if isinstance(contribution, Mapping):
+        return dict(contribution)
+    return {command.name: command.target for command in contribution}
 
 
 def offer_problems(plugin: dict[str, Any], every: list[dict[str, Any]]) -> Iterator[str]:
     """Yield what is wrong with each offer of *plugin*: it is imported, as a worker would."""
     for kind in CONTRIBUTIONS.values():
         for key, target in plugin[kind].items():
-            others = [each["name"] for each in every if each is not plugin and key in each[kind]]
-            if others:
+            if others := [each["name"] for each in every if _contradicts(plugin, each, kind, key)]:
                 yield f"{kind[:-1]} {key}: {' and '.join(others)} offers it too"
             if problem := target_problem(kind, target):
                 yield f"{kind[:-1]} {key}: {problem}"
+
+
+def _contradicts(plugin: dict[str, Any], other: dict[str, Any], kind: str, key: str) -> bool:
+    """Say whether both cannot be installed; what is built in is replaced, except for commands."""
+    if plugin is other or key not in other[kind] or plugin["is_builtin"]:
+        return False
+    return kind == "commands" or not other["is_builtin"]
 
 
 def target_problem(kind: str, target: object) -> str:
@@ -109,22 +125,31 @@ def _codec_problem(found: object, target: str) -> str:
     return ""
 
 
-def _fetcher_problem(found: object, _: str) -> str:
+def _call_problem(found: object, _: str) -> str:
     return "" if callable(found) else "cannot be called"
 
 
-KINDS = {"services": _service_problem, "codecs": _codec_problem, "fetchers": _fetcher_problem}
+KINDS = {
+    "services": _service_problem,
+    "codecs": _codec_problem,
+    "fetchers": _call_problem,
+    "commands": _call_problem,
+}
 
 
 def as_text(plugins: list[dict[str, Any]]) -> str:
     """Return a few lines for each plugin."""
-    if not plugins:
-        return "no plugins are installed; try: pip install servekit-sklearn"
-    return "\n".join(_lines(plugin) for plugin in plugins)
+    lines = [_lines(plugin) for plugin in plugins]
+    if all(plugin["is_builtin"] for plugin in plugins):
+        lines.append("no plugins are installed; try: pip install servekit-sklearn")
+    return "\n".join(lines)
 
 
 def _lines(plugin: dict[str, Any]) -> str:
-    lines = [f"{plugin['name']}  ({plugin['distribution']})"]
+    origin = (
+        f"{plugin['distribution']}, built in" if plugin["is_builtin"] else plugin["distribution"]
+    )
+    lines = [f"{plugin['name']}  ({origin})"]
     if plugin["error"]:
         lines.append(f"  broken    {plugin['error']}")
     for kind in CONTRIBUTIONS.values():

@@ -6,8 +6,9 @@ import json
 
 from servekit.cli import private
 from servekit.cli.parsing.exit_status import OK
+from servekit.extension.commands import Run
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["reload"]
 
 EPILOG = """\
 The same as SIGHUP to the server: models that have changed are loaded beside the old ones and take
@@ -19,10 +20,11 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def reload(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     private.add_arguments(parser)
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

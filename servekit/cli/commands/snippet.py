@@ -13,8 +13,9 @@ from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.description.interface import Described
 from servekit.description.samples import File, Form, Value, sample, sample_form
 from servekit.description.snippets import FORMATS, Call
+from servekit.extension.commands import Run
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["snippet"]
 
 EPILOG = """\
 The input is the first of the [[examples]], or made from the [signature] or, with --import, from the
@@ -31,8 +32,8 @@ Sample = File | Form | Value
 COMMENTS = {"javascript": "//"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def snippet(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     model.add_arguments(parser)
     model.add_path(parser, "a call of what answers there, in place of predict")
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--stream", action="store_true", help="show each output when it comes")
     ways.add_argument("--form", action="store_true", help="send the fields as multipart/form-data")
+    return run
 
 
 def server_url(text: str) -> str:

@@ -8,12 +8,13 @@ from servekit.cli.output.display import create_display
 from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED
 from servekit.cli.parsing.options import add_options, given_flags
 from servekit.errors import StartupError
+from servekit.extension.commands import Run
 from servekit.settings import load_settings
 from servekit.supervisor.reporting.journal import Notice
 from servekit.supervisor.server.start_up import AllRefused
 from servekit.supervisor.server.supervisor import Supervisor
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["start"]
 
 EPILOG = """\
 Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
@@ -37,8 +38,8 @@ signals:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add one flag for each setting."""
+def start(parser: argparse.ArgumentParser) -> Run:
+    """Add one flag for each setting, and return what runs the command."""
     parser.usage = "servekit start [OPTION ...] [MODEL ...]"
     parser.epilog = EPILOG
     parser.add_argument(
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
     add_options(parser)
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 from servekit.cli import private
 from servekit.cli.output.tables import table
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
+from servekit.extension.commands import Run
 
-__all__ = ["add_arguments", "model_row", "run"]
+__all__ = ["model_row", "status"]
 
 EPILOG = """\
 It asks the server over the private socket in its run directory, as the user of the server.
@@ -25,10 +26,11 @@ READY = "ready"
 SERVING = "serving"  #: a replica that takes tasks
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
+def status(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     private.add_arguments(parser)
+    return run
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from servekit_archiver import Asset, Manifest, unpack
-from servekit_archiver.cli.commands import human_bytes
-from servekit_archiver.cli.progress import progress_bar
+from servekit_archiver.cli.output import human_bytes, progress_bar
 
 from servekit.assets.cache import asset_path, is_cached
 from servekit.assets.fetchers import find_fetcher

@@ -1,42 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``servekit`` takes. One file per command, imported only when it is used."""
+"""The parser of ``servekit``; a command is imported only when it is used."""
 
 import argparse
-import difflib
-import re
 from importlib import import_module
-from typing import NoReturn
+
+from servekit_archiver.cli.parser import Parser, add_command
 
 from servekit import __version__
-from servekit.cli.parsing.exit_status import USAGE
+from servekit.cli.parsing.command_table import BUILT_IN, CommandTable
+from servekit.errors import PluginError
+from servekit.extension.commands import Command, Configure, Run
 
-__all__ = ["ARCHIVE_COMMANDS", "COMMANDS", "create_parser"]
-
-#: the commands of ``servekit-archive``, which takes them over whole, and what they do
-ARCHIVE_COMMANDS = {
-    "init": "write a model directory that builds and serves as it is",
-    "build": "pack a model directory into an archive",
-    "inspect": "show what is in an archive; reads no file's content",
-    "verify": "read an archive whole and compare it with its manifest",
-    "extract": "unpack the model directory of an archive",
-}
-#: command to what it does; ``servekit.cli.commands.COMMAND`` adds its arguments and runs it
-COMMANDS = {
-    "start": "serve models until told to stop",
-    "check": "load a model once, run its examples, and measure batches",
-    "assets": "fetch or make the files that a model needs and its archive does not hold",
-    "describe": "say what a model takes and gives, without loading it",
-    "snippet": "write a call of a model for curl, Python or JavaScript",
-    "dockerfile": "write what a container image of models is built from",
-    "plugins": "list the installed plugins and what they offer",
-    "status": "say whether a running server is healthy, and how each model is",
-    "models": "list the models of a running server, worker by worker",
-    "reload": "have a running server load what has changed of its models",
-    "crashes": "show which workers of a running server crashed, hung or could not load",
-}
-
-#: how argparse begins what it says of one
-WRONG_COMMAND = re.compile("argument COMMAND: invalid choice: '(.*?)' ")
+__all__ = ["create_parser"]
 
 EXAMPLES = """\
 examples:
@@ -47,52 +22,45 @@ examples:
   servekit build hello                       hello.mar: one file, every byte checked
   servekit start hello.mar two=b.mar --port 9000
   servekit status                            how the server that runs here is
-  servekit describe hello.mar                what it takes and gives
-  servekit dockerfile hello.mar -o image     for Docker, compose and Kubernetes
+  servekit describe hello.mar                what it takes and returns
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong; twenty options of usage would bury it."""
+def create_parser(command: str | None = None, table: CommandTable = BUILT_IN) -> Parser:
+    """Return the parser; only *command* gets its arguments, the others stay unimported.
 
-    def error(self, message: str) -> NoReturn:
-        """End with the status of a usage error."""
-        self.exit(USAGE, f"{self.prog}: {self._in_words(message)}\n")
-
-    def _in_words(self, message: str) -> str:
-        if wrong := WRONG_COMMAND.match(message):
-            message, unknown = f"unknown command {wrong[1]!r}", wrong[1]
-            known = [*ARCHIVE_COMMANDS, *COMMANDS]
-        else:
-            unknown = message.removeprefix("unrecognized arguments: ").split("=")[0].split()[0]
-            flags = (flag for action in self._actions for flag in action.option_strings)
-            known = [flag for flag in flags if flag not in ("-h", "--help")]
-        close = difflib.get_close_matches(unknown, known, n=1)
-        return message + (f", did you mean {close[0]}?" if close else f" (see {self.prog} --help)")
-
-
-def create_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser; only *command* gets its arguments, the others stay unimported."""
+    :raises PluginError: *command* is a plugin's and cannot be imported.
+    """
     parser = Parser(
         prog="servekit",
         description="Make model archives, and serve them over HTTP.",
-        epilog=EXAMPLES,
+        epilog="\n".join([EXAMPLES, *(f"warning: {line}" for line in table.problems.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"servekit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, summary in (ARCHIVE_COMMANDS | COMMANDS).items():
-        added = commands.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+    for name, each in table.commands.items():
+        plugin = table.plugins.get(name, "")
+        added = add_command(commands, name, each.summary, f" (plugin {plugin})" if plugin else "")
         if name == command:
-            module = import_module(f"servekit.cli.commands.{name}")
-            module.add_arguments(added)
-            added.set_defaults(run=module.run)
-            parser.error = added.error  # type: ignore[method-assign] # knows the command's flags
+            added.set_defaults(
+                run=_plugin_run(each, plugin, added) if plugin else _run(each, added)
+            )
     return parser
+
+
+def _run(command: Command, parser: Parser) -> Run:
+    module, _, attribute = command.target.partition(":")
+    configure: Configure = getattr(import_module(module), attribute)
+    return configure(parser)
+
+
+def _plugin_run(command: Command, plugin: str, parser: Parser) -> Run:
+    try:
+        return _run(command, parser)
+    except Exception as error:
+        if not plugin:
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise PluginError(f"command {command.name} of plugin {plugin}: {reason}") from error

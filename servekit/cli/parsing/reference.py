@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.cli.parsing.reference DOCS``: writes the pages that follow from the code."""
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-from servekit_archiver.cli import create_parser as create_archive_parser
-
+from servekit.cli.parsing.command_table import CommandTable, installed_commands
 from servekit.cli.parsing.exit_status import STATUSES
 from servekit.cli.parsing.options import default_of
-from servekit.cli.parsing.parser import ARCHIVE_COMMANDS, COMMANDS, create_parser
+from servekit.cli.parsing.parser import create_parser
 from servekit.settings import options
 
 __all__ = ["PAGES", "cli_page", "settings_page"]
@@ -113,21 +110,15 @@ def code(text: str) -> str:
 
 def _help_blocks() -> Iterator[str]:
     os.environ["COLUMNS"] = "100"  # argparse wraps to it
-    yield f"\n## `servekit`\n\n```text\n{create_parser().format_help()}```\n"
-    for command in (*ARCHIVE_COMMANDS, *COMMANDS):
-        text = subparser_help(command)
-        yield f"\n## `servekit {command}`\n\n```text\n{text}```\n"
+    table = installed_commands()
+    yield f"\n## `servekit`\n\n```text\n{create_parser(table=table).format_help()}```\n"
+    for command in table.commands:
+        yield f"\n## `servekit {command}`\n\n```text\n{command_help(command, table)}```\n"
 
 
-def archive_parser() -> argparse.ArgumentParser:
-    """Return what parses the commands that the archiver runs."""
-    return create_archive_parser("servekit")
-
-
-def subparser_help(command: str) -> str:
+def command_help(command: str, table: CommandTable) -> str:
     """Return what ``servekit COMMAND --help`` prints."""
-    create = partial(create_parser, command) if command in COMMANDS else archive_parser
-    actions = create()._actions  # noqa: SLF001 - argparse shows them in no other way
+    actions = create_parser(command, table)._actions  # noqa: SLF001 - argparse shows them in no other way
     commands = next(action for action in actions if action.dest == "command")
     return str(commands.choices[command].format_help())  # type: ignore[index]
 

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import pluggy
 from servekit_archiver import Manifest
 
 from servekit.errors import BootError, StartupError
 from servekit.ipc.stream_formats import STREAM_FORMATS
-from servekit.plugins import create_plugin_manager
+from servekit.plugins import PluginManager, create_plugin_manager
 from servekit.service.base import Context, Service
 from servekit.service.metrics import Metrics
 from servekit.worker.boot.assembly import body_readers, wrap
@@ -84,7 +83,7 @@ def load_service(loading: Loading) -> Loaded:
     return replace(loaded, beside=beside, measures=measures)
 
 
-def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginManager) -> Loaded:
+def load_class(kind: type[Service], loading: Loading, manager: PluginManager) -> Loaded:
     """Make a *kind* that is ready to predict, whatever class the manifest names."""
     state = WorkerState(manager)
     return _load(kind, loading, state, state.metrics)
@@ -93,7 +92,7 @@ def load_class(kind: type[Service], loading: Loading, manager: pluggy.PluginMana
 class WorkerState:
     """What the services of one worker share."""
 
-    def __init__(self, manager: pluggy.PluginManager) -> None:
+    def __init__(self, manager: PluginManager) -> None:
         """Have no service yet."""
         self.table = CodecTable(manager)
         self.metrics = Metrics()

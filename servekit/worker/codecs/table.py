@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the codec of a media type among the built-in ones and those of the plugins."""
+"""Finds the codec of a media type among those of the plugins, built in and installed."""
 
 from collections.abc import Callable, Collection, Mapping
-from importlib import import_module
-from typing import Any, Protocol
-
-import pluggy
+from typing import Any, Final, Protocol
 
 from servekit.errors import PluginError
 from servekit.hookspecs import ReadOnly
-from servekit.plugins import collect
-from servekit.worker.codecs import builtin
+from servekit.ipc.batches import VALUE, VALUES
+from servekit.plugins import PluginManager, choose, collect, import_target
 
 __all__ = ["Codec", "CodecTable", "import_codec"]
+
+#: between the stages of a model only: clients are never told of them
+INTERNAL: Final = {
+    VALUE: "servekit.worker.codecs.value:value",
+    VALUES: "servekit.worker.codecs.value:values",
+}
 
 
 class Codec(Protocol):
@@ -30,18 +33,18 @@ class Codec(Protocol):
 class CodecTable:
     """Media type, or range such as ``image/*``, to codec; imported when first asked for."""
 
-    def __init__(self, manager: pluggy.PluginManager) -> None:
-        """Collect the offers of *manager* over the built-in codecs.
+    def __init__(self, manager: PluginManager) -> None:
+        """Collect what the plugins of *manager* offer.
 
         :raises PluginError: two plugins offer one media type.
         """
-        self._targets = dict(builtin.register_codecs())
+        self._targets: dict[str, str] = {}
         self._codecs: dict[str, Codec] = {}
-        for media_type, offers in collect(manager, "register_codecs").items():
-            if len(offers) > 1:
-                plugins = " and ".join(plugin for plugin, _ in offers)
-                raise PluginError(f"{media_type}: offered by {plugins}; uninstall one")
-            self._targets[media_type.lower()] = offers[0][1]
+        self._replaced: set[str] = set()
+        for name, offers in collect(manager, "register_codecs").items():
+            self._targets[name.lower()] = choose(name, offers)
+            if not offers[0].is_builtin:
+                self._replaced.add(name.lower())
 
     @property
     def media_types(self) -> list[str]:
@@ -66,14 +69,14 @@ class CodecTable:
         return getattr(self._targets[media_type], "writes", None)
 
     def is_builtin(self, media_type: str) -> bool:
-        """Whether no plugin replaced the codec of *media_type*."""
-        return self._targets.get(media_type) == builtin.register_codecs().get(media_type)
+        """Whether no installed plugin offers a codec of *media_type*."""
+        return media_type not in self._replaced
 
     def internal(self, media_type: str) -> Codec | None:
         """Return the codec of *media_type* if it is one of those between stages."""
-        if media_type not in builtin.INTERNAL:
+        if media_type not in INTERNAL:
             return None
-        return import_codec(media_type, builtin.INTERNAL[media_type])
+        return import_codec(media_type, INTERNAL[media_type])
 
     def reader(self, media_type: str) -> Codec | None:
         """Return the codec that decodes *media_type*, by its suffix ``+json`` if need be."""
@@ -109,10 +112,8 @@ def import_codec(media_type: str, target: str) -> Codec:
 
     :raises PluginError: it cannot be imported.
     """
-    module, _, name = target.partition(":")
     try:
-        codec: Codec = getattr(import_module(module), name)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise PluginError(f"{media_type}: cannot import {target}: {reason}") from error
+        codec: Codec = import_target(target)
+    except PluginError as error:
+        raise PluginError(f"{media_type}: {error}") from error
     return codec

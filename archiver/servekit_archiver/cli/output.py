@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar for work that takes long enough to wonder."""
+"""What the commands print: sizes, and a progress bar for work that takes a while."""
 
 import sys
 from collections.abc import Iterator
@@ -8,9 +8,20 @@ from typing import Any, Final
 
 from servekit_archiver.progress import Progress
 
-__all__ = ["progress_bar"]
+__all__ = ["human_bytes", "progress_bar"]
 
-LEAST_BYTES: Final = 64 << 20  #: below, it is done before a bar can be read
+MIN_BYTES: Final = 64 << 20  #: smaller work is done before anybody could read a bar
+
+
+def human_bytes(size: int) -> str:
+    """Return *size* with a decimal unit: ``5.1 MB``."""
+    if size < 1000:
+        return f"{size} B"
+    number, units = float(size), iter(("kB", "MB", "GB", "TB"))
+    while number >= 999.95:
+        number /= 1000
+        unit = next(units)
+    return f"{number:.1f} {unit}"
 
 
 @contextmanager
@@ -23,7 +34,7 @@ def progress_bar(label: str) -> Iterator[Progress | None]:
 
     def report(done: int, total: int) -> None:
         nonlocal bar
-        if total >= LEAST_BYTES:
+        if total >= MIN_BYTES:
             bar = bar or _new_bar(label, total)
             bar.update(done - bar.n)
 

@@ -1,50 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit-archive inspect``, and ``servekit inspect``."""
+"""The contents of an archive, as ``inspect`` prints them."""
 
-import argparse
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from servekit_archiver.assets import Asset
-from servekit_archiver.cli.commands import Commands, add_command, human_bytes
+from servekit_archiver.cli.output import human_bytes
 from servekit_archiver.manifest import Manifest
-from servekit_archiver.reader import Archive, open_archive
+from servekit_archiver.reader import Archive
 from servekit_archiver.stages import Stage
 from servekit_archiver.tables import Tensor
 from servekit_archiver.zip.format import STORED
 
-__all__ = ["add_to"]
-
-EXAMPLES = """  %(prog)s digits.mar
-  %(prog)s digits.mar --json | python -m json.tool
-"""
+__all__ = ["as_json", "as_text"]
 
 
-def add_to(commands: Commands) -> None:
-    """Declare the command."""
-    parser = add_command(
-        commands, "inspect", run, "show what is in an archive; reads no file's content", EXAMPLES
-    )
-    parser.add_argument("archive", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="the manifest and more, as JSON")
+def as_text(archive: Archive) -> Iterator[str]:
+    """Yield the lines of what is in *archive*: its manifest, then its files."""
+    yield from (f"{label:<12}{value}" for label, value in _describe(archive))
+    yield ""
+    yield from _file_table(archive)
 
 
-def run(args: argparse.Namespace) -> None:
-    """Print the manifest and the files."""
-    with open_archive(args.archive) as archive:
-        if args.json:
-            print(json.dumps(_as_json(archive)))
-            return
-        for label, value in _describe(archive):
-            print(f"{label:<12}{value}")
-        print()
-        for line in _file_table(archive):
-            print(line)
-
-
-def _as_json(archive: Archive) -> dict[str, Any]:
+def as_json(archive: Archive) -> dict[str, Any]:
+    """Return what is in *archive*, for programs."""
     return {
         "path": str(archive.path),
         "size": archive.size,
@@ -65,10 +45,10 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield from _describe_signature(manifest)
     for name, stage in manifest.every_stage.items():
         if manifest.stages:
-            yield "stage", f"{name}: {stage.service}{beside(stage)}"
+            yield "stage", f"{name}: {stage.service}{_beside(stage)}"
         if stage.beside is None:
             yield from _describe_processes(stage)
-    yield from _describe_ways(manifest)
+    yield from _describe_routes(manifest)
     yield from (("asset", _describe_asset(*item)) for item in sorted(manifest.assets.items()))
     if manifest.options:
         yield "options", json.dumps(manifest.to_mapping()["options"])
@@ -88,15 +68,14 @@ def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
         yield from (("", f"{key}={value!r}") for key, value in sorted(table.items()))
 
 
-def beside(stage: Stage) -> str:
-    """Return where *stage* runs, if that is not a process of its own."""
+def _beside(stage: Stage) -> str:
     return f" (beside {stage.beside})" if stage.beside else ""
 
 
-def _describe_ways(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    ways = {f"/{manifest.name}/predict": manifest.pipeline}
-    ways |= {path: route.steps for path, route in manifest.routes.items()}
-    for path, steps in ways.items():
+def _describe_routes(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    routes = {f"/{manifest.name}/predict": manifest.pipeline}
+    routes |= {path: route.steps for path, route in manifest.routes.items()}
+    for path, steps in routes.items():
         if steps:
             yield "route", f"{path}: {', '.join(step.label for step in steps)}"
 
