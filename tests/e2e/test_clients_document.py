@@ -11,7 +11,7 @@ from .document import Reader
 
 PAGE = (Path(__file__).parents[2] / "docs/clients.md").read_text(encoding="utf-8")
 BEFORE, JAVASCRIPT = PAGE.split("## JavaScript\n")
-START = BEFORE.partition("## Ask for a call")[0]
+START = BEFORE.partition("## Generate a call")[0]
 pytestmark = pytest.mark.e2e
 
 

@@ -103,13 +103,13 @@ class Keeper:
 
     def collect(self) -> Iterable[Metric]:
         """Yield how much all front-ends keep."""
-        jobs = GaugeMetricFamily("servekit_jobs", "Jobs that are kept", labels=["state"])
+        jobs = GaugeMetricFamily("servekit_jobs", "Stored jobs by state", labels=["state"])
         pending = len(self._folder.pending)
         jobs.add_metric(["pending"], pending)
         jobs.add_metric(["answered"], self._folder.count - pending)
         yield jobs
         yield GaugeMetricFamily(
-            "servekit_jobs_bytes", "Answers of jobs that are kept", value=self._folder.size
+            "servekit_jobs_bytes", "Bytes of the stored results of jobs", value=self._folder.size
         )
 
     def _forget(self, name: str) -> None:

@@ -36,14 +36,14 @@ DROPS = ("expired", "cancelled", "poison")
 CACHED = ("hit", "miss")
 
 HISTOGRAMS = {
-    "request_duration_seconds": ("From the whole request to its answer", DURATIONS),
-    "queue_duration_seconds": ("What a batch's oldest task waited for a worker", DURATIONS),
-    "predict_duration_seconds": ("Inside predict, once per batch", DURATIONS),
-    "batch_size": ("Tasks per batch", SIZES),
+    "request_duration_seconds": ("Time from the complete request to its response", DURATIONS),
+    "queue_duration_seconds": ("Wait of the oldest task of a batch for a worker", DURATIONS),
+    "predict_duration_seconds": ("Time in predict, once for each batch", DURATIONS),
+    "batch_size": ("Number of tasks in a batch", SIZES),
 }
 STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
 STREAMS = {
-    "first_output_seconds": ("From the whole request to its stream's first output", DURATIONS)
+    "first_output_seconds": ("Time from the complete request to the first output", DURATIONS)
 }
 
 #: the arrays, added up, by the labels of their series
@@ -183,18 +183,18 @@ def collect(counters: Counters) -> Iterator[Metric]:
             models[model,] = values
     for name in HISTOGRAMS:
         yield _histogram(f"servekit_{name}", name, ["model"], models)
-    yield _counters("servekit_requests", "Predictions answered", "status", SHOWN, models, STATUSES)
-    yield _counters("servekit_tasks_dropped", "Tasks no worker saw", "reason", DROPS, models)
-    yield _counters("servekit_cache_looks", "Looks into the cache", "result", CACHED, models)
+    yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
+    yield _counters("servekit_tasks_dropped", "Tasks never predicted", "reason", DROPS, models)
+    yield _counters("servekit_cache_looks", "Cache lookups", "result", CACHED, models)
     yield _gauge("servekit_tasks_waiting", "Tasks in the queue", ["model"], models)
-    yield _gauge("servekit_tasks_running", "Tasks that workers have", ["model"], models)
+    yield _gauge("servekit_tasks_running", "Tasks being processed", ["model"], models)
     yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
     if stages:
         for name in STAGE_HISTOGRAMS:
             yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
         labels = ["model", "stage"]
         yield _gauge("servekit_stage_tasks_waiting", "Tasks in the queue", labels, stages)
-        yield _gauge("servekit_stage_tasks_running", "Tasks that workers have", labels, stages)
+        yield _gauge("servekit_stage_tasks_running", "Tasks being processed", labels, stages)
 
 
 def waiting(counters: Counters) -> dict[str, int]:
@@ -214,9 +214,14 @@ def _streams(values: list[float]) -> bool:
 def _of_streams(totals: Totals) -> Iterator[Metric]:
     yield _histogram("servekit_first_output_seconds", "first_output_seconds", ["model"], totals)
     for kind, name, text, key in (
-        (GaugeMetricFamily, "streams_open", "Streams that workers hold", "streams"),
-        (CounterMetricFamily, "outputs", "Outputs that streams brought", "outputs"),
-        (CounterMetricFamily, "streams_cancelled", "Streams left", "streams_cancelled"),
+        (GaugeMetricFamily, "streams_open", "Streams being produced", "streams"),
+        (CounterMetricFamily, "outputs", "Outputs of streams", "outputs"),
+        (
+            CounterMetricFamily,
+            "streams_cancelled",
+            "Streams whose client left",
+            "streams_cancelled",
+        ),
     ):
         family = kind(f"servekit_{name}", text, labels=["model"])
         for model, values in totals.items():

@@ -14,13 +14,15 @@ __all__ = ["supervised"]
 def supervised(table: Table) -> Iterator[Metric]:
     """Yield the series of *table*: one for each model, and for each word of a closed set."""
     replicas = GaugeMetricFamily(
-        "servekit_replicas", "Replicas by their state", labels=["model", "state"]
+        "servekit_replicas", "Replicas by state", labels=["model", "state"]
     )
     restarts = CounterMetricFamily(
-        "servekit_restarts", "Workers started in place of another", labels=["model"]
+        "servekit_restarts", "Workers started to replace another", labels=["model"]
     )
     crashes = CounterMetricFamily(
-        "servekit_crashes", "Workers that ended unasked", labels=["model", "cause"]
+        "servekit_crashes",
+        "Workers that exited unexpectedly, and failed loads",
+        labels=["model", "cause"],
     )
     for row in table.models:
         states = Counter(replica.state for replica in row.replicas)
