@@ -57,7 +57,7 @@ fuzz: install
 
 # a container image's recipe step by step, with every package from the index
 images: install
-	@IMAGE_TESTS=1 $(BIN)/python -m pytest -q tests/container $(PYTEST_ARGS)
+	@IMAGE_TESTS=1 $(BIN)/python -m pytest -q plugins/servekit-container/tests $(PYTEST_ARGS)
 
 # the wheels outside the checkout, with each Python from 3.11 to 3.14 that is on the path
 wheels: install

@@ -18,7 +18,6 @@ SERVER_COMMANDS: Final = {
     "assets": "fetch or make the files that a model needs and its archive does not hold",
     "describe": "say what a model takes and returns, without loading it",
     "snippet": "write a call of a model for curl, Python or JavaScript",
-    "dockerfile": "write what a container image of models is built from",
     "plugins": "list the installed plugins and what they offer",
     "status": "say whether a running server is healthy, and how each model is",
     "models": "list the models of a running server, worker by worker",

@@ -8,9 +8,19 @@ file, the file over the default.
     fields      what there is
     values      what a text may be
     sources     where it comes from
+    models      what --models names
 """
 
 from servekit.settings.fields import Option, Settings, options
+from servekit.settings.models import ModelSource, parse_models
 from servekit.settings.sources import SettingsError, load_settings
 
-__all__ = ["Option", "Settings", "SettingsError", "load_settings", "options"]
+__all__ = [
+    "ModelSource",
+    "Option",
+    "Settings",
+    "SettingsError",
+    "load_settings",
+    "options",
+    "parse_models",
+]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servekit.errors import StartupError
+from servekit.settings.models import ModelSource, parse_models
 from servekit.supervisor.os.environment import (
     KEPT,
     prepare_environment,
@@ -21,7 +22,6 @@ from servekit.supervisor.os.listeners import bind_tcp, url_of
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import user_of_model
-from servekit.supervisor.preparing.sources import ModelSource, parse_entries
 from servekit.supervisor.reporting.notices import variables_withheld
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,7 +47,7 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_entry(here, text, name, path, called):
-    (entry,) = parse_entries([text])
+    (entry,) = parse_models([text])
 
     assert entry == ModelSource(str(here / path), name)
     assert entry.provisional_name == called
@@ -70,7 +70,7 @@ def test_entry(here, text, name, path, called):
 )
 def test_entries_are_refused(here, texts, complaint):
     with pytest.raises(StartupError, match=complaint):
-        parse_entries(texts)
+        parse_models(texts)
 
 
 def test_worker_environment_holds_no_secret():

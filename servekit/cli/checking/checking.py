@@ -24,6 +24,7 @@ from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.control import BootFailed
 from servekit.settings import Settings
+from servekit.settings.models import parse_models
 from servekit.supervisor.models.boot_plan import launch_of
 from servekit.supervisor.os import exits
 from servekit.supervisor.os.channel import ControlChannel
@@ -39,7 +40,6 @@ from servekit.supervisor.preparing.messages import (
     PrepareOutcome,
     PrepareRequest,
 )
-from servekit.supervisor.preparing.sources import parse_entries
 
 __all__ = ["Report", "examine", "prepare"]
 
@@ -88,7 +88,7 @@ def prepare(text: str, settings: Settings, display: Display) -> PreparedModel:
 
     :raises StartupError: it is refused.
     """
-    (entry,) = parse_entries([text])
+    (entry,) = parse_models([text])
     name = entry.provisional_name
     loop, outcomes = Loop(), list[PrepareOutcome]()
     display.attach(loop.call_later)

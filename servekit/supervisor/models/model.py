@@ -5,6 +5,7 @@ from typing import Protocol
 
 from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
+from servekit.settings.models import ModelSource
 from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.models.rollout import Rollout, RolloutHost
 from servekit.supervisor.models.table_rows import prepared_row, unprepared_row
@@ -13,7 +14,6 @@ from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
 from servekit.supervisor.preparing.messages import PreparedModel, PrepareOutcome, PrepareRequest
 from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles
-from servekit.supervisor.preparing.sources import ModelSource
 from servekit.supervisor.reporting import notices
 
 __all__ = ["Model", "ModelHost"]

@@ -12,6 +12,7 @@ from servekit.ipc.control import Hung, Lost, Reload
 from servekit.ipc.counters import create_memory
 from servekit.ipc.table import ModelRow, Table, Tally
 from servekit.settings import Settings
+from servekit.settings.models import clash, parse_models
 from servekit.settings.values import STDOUT
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.routes import clashes, note_clashes
@@ -22,7 +23,6 @@ from servekit.supervisor.os.orphans import Orphans
 from servekit.supervisor.os.resources import available_bytes, raise_descriptor_limit, usable_cores
 from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import find_user, user_of_model
-from servekit.supervisor.preparing.sources import clash, parse_entries
 from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.replicas.load_queue import Load, LoadQueue
 from servekit.supervisor.reporting import notices
@@ -49,7 +49,7 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
-        entries = parse_entries(settings.models)
+        entries = parse_models(settings.models)
         check_access(settings, journal)
         for number in range(len(entries)):  # there are users, if some are asked for
             find_user(user_of_model(settings.worker_user, number, len(entries)))

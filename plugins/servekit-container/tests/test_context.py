@@ -24,7 +24,7 @@ from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED, USAGE
 
 from .builder import Build
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 WAIT_S = 60.0
 WHEELS = "building wheels of servekit, servekit-archiver\n"
 USERS = {"groupadd": "install -d -m 0700 var/cache/servekit"}  # needs no root

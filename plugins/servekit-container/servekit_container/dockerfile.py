@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 from servekit import __version__
-from servekit.container.image import Image
+from servekit_container.image import Image
 
 __all__ = ["CACHE", "PORT", "USER_ID", "dockerfile", "dockerignore"]
 

@@ -11,15 +11,13 @@ from pathlib import Path
 
 from servekit_archiver import ArchiveError
 
-from servekit.cli.parsing.exit_status import OK
-from servekit.container.context import Order, Source, write_context
-from servekit.container.dockerfile import CACHE
-from servekit.container.image import Image
-from servekit.container.packages import parse_requirement
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
-from servekit.settings import load_settings
-from servekit.supervisor.preparing.sources import parse_entries
+from servekit.settings import load_settings, parse_models
+from servekit_container.context import Order, write_context
+from servekit_container.dockerfile import CACHE
+from servekit_container.image import Image
+from servekit_container.packages import parse_requirement
 
 __all__ = ["dockerfile"]
 
@@ -118,9 +116,8 @@ def run(parsed: argparse.Namespace) -> int:
     :raises StartupError: a model is refused, or the directory is not empty.
     """
     cache = load_settings({"cache_dir": parsed.cache_dir}).cache_dir
-    entries = parse_entries(parsed.models)
     order = Order(
-        models=[Source(Path(entry.path), entry.name) for entry in entries],
+        models=parse_models(parsed.models),
         base=parsed.base or BASE,
         tag=parsed.tag or "",
         install=[parse_requirement(text) for text in parsed.install],
@@ -139,7 +136,7 @@ def run(parsed: argparse.Namespace) -> int:
         if parsed.json
         else as_text(image, parsed.output)
     )
-    return OK
+    return 0
 
 
 def directory(path: Path) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry of ``--models``, checked as far as it can be without opening it."""
+"""The setting ``models``: a path each, checked as far as it can be without opening the file."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.settings.values import split_model
 
-__all__ = ["ModelSource", "clash", "parse_entries"]
+__all__ = ["ModelSource", "clash", "parse_models"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,17 @@ class ModelSource:
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
-def parse_entries(texts: Iterable[str]) -> list[ModelSource]:
-    """Return the entries.
+def parse_models(texts: Iterable[str]) -> list[ModelSource]:
+    """Parse ``PATH`` and ``NAME=PATH``.
 
     :raises StartupError: there is none, a path does not exist, or a name is there twice.
     """
-    entries = [_parse(text) for text in texts]
-    if not entries:
+    found = [_parse(text) for text in texts]
+    if not found:
         raise StartupError("models: none given; name an archive or a model directory")
-    if pair := clash(entry.name for entry in entries if entry.name):
+    if pair := clash(source.name for source in found if source.name):
         raise StartupError(f"models: {pair[0]} and {pair[1]} are the same name")
-    return entries
+    return found
 
 
 def _parse(text: str) -> ModelSource:

@@ -11,8 +11,6 @@ from servekit.plugins import InstalledPlugin, installed_plugins
 
 __all__ = ["plugin_packages"]
 
-BUILT_IN_SCHEMES = {"file", "http", "https"}
-
 
 def plugin_packages(manifest: Manifest) -> list[Requirement]:
     """Return the installed distributions that serve the model and fetch its assets.
@@ -25,7 +23,7 @@ def plugin_packages(manifest: Manifest) -> list[Requirement]:
     schemes = {url.partition(":")[0] for url in urls}
     names = [
         *(_offering(plugins, "register_services", name) for name in _plugins_own(services)),
-        *(_offering(plugins, "register_fetchers", s) for s in sorted(schemes - BUILT_IN_SCHEMES)),
+        *(_offering(plugins, "register_fetchers", s) for s in sorted(schemes)),
     ]
     return [Requirement(name) for name in names]
 

@@ -13,12 +13,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from servekit_archiver import build_archive, unpack
 
-from servekit.container.deployments import compose, kubernetes, prometheus
-from servekit.container.dockerfile import dockerfile, dockerignore
-from servekit.container.image import Image, Lack, Packed, tag_of
-from servekit.container.imports import imported_modules, lacking
-from servekit.container.needs import plugin_packages
-from servekit.container.packages import (
+from servekit.errors import StartupError
+from servekit.settings import ModelSource
+from servekit_container.deployments import compose, kubernetes, prometheus
+from servekit_container.dockerfile import dockerfile, dockerignore
+from servekit_container.image import Image, Lack, Packed, tag_of
+from servekit_container.imports import imported_modules, lacking
+from servekit_container.needs import plugin_packages
+from servekit_container.packages import (
     build_wheels,
     configured_links,
     copy_links,
@@ -26,28 +28,19 @@ from servekit.container.packages import (
     pins,
     wanted_names,
 )
-from servekit.errors import StartupError
 
-__all__ = ["Order", "Source", "write_context"]
+__all__ = ["Order", "write_context"]
 
 OPEN = 0o755
 
 Tell = Callable[[str], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A model that the image is to hold."""
-
-    path: Path  #: archive or model directory
-    name: str = ""  #: to serve it under; "" takes the manifest's
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What was asked for."""
 
-    models: Sequence[Source]
+    models: Sequence[ModelSource]
     base: str
     tag: str = ""  #: "" takes name and version of the first model
     install: Sequence[Requirement] = ()
@@ -117,16 +110,16 @@ def _is_name(text: str) -> bool:
     return canonicalize_name(text) == text and "/" not in text
 
 
-def _pack(source: Source, draft: Path, cache: Path | None) -> Packed:
+def _pack(source: ModelSource, draft: Path, cache: Path | None) -> Packed:
     """Bring one model into the context as an archive, verified."""
-    archive = draft / "models" / "new.mar"
-    if source.path.is_dir():
-        built = build_archive(source.path, archive)
-        directory, manifest, digest = source.path, built.manifest, built.digest
+    path, archive = Path(source.path), draft / "models" / "new.mar"
+    if path.is_dir():
+        built = build_archive(path, archive)
+        directory, manifest, digest = path, built.manifest, built.digest
     else:
-        unpacked = unpack(source.path, cache)
+        unpacked = unpack(path, cache)
         directory, manifest, digest = unpacked.directory, unpacked.manifest, unpacked.digest
-        shutil.copyfile(source.path, archive)
+        shutil.copyfile(path, archive)
     named = manifest.requirements
     text = (directory / named).read_text(encoding="utf-8") if named else ""
     model = Packed(

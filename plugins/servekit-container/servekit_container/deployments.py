@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of ``compose.yaml``, ``prometheus.yml`` and ``kubernetes.yaml``."""
 
-from servekit.container.dockerfile import CACHE, PORT, USER_ID
-from servekit.container.image import Image
 from servekit.settings import Settings
+from servekit_container.dockerfile import CACHE, PORT, USER_ID
+from servekit_container.image import Image
 
 __all__ = ["compose", "kubernetes", "prometheus"]
 

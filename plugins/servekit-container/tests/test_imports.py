@@ -3,8 +3,7 @@
 
 import pytest
 from servekit_archiver import Manifest
-
-from servekit.container.imports import imported_modules, lacking
+from servekit_container.imports import imported_modules, lacking
 
 SERVICE = """
 import json, numpy as np

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 from servekit_archiver import Manifest, Stage, Step, Worker
+from servekit_container.image import Image, Packed
+from servekit_container.packages import installed_closure, pins, wanted_names
 
-from servekit.container.image import Image, Packed
-from servekit.container.packages import installed_closure, pins, wanted_names
 from servekit.errors import StartupError
 
 

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this plugin offers."""
+
+from collections.abc import Sequence
+
+from servekit import hookimpl
+from servekit.extension import Command
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands() -> Sequence[Command]:
+    """Offer ``servekit dockerfile``."""
+    return [
+        Command(
+            "dockerfile",
+            "write what a container image of models is built from",
+            "servekit_container.command:dockerfile",
+        )
+    ]
