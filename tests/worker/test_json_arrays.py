@@ -14,12 +14,11 @@ from servekit.errors import RequestError
 from servekit.types import Array
 from servekit.worker.codecs.json import decode_json
 from servekit.worker.inputs import json_arrays
+from servekit.worker.inputs.array_checks import FINITE, lists
 from servekit.worker.inputs.conversion import convert
 from servekit.worker.inputs.json_arrays import LargeArrays
-from servekit.worker.inputs.large_fields import LargeFields
-from servekit.worker.inputs.nesting import FINITE, lists
 from servekit.worker.inputs.signed_input import SignedInput
-from servekit.worker.inputs.typed_input import TypedInput
+from servekit.worker.inputs.typed_input import LargeFields, TypedInput
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
 
 DTYPES = "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "bool", "str"

@@ -12,13 +12,12 @@ from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import (
     BatchTypes,
-    batch_types,
-    stream_types,
+    refuse_media,
+    service_types,
     streaming_method,
 )
 from servekit.worker.inputs.form_rules import signed_rules, typed_rules
 from servekit.worker.inputs.input_kind import AnyInput, InputKind
-from servekit.worker.inputs.promises import refuse_media
 from servekit.worker.inputs.typed_input import TypedInput
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.predictor import Predictor
@@ -70,7 +69,7 @@ def _wrap(
     is_loaded: bool = True,
     is_handed_on: bool = False,
 ) -> tuple[Predictor, Interface]:
-    types = _types(service)
+    types = service_types(service)
     if is_loaded and types.mapping and service.signature is None:
         raise BootError(
             f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
@@ -101,16 +100,11 @@ def _lone_output(signature: Mapping[str, Any] | None) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _types(service: Service) -> BatchTypes:
-    first = streaming_method(service)
-    return stream_types(service, first) if first else batch_types(service)
-
-
 def body_readers(service: Service, table: CodecTable) -> BodyReaders:
     """Return readers that know what parts of a form are to *service*, and what is a file."""
     if (signature := declared(service.signature)) is not None:
         return BodyReaders(table, signed_rules(signature["inputs"]))
-    return BodyReaders(table, typed_rules(_types(service).input))
+    return BodyReaders(table, typed_rules(service_types(service).input))
 
 
 def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:

@@ -10,11 +10,10 @@ from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.service.response import NAME
+from servekit.worker.boot.media_types import consumes, produces
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.schemas import signed_schema, typed_schemas
-from servekit.worker.prediction.consumes import consumes
-from servekit.worker.prediction.produces import produces
 
 __all__ = ["describe"]
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from servekit.errors import BodyMalformed
 
-__all__ = ["raw", "sniff", "text"]
+__all__ = ["OCTET_STREAM", "raw", "sniff", "text"]
+
+OCTET_STREAM = "application/octet-stream"
 
 #: what a body of bytes begins with, at which offset, by media type
 MAGIC = {

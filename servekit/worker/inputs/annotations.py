@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs typed by the annotations of ``predict``: ``batch: list[T]``."""
+"""Reads the methods of a service: how it is called, and the types of its inputs and outputs."""
 
 import inspect
+import sys
 import typing
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from servekit.errors import BootError
 from servekit.service.base import Service
+from servekit.types import Audio, File, Image
 from servekit.worker.inputs.type_hints import (
     MAPPING,
     ROWS,
@@ -18,93 +20,39 @@ from servekit.worker.inputs.type_hints import (
     without_errors,
     yielded_of,
 )
+from servekit.worker.inputs.type_tree import types_within
 
-__all__ = ["BatchTypes", "batch_types", "place_of", "stream_types", "streaming_method", "types_of"]
+__all__ = [
+    "BatchTypes",
+    "place_of",
+    "refuse_media",
+    "service_types",
+    "streaming_method",
+    "types_of",
+]
+
+#: what a service can return in place of each
+INSTEAD: Final = {
+    Image: 'Response(png_bytes, content_type="image/png")',
+    Audio: 'Response(wav_bytes, content_type="audio/wav")',
+    File: "Response(file.content, content_type=file.content_type)",
+}
 
 
 class BatchTypes(NamedTuple):
-    """The types of one input and of one output; ``Any`` where nothing is said."""
+    """The types of one input and of one output; ``Any`` where the annotations say nothing."""
 
     input: Any
     output: Any
-    place: str = ""  #: where they are said, for an error: `` (service.py:12)``
+    place: str = ""  #: of the annotations, for an error: `` (service.py:12)``
     name: str = ""  #: of the method
-    mapping: str = ""  #: what is annotated as a mapping of arrays, which needs a signature
-
-    @property
-    def are_known(self) -> bool:
-        """Whether anything is said of either."""
-        return not (self.input is Any and self.output is Any)
-
-
-def batch_types(service: Service) -> BatchTypes:
-    """Read the annotations of ``predict``.
-
-    :raises BootError: there is no ``predict``, or ``types_of`` cannot read it.
-    """
-    predict = type(service).predict
-    if predict is Service.predict:
-        raise BootError(f"{type(service).__name__} has no predict()")
-    return types_of(predict, f"{type(service).__name__}.{getattr(predict, '__name__', 'predict')}")
-
-
-def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
-    """Read the annotations of a method that takes a batch.
-
-    :param name: of the method, for errors.
-    :raises BootError: one names what does not exist where the service is defined, or what is
-        neither a list nor a mapping.
-    """
-    parameter, given, got, place = _annotations(
-        method, name, "batch, write def predict(self, batch)"
-    )
-    taken, returned = batch_of(given), batch_of(got)
-    if taken is None or taken is ROWS:
-        shown, one = shown_type(given), shown_type(element_of(given))
-        raise BootError(
-            f"{name}: {parameter}: {shown}, and a batch is a list; "
-            f"write {parameter}: list[{one}]{place}"
-        )
-    if returned is None:
-        shown, one = shown_type(got), shown_type(element_of(got))
-        raise BootError(
-            f"{name}: returns {shown}, and a batch is answered by a list, an output for each "
-            f"input; write -> list[{one}]{place}"
-        )
-    mapping = ""
-    if taken is MAPPING:
-        mapping = f"{parameter}: {shown_type(given)}"
-    elif returned is MAPPING:
-        mapping = f"-> {shown_type(got)}"
-    return BatchTypes(_element(taken), _element(returned), place, name, mapping)
-
-
-def _element(batch: Any) -> Any:
-    return Any if batch is MAPPING or batch is ROWS else without_errors(batch)
-
-
-def stream_types(service: Service, first: str) -> BatchTypes:
-    """Read the annotations of the method called *first*, which takes one input.
-
-    :raises BootError: one names what does not exist where the service is defined, or a method
-        that yields outputs is annotated as one that does not.
-    """
-    kind = type(service)
-    write, name = f"input, write def {first}(self, value)", f"{kind.__name__}.{first}"
-    _, given, got, place = _annotations(getattr(kind, first), name, write)
-    yielded = Any if first == "admit" else yielded_of(got)  # which returns a slot, and no output
-    if yielded is None:
-        raise BootError(
-            f"{name}: returns {shown_type(got)}, and outputs are yielded one by one; "
-            f"write -> Iterator[{shown_type(got)}]{place}"
-        )
-    return BatchTypes(Any if given is None else given, without_errors(yielded), place, name)
+    mapping: str = ""  #: the annotation of a mapping of arrays, which needs a signature
 
 
 def streaming_method(service: Service) -> str | None:
     """Return the method that gets one input of *service*; ``None`` if it answers batches.
 
-    :raises BootError: it contradicts itself.
+    :raises BootError: it has several methods that could answer.
     """
     kind = type(service)
     has_predict = kind.predict is not Service.predict
@@ -121,8 +69,69 @@ def streaming_method(service: Service) -> str | None:
     return found[0] if found else None
 
 
+def service_types(service: Service) -> BatchTypes:
+    """Read the annotations of the method that answers.
+
+    :raises BootError: there is no such method, or its annotations contradict how it is called.
+    """
+    kind = type(service)
+    if first := streaming_method(service):
+        return _stream_types(kind, first)
+    if kind.predict is Service.predict:
+        raise BootError(f"{kind.__name__} has no predict()")
+    return types_of(kind.predict, f"{kind.__name__}.{getattr(kind.predict, '__name__', 'predict')}")
+
+
+def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
+    """Read the annotations of a method that takes a batch.
+
+    :param name: of the method, for errors.
+    :raises BootError: one cannot be resolved, or is neither a list nor a mapping.
+    """
+    parameter, given, got, place = _annotations(
+        method, name, "batch, write def predict(self, batch)"
+    )
+    taken, returned = batch_of(given), batch_of(got)
+    if taken is None or taken is ROWS:
+        shown, one = shown_type(given), shown_type(element_of(given))
+        raise BootError(
+            f"{name}: {parameter}: {shown}, and a batch is a list; "
+            f"write {parameter}: list[{one}]{place}"
+        )
+    if returned is None:
+        shown, one = shown_type(got), shown_type(element_of(got))
+        raise BootError(
+            f"{name}: returns {shown}, expected a list with an output for each input; "
+            f"write -> list[{one}]{place}"
+        )
+    mapping = ""
+    if taken is MAPPING:
+        mapping = f"{parameter}: {shown_type(given)}"
+    elif returned is MAPPING:
+        mapping = f"-> {shown_type(got)}"
+    return BatchTypes(_element(taken), _element(returned), place, name, mapping)
+
+
+def _element(batch: Any) -> Any:
+    return Any if batch is MAPPING or batch is ROWS else without_errors(batch)
+
+
+def _stream_types(kind: type[Service], first: str) -> BatchTypes:
+    """Read the annotations of the method called *first*, which takes one input."""
+    name = f"{kind.__name__}.{first}"
+    wanted = f"input, write def {first}(self, value)"
+    _, given, got, place = _annotations(getattr(kind, first), name, wanted)
+    yielded = Any if first == "admit" else yielded_of(got)  # ``admit`` returns a slot
+    if yielded is None:
+        raise BootError(
+            f"{name}: returns {shown_type(got)}, and outputs are yielded one by one; "
+            f"write -> Iterator[{shown_type(got)}]{place}"
+        )
+    return BatchTypes(Any if given is None else given, without_errors(yielded), place, name)
+
+
 def _annotations(method: Callable[..., Any], name: str, wanted: str) -> tuple[str, Any, Any, str]:
-    """Return the name of its parameter, what is said of it and of what it returns, and where."""
+    """Return the name of the parameter, its annotation, that of the result, and their place."""
     place = place_of(method)
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
         raise BootError(f"{name}: is async; write a plain def, it has the process to itself{place}")
@@ -141,3 +150,45 @@ def place_of(method: Callable[..., Any]) -> str:
     """Return where *method* is written, `` (service.py:12)``; "" if it is not Python."""
     code = getattr(inspect.unwrap(method), "__code__", None)
     return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})" if code else ""
+
+
+def refuse_media(service: Service, types: BatchTypes) -> None:
+    """Refuse files, images and audio among the annotated outputs of *service*, at any depth.
+
+    :raises BootError: there is one, and no answer could hold it.
+    """
+    kind = type(service)
+    if kind.postprocess is not Service.postprocess:
+        _refuse(f"{kind.__name__}.postprocess", *_returned(kind.postprocess))
+        return
+    _refuse(types.name, types.output, types.place)
+    if step := getattr(kind, "step", None):
+        _refuse(f"{kind.__name__}.step", *_returned(step))
+
+
+def _refuse(name: str, output: Any, place: str) -> None:
+    for each in types_within(output):
+        if (media := _media_of(each)) is not None:
+            raise BootError(
+                f"{name}: returns {shown_type(each)}, which no answer can hold; "
+                f"return the bytes of the file instead, {INSTEAD[media]}{place}"
+            )
+
+
+def _media_of(type_: Any) -> Any:
+    """Return the type of ``servekit.types`` that *type_* is, or would be as an input."""
+    if not isinstance(type_, type):
+        return None
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is not None and issubclass(type_, pillow.Image):
+        return Image
+    return next((media for media in INSTEAD if issubclass(type_, media)), None)
+
+
+def _returned(method: Any) -> tuple[Any, str]:
+    """Return the annotated result of *method*, ``Any`` if it cannot be resolved, and its place."""
+    try:
+        hints = typing.get_type_hints(method, include_extras=True)
+    except Exception:  # noqa: BLE001 - an author's annotations may raise anything
+        hints = {}
+    return hints.get("return", Any), place_of(method)

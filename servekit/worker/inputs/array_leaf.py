@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from servekit.worker.inputs.json_arrays import LargeArrays
-from servekit.worker.inputs.leaves import NotOfType
+from servekit.worker.inputs.leaves import Leaf, NotOfType
 from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["ArrayLeaf", "array_leaf"]
@@ -16,46 +16,41 @@ _leaves: dict[tuple[Any, ...], "ArrayLeaf"] = {}
 
 
 def array_leaf(declared: Mapping[str, Any]) -> "ArrayLeaf":
-    """Return the one leaf of this declaration."""
+    """Return the leaf of a declaration; equal declarations share one."""
     key = (declared["dtype"], *declared["shape"])
     if key not in _leaves:
         _leaves[key] = ArrayLeaf(TensorReader(declared))
     return _leaves[key]
 
 
-class ArrayLeaf:
-    """Makes arrays by the rules of a signature's."""
+class ArrayLeaf(Leaf):
+    """Makes arrays by the rules that hold for the inputs of a signature."""
 
     def __init__(self, tensor: TensorReader) -> None:
-        """Make what *tensor* declares."""
         self._tensor = tensor
         self._large = LargeArrays([tensor], may_be_object=False)
-
-    @property
-    def declared(self) -> Mapping[str, Any]:
-        """The dtype and the shape, as in a signature."""
-        return {"dtype": self._tensor.dtype_name, "shape": self._tensor.shape}
+        self.declared = {"dtype": tensor.dtype_name, "shape": tensor.shape}
 
     def takes(self, media_type: str) -> bool:
         """Whether *media_type* holds one array of this kind."""
         return media_type in (ONE_TEXT if self._tensor.is_text else ONE_ARRAY)
 
     def make(self, value: Any) -> Array:
-        """Make one of an array, lists, a number or raw bytes."""
-        return _told(self._tensor.from_value, value)
+        """Return the array made of an array, of lists, of a number or of raw bytes."""
+        return _made(self._tensor.from_value, value)
 
     def from_json(self, body: bytes) -> Array:
-        """Make one of a JSON text, without lists in between."""
+        """Return the array of a JSON text."""
         array = self.read_large(body)
-        return _told(self._tensor.from_json, body) if array is None else array
+        return _made(self._tensor.from_json, body) if array is None else array
 
     def read_large(self, text: bytes) -> Array | None:
-        """Make one of a long JSON text; ``None`` if it is not one, or not exactly this array."""
+        """Return the array of a long JSON text; ``None`` if it is short, or not this array."""
         arrays = self._large.read(text)
         return arrays[0] if arrays else None
 
 
-def _told(make: Callable[[Any], Array], value: Any) -> Array:
+def _made(make: Callable[[Any], Array], value: Any) -> Array:
     try:
         return make(value)
     except TensorRefused as error:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an annotated type, or a signature, wants of a body or of the parts of a form."""
+"""How the parts of a form are read, by the annotated type of an input or by a signature."""
 
+import datetime
+import decimal
+import enum
+import ipaddress
+import pathlib
 import typing
+import uuid
 from collections.abc import Callable, Mapping, Sequence
-from types import UnionType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,30 +17,28 @@ from servekit.errors import BodyMalformed
 from servekit.types import TextPart
 from servekit.worker.codecs.json import decode_json
 from servekit.worker.inputs.conversion import convert
-from servekit.worker.inputs.leaves import NotOfType, leaf_of
+from servekit.worker.inputs.leaves import NotOfType
 from servekit.worker.inputs.media_leaf import MediaLeaf
 from servekit.worker.inputs.model_leaf import is_model, model_fields
-from servekit.worker.inputs.scalars import are_texts, members
-from servekit.worker.inputs.type_tree import element_type, fields_of, types_within, without_none
+from servekit.worker.inputs.type_hints import is_union, members
+from servekit.worker.inputs.type_tree import element_type, fields_of, leaf_of, without_none
 
-__all__ = [
-    "NO_RULES",
-    "FormRules",
-    "PartRule",
-    "json_or_text",
-    "prepare_readers",
-    "signed_rules",
-    "typed_rules",
-]
+__all__ = ["NO_RULES", "FormRules", "PartRule", "json_or_text", "signed_rules", "typed_rules"]
+
+#: their JSON is a text
+AS_TEXT: Final = (
+    *(str, bytes, bytearray, datetime.date, datetime.time, datetime.timedelta),
+    *(decimal.Decimal, uuid.UUID, pathlib.PurePath, ipaddress.IPv4Address, ipaddress.IPv6Address),
+)
 
 
 class PartRule(NamedTuple):
     """How the parts of one name are read."""
 
-    read: Callable[[str], Any]  #: of a part that does not say its type
-    is_typed: bool = True  #: so a part of ``text/plain`` says no more than one without a type
-    is_file: bool = False  #: a ``File``, whatever it says that it is
-    is_text: bool = False  #: ``Text``: as it is, whatever it says that it is
+    read: Callable[[str], Any]  #: of a part without a content type
+    is_typed: bool = True  #: then ``text/plain`` says no more than no content type
+    is_file: bool = False  #: a ``File``, whatever its content type
+    is_text: bool = False  #: ``Text``: taken as it is, whatever its content type
     is_list: bool = False  #: there may be several; one may also hold the whole list in JSON
     is_array: bool = False  #: one may also hold the whole array, as bytes or by a codec of arrays
 
@@ -48,13 +51,12 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def as_it_is(text: str) -> str:
-    """Return *text*."""
+def _as_is(text: str) -> str:
     return text
 
 
-def unquoted(text: str) -> str:
-    """Return a text of JSON, or else *text* as it is: a date, a number of any digits."""
+def _unquoted(text: str) -> str:
+    """Return a JSON string as a text; anything else as it is: a date, a number of many digits."""
     value = json_or_text(text)
     return value if isinstance(value, str) else text
 
@@ -62,17 +64,13 @@ def unquoted(text: str) -> str:
 UNTYPED: Final = PartRule(json_or_text, is_typed=False)
 
 
-def _never(_media_type: str) -> bool:
-    return False
-
-
 class FormRules(NamedTuple):
-    """What an input is made of."""
+    """How a form, or a file in its place, becomes an input."""
 
-    is_file: Callable[[str], bool] = _never  #: whether a whole body of this media type is a file
+    is_file: Callable[[str], bool] = lambda _media_type: False  #: a body of it is a whole file
     parts: Mapping[str, PartRule] = {}  #: by name
     others: PartRule = UNTYPED  #: of parts of other names
-    alone: PartRule | None = None  #: the parts of one name are all of the input
+    alone: PartRule | None = None  #: the parts of one name are the whole input
 
     def rule(self, name: str) -> PartRule:
         """Return how the parts called *name* are read."""
@@ -100,25 +98,14 @@ def typed_rules(type_: Any) -> FormRules:
 
 
 def signed_rules(inputs: Sequence[Mapping[str, Any]]) -> FormRules:
-    """Return the rules of the *inputs* of a signature: texts are never JSON."""
-    rules = {str(each["name"]): _tensor_rule(each) for each in inputs}
-    return FormRules(parts=rules)
+    """Return the rules of the *inputs* of a signature; text is never read as JSON."""
+    return FormRules(parts={str(each["name"]): _tensor_rule(each) for each in inputs})
 
 
 def _tensor_rule(declared: Mapping[str, Any]) -> PartRule:
     axes = len(declared["shape"])
     is_text = declared["dtype"] == "str" and axes < 2
-    return PartRule(as_it_is if is_text else json_or_text, is_list=axes == 1, is_array=True)
-
-
-def prepare_readers(type_: Any) -> None:
-    """Import what reads the files within *type_*.
-
-    :raises ImportError: it is not installed.
-    """
-    for each in types_within(type_):
-        if isinstance(leaf := leaf_of(each), MediaLeaf):
-            leaf.prepare()
+    return PartRule(_as_is if is_text else json_or_text, is_list=axes == 1, is_array=True)
 
 
 def _rule(type_: Any) -> PartRule:
@@ -126,24 +113,37 @@ def _rule(type_: Any) -> PartRule:
     element = element_type(without_none(type_))
     single = type_ if element is None else element
     is_text = _is_marked(single)
-    read = as_it_is if is_text else _reader(single)
+    read = _as_is if is_text else _reader(single)
     return PartRule(read, True, _is_file(single), is_text, element is not None)
 
 
 def _reader(type_: Any) -> Callable[[str], Any]:
-    """Return what reads the text of one part as *type_* wants it."""
+    """Return what makes of the text of a part what *type_* is converted from."""
     kinds = members(type_)
     if kinds and all(kind in (str, bytes) for kind in kinds):
-        return as_it_is
-    if are_texts(kinds):
-        return unquoted
-    if any(are_texts([kind]) for kind in kinds) and not any(map(is_model, kinds)):
+        return _as_is
+    texts = [kind for kind in kinds if _is_text(kind)]
+    if texts and texts == kinds:
+        return _unquoted
+    if texts and not any(map(is_model, kinds)):
         return lambda text: _fitting(text, type_)
     return json_or_text
 
 
+def _is_text(kind: Any) -> bool:
+    """Whether the JSON of a *kind* is always a text."""
+    if typing.get_origin(kind) is typing.Literal:
+        return all(isinstance(each, str) for each in typing.get_args(kind))
+    if not isinstance(kind, type):
+        return False
+    if issubclass(kind, enum.Enum):
+        return all(isinstance(each.value, str) for each in kind)
+    is_pydantics = kind.__module__.partition(".")[0] == "pydantic" and not is_model(kind)
+    return issubclass(kind, AS_TEXT) or is_pydantics
+
+
 def _fitting(text: str, type_: Any) -> Any:
-    """Return the value of a JSON text if it is one and of *type_*, else the text."""
+    """Return the value of a JSON text if it fits *type_*, else the text."""
     value = json_or_text(text)
     try:
         convert(value, type_)
@@ -157,9 +157,9 @@ def _is_file(type_: Any) -> bool:
 
 
 def _is_marked(type_: Any) -> bool:
-    """Whether *type_* is ``Text``, or may be."""
+    """Whether *type_*, or a member of it, is ``Text``."""
     origin = typing.get_origin(type_)
     if origin is typing.Annotated:
         return any(isinstance(each, TextPart) for each in type_.__metadata__)
-    is_around = origin in (typing.Union, UnionType, typing.Required, typing.NotRequired)
+    is_around = is_union(type_) or origin in (typing.Required, typing.NotRequired)
     return is_around and any(map(_is_marked, typing.get_args(type_)))

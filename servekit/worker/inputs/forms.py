@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipart/form-data``: one part per input, each read as its own type or its field says."""
+"""``multipart/form-data``: each part is one input field, read by its content type or its rule."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,18 +17,19 @@ FORM = "multipart/form-data"
 MAX_PARTS = 128
 MAX_PART_HEADERS = 8
 MAX_HEADER_BYTES = 4096
+SHOWN = 80  #: characters of a name in an error
 #: RFC 2046, 5.1.1
 BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
-#: RFC 7578, 4.7: clients should send no other, and do not; a coded part is never taken as it is
 #: of Content-Disposition
 PARAMETER_NAME = re.compile(r';[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^;"\s]*)')
-DOUBLES = {"name*": "name"}  #: another way to say the same
+SYNONYMS = {"name*": "name"}
+#: RFC 7578, 4.7 discourages any other, and the content is never decoded
 PLAIN_ENCODINGS = ("", "7bit", "8bit", "binary")
 
-#: what the form of a file in JSON has; a form of it may have the same parts
+#: a file in JSON is an object with this field; a form may have the same field as a part
 FILE_IN_JSON = "b64"
 
-SCALARS = (str, bool, int, float)  #: of which an array is made, one part for each
+SCALARS = (str, bool, int, float)  #: elements of an array, one part for each
 
 #: content type and body of one part to its value
 ReadPart = Callable[[bytes, bytes], Any]
@@ -37,58 +38,62 @@ ReadPart = Callable[[bytes, bytes], Any]
 def decode_form(
     body: bytes, parameters: Mapping[str, str], read_part: ReadPart, rules: FormRules = NO_RULES
 ) -> Any:
-    """Return the value of every part by its name, or the only one if the input is not a mapping.
+    """Return the value of every part by its name, or that of the only one if *rules* say so.
 
-    :param rules: what the parts are to the type of the input.
-
-    :raises BodyMalformed: it is no form, or a part has no name, or two have one name.
-    :raises InputError: parts of one name are the input, and there are others, or none.
+    :raises BodyMalformed: it is not a form, a part has no name, or two have the same name.
+    :raises InputError: the parts of one name are the input, and there are other names, or none.
     """
     if not body:
         raise BodyMalformed("body: empty")
-    found = _parts(body, parameters.get("boundary", ""))
-    names = {part.name for part, _ in found}
+    parts = _parts(body, parameters.get("boundary", ""))
+    names = {part.name for part, _ in parts}
     alone = None if FILE_IN_JSON in names else rules.alone
     values: dict[str, list[Any]] = {}
-    for part, content in found:
-        name = part.name
-        rule = alone or rules.rule(name or "")
-        _check_headers(name or "", part)
+    for part, content in parts:
+        name = part.name or ""
+        rule = alone or rules.rule(name)
+        _check_headers(name, part)
         if not name:
             raise BodyMalformed("body: a part has no name")
         if name in values and not rule.is_list:
-            raise BodyMalformed(f"{name[:80]}: two parts of one name")
+            raise BodyMalformed(f"{name[:SHOWN]}: duplicate part name")
         values.setdefault(name, []).append(_value(name, part, content, read_part, rule))
-    whole = {name: _whole(each, alone or rules.rule(name)) for name, each in values.items()}
+    joined = {name: _joined(each, alone or rules.rule(name)) for name, each in values.items()}
     if alone is None:
-        return whole
-    if len(whole) != 1:
-        raise InputError(f"a form of {len(whole)} names, expected the parts of one")
-    return next(iter(whole.values()))
+        return joined
+    if len(joined) != 1:
+        raise InputError(f"a form of {len(joined)} names, expected the parts of one")
+    return next(iter(joined.values()))
 
 
 def _value(name: str, part: Any, content: bytes, read_part: ReadPart, rule: PartRule) -> Any:
-    if rule.is_file:
-        return File(part.filename or "", part.header("Content-Type", ""), content)
     header = part.header("Content-Type", "")
+    if rule.is_file:
+        return File(part.filename or "", header, content)
     if rule.is_text or (not header and part.filename is None):
-        return rule.read(_text(name, content))
-    value = _read(name, header, content, read_part)
+        try:
+            return rule.read(content.decode())
+        except UnicodeDecodeError:
+            raise BodyMalformed(f"{name[:SHOWN]}: not UTF-8") from None
+    try:
+        value = read_part((header or "application/octet-stream").encode(), content)
+    except RequestError as error:
+        raise type(error)(f"{name[:SHOWN]}: {error.detail}", error.errors) from None
     is_plain = part.filename is None and header.lstrip().lower().startswith("text/plain")
     return rule.read(value) if rule.is_typed and is_plain and isinstance(value, str) else value
 
 
-def _whole(found: list[Any], rule: PartRule) -> Any:
-    """Return the value of all parts of one name."""
+def _joined(found: list[Any], rule: PartRule) -> Any:
+    """Return the value of all the parts of one name."""
     if not rule.is_list:
         return found[0]
+    only = found[0]
     if len(found) > 1 or rule.is_file or rule.is_text:
         return found
-    only = found[0]
-    if rule.is_array and not isinstance(only, SCALARS):
+    if isinstance(only, list) or (rule.is_array and not isinstance(only, SCALARS)):
         return only
-    if isinstance(only, list) or not (isinstance(only, str) and only.lstrip().startswith("[")):
-        return only if isinstance(only, list) else found
+    if not (isinstance(only, str) and only.lstrip().startswith("[")):
+        return found
     inside = json_or_text(only)
     is_list = isinstance(inside, list) and all(isinstance(each, str) for each in inside)
     return inside if is_list else found
@@ -96,7 +101,7 @@ def _whole(found: list[Any], rule: PartRule) -> Any:
 
 def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
     if not BOUNDARY.fullmatch(boundary):
-        raise BodyMalformed("Content-Type: boundary is missing, or not as RFC 2046 has it")
+        raise BodyMalformed("Content-Type: boundary is missing, or not valid by RFC 2046")
     body = _without_padding(body, boundary.encode())
     parts: list[tuple[Any, bytearray]] = []
     try:
@@ -122,7 +127,7 @@ def _parts(body: bytes, boundary: str) -> list[tuple[Any, bytes]]:
 
 
 def _without_padding(body: bytes, boundary: bytes) -> bytes:
-    """Return *body* without the white space that RFC 2046 lets stand behind a boundary."""
+    """Return *body* without the white space that RFC 2046 allows after a boundary."""
     delimiter = b"--" + boundary
     if not any(delimiter + end in body for end in (b" ", b"\t", b"-- ", b"--\t")):
         return body
@@ -130,28 +135,14 @@ def _without_padding(body: bytes, boundary: bytes) -> bytes:
     return re.sub(padded, rb"\1", body)
 
 
-def _read(name: str, header: str, content: bytes, read_part: ReadPart) -> Any:
-    """Read a file, or a part that says its type, by its codec."""
-    try:
-        return read_part((header or "application/octet-stream").encode(), content)
-    except RequestError as error:
-        raise type(error)(f"{name[:80]}: {error.detail}", error.errors) from None
-
-
 def _check_headers(name: str, part: Any) -> None:
     headers = [header for header, _ in part.headerlist]
     if len(set(headers)) < len(headers):
-        raise BodyMalformed(f"{name[:80]}: one header twice")
+        raise BodyMalformed(f"{name[:SHOWN]}: duplicate header")
     disposition = part.header("Content-Disposition", "").lower()
-    said = [DOUBLES.get(each, each) for each in PARAMETER_NAME.findall(disposition)]
-    if len(set(said)) < len(said):
-        raise BodyMalformed(f"{name[:80]}: Content-Disposition says one of {', '.join(said)} twice")
+    given = [SYNONYMS.get(each, each) for each in PARAMETER_NAME.findall(disposition)]
+    if len(set(given)) < len(given):
+        shown = ", ".join(given)
+        raise BodyMalformed(f"{name[:SHOWN]}: Content-Disposition repeats one of {shown}")
     if part.header("Content-Transfer-Encoding", "").strip().lower() not in PLAIN_ENCODINGS:
-        raise UnknownMediaType(f"{name[:80]}: Content-Transfer-Encoding: only binary is taken")
-
-
-def _text(name: str, content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise BodyMalformed(f"{name[:80]}: not UTF-8") from None
+        raise UnknownMediaType(f"{name[:SHOWN]}: Content-Transfer-Encoding: only binary is taken")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an input is: anything here, a type in ``annotations.py``, arrays in ``signature.py``."""
+"""What an input is: any value here, of a type in ``typed_input``, arrays in ``signed_input``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -7,23 +7,25 @@ from typing import Any, Protocol
 from servekit.errors import InputError
 from servekit.worker.codecs.json import decode_any_json
 
-__all__ = ["AnyInput", "InputKind", "owned", "refusal", "singles"]
+__all__ = ["AnyInput", "InputKind", "owned", "refusal", "singles", "with_whole_numbers"]
+
+LARGEST_EXACT = 2.0**53  #: a larger double may stand for another integer than was written
 
 
 class InputKind(Protocol):
     """Decodes and checks single inputs, and makes batches of them."""
 
     def decode_json(self, body: bytes) -> Any:
-        """Return the input of a JSON body, checked; the fast way for the common case."""
+        """Return the checked input of a JSON body."""
 
     def check(self, value: Any) -> Any:
         """Return the input made of a decoded value.
 
-        :raises InputError: every wrong field at once.
+        :raises InputError: with every wrong field.
         """
 
     def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[Sequence[int] | None, Any]]:
-        """Yield what ``predict`` is called with, and the positions of its members in *inputs*.
+        """Yield the arguments for ``predict``, each with the positions of its members in *inputs*.
 
         ``None`` stands for all of them, in order.
         """
@@ -33,11 +35,10 @@ class AnyInput:
     """Takes every value; a batch is a list."""
 
     def __init__(self) -> None:
-        """Decode without a detour."""
         self.decode_json = decode_any_json
 
     def check(self, value: Any) -> Any:
-        """Return *value*; bytes that lie in shared memory become the service's own."""
+        """Return *value*; bytes in shared memory are copied."""
         return owned(value)
 
     def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
@@ -46,8 +47,23 @@ class AnyInput:
 
 
 def owned(value: Any) -> Any:
-    """Return *value*, or a copy of it if it is a view of a body that will be gone."""
+    """Return *value*, or a copy if it is a view of a body in shared memory."""
     return bytes(value) if type(value) is memoryview else value
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """Return a copy of a decoded *value* with integers in place of floats such as ``1.0``.
+
+    JSON Schema counts ``1.0`` as an integer.
+    """
+    if isinstance(value, float):
+        is_exact = -LARGEST_EXACT <= value <= LARGEST_EXACT and value.is_integer()
+        return int(value) if is_exact else value
+    if isinstance(value, list):
+        return [with_whole_numbers(each) for each in value]
+    if isinstance(value, dict):
+        return {key: with_whole_numbers(each) for key, each in value.items()}
+    return value
 
 
 def singles(batch: Any) -> list[Any]:
@@ -58,6 +74,6 @@ def singles(batch: Any) -> list[Any]:
 
 
 def refusal(errors: Sequence[tuple[str, str]]) -> InputError:
-    """Return the error of one input from the (field, message) of all that is wrong with it."""
+    """Return the error of one input from the (field, message) pairs of its mistakes."""
     detail = "; ".join(f"{field}: {message}" if field else message for field, message in errors)
     return InputError(detail, [{"field": field, "message": message} for field, message in errors])

@@ -1,38 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast way of large arrays in JSON: simdjson reads their numbers straight into memory.
+"""Fast ways to read arrays in JSON. A text that they do not take goes the slow way.
 
-It makes one row of all numbers of a list, however they nest, so the shape is read from the
-brackets and commas of the text. What is not exactly as declared goes the long way, which says
-why; so does everything where simdjson is not installed.
+Small arrays: numpy takes longer to make an array of four numbers than msgspec to read them. So
+they stay lists, fully checked by msgspec, and the whole batch becomes one array.
+
+Large arrays: simdjson reads their numbers straight into memory, as one row however the lists
+nest. The shape is then read from the brackets and commas of the text.
+
+Only the slow way explains what is wrong with an input. It also reads large arrays where simdjson
+is not installed.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
-__all__ = ["LargeArrays", "is_large"]
+__all__ = ["LargeArrays", "ReadLists", "is_large", "small_readers"]
 
-SMALLEST: Final = 4096  #: bytes of a text, below which the long way is short enough
-STRUCTURE: Final = b"[],"
-NOT_STRUCTURE: Final = bytes(set(range(256)) - set(STRUCTURE))
-#: how simdjson reads a kind of elements: its name, and the dtype that it makes
+MOST_ELEMENTS: Final = 1024  #: of a small array; for larger ones the lists cost more than they save
+SMALLEST: Final = 4096  #: bytes of a large text; below, simdjson does not pay off
+NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
+#: how simdjson reads a kind of elements: its name, and the resulting dtype
 READ_AS: Final = {"f": ("d", np.float64), "i": ("i", np.int64), "u": ("u", np.uint64)}
-#: what simdjson, numpy and the tensor raise of a text that is not just numbers in lists
+#: what simdjson, numpy and the tensor raise for a text that is not just numbers in lists
 UNFIT: Final = (
     *(ValueError, TypeError, AttributeError, KeyError, OverflowError, RuntimeError),
     TensorRefused,
 )
 
+#: a JSON text to the lists of each input
+ReadLists = Callable[[bytes], tuple[Any, ...]]
+
+
+def small_readers(tensors: Sequence[TensorReader]) -> dict[bytes, ReadLists]:
+    """Return readers of JSON texts by their first character; none if the arrays are not small.
+
+    They raise ``ValueError`` if a text is not exactly as declared.
+    """
+    types = [tensor.exact for tensor in tensors]
+    if None in types or any(tensor.size > MOST_ELEMENTS for tensor in tensors):
+        return {}
+    fields = [
+        (f"input_{place}", tensor.exact, msgspec.field(name=tensor.name))
+        for place, tensor in enumerate(tensors)
+    ]
+    inputs = msgspec.defstruct("Inputs", fields, forbid_unknown_fields=True, gc=False)
+    decode, values = msgspec.json.Decoder(inputs).decode, msgspec.structs.astuple
+    readers: dict[bytes, ReadLists] = {b"{": lambda body: values(decode(body))}
+    if len(tensors) == 1 and tensors[0].shape:
+        decode_alone = msgspec.json.Decoder(types[0]).decode
+        readers[b"["] = lambda body: (decode_alone(body),)
+    return readers
+
 
 @cache
 def _simdjson() -> ModuleType | None:
-    """Return simdjson, imported when the first large text comes."""
+    """Return simdjson, imported with the first large text; ``None`` if it is not installed."""
     try:
         import simdjson
     except ImportError:
@@ -42,17 +72,17 @@ def _simdjson() -> ModuleType | None:
 
 
 def is_large(text: bytes) -> bool:
-    """Whether simdjson, if it is there, is worth the while."""
+    """Whether simdjson pays off for *text*, and is installed."""
     return len(text) >= SMALLEST and _simdjson() is not None
 
 
 class LargeArrays:
-    """Reads texts of the arrays that are declared, all numbers."""
+    """Reads texts that hold all the declared arrays, if these consist of numbers."""
 
     def __init__(self, tensors: Sequence[TensorReader], *, may_be_object: bool) -> None:
-        """Read an object of *tensors*, or the only one of them alone.
+        """Read an object of *tensors*; a single one may also stand alone.
 
-        :param may_be_object: otherwise it is always alone.
+        :param may_be_object: otherwise the one tensor always stands alone.
         """
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self._firsts = [b"{"] * may_be_object + [b"["] * (len(tensors) == 1)
@@ -62,7 +92,7 @@ class LargeArrays:
         self._is_flat = all(len(tensor.shape) < 2 for tensor in tensors)
 
     def read(self, body: bytes) -> tuple[Array, ...] | None:
-        """Return the arrays of *body*, in the order of the tensors; ``None``: try the long way."""
+        """Return the arrays of *body* in the order of the tensors; ``None``: go the slow way."""
         if not (self._is_able and body[:1] in self._firsts and is_large(body)):
             return None
         try:
@@ -83,21 +113,21 @@ class LargeArrays:
     def _check_structure(self, body: bytes, shapes: Sequence[tuple[int, ...]]) -> None:
         """Compare the lists of *body* with arrays of *shapes*, one after another.
 
-        As every place of an array has one number at most, and the numbers are as many as the
-        places, brackets and commas tell its shape.
+        Each element of an array is one number at most, and there are as many numbers as elements,
+        so brackets and commas determine the shape.
         """
         if self._is_flat:
-            is_so = body.count(b"[") == sum(map(len, shapes))
+            is_same = body.count(b"[") == sum(map(len, shapes))
         else:
-            is_so = body.translate(None, NOT_STRUCTURE) == b",".join(map(_structure, shapes))
-        if not is_so:
+            is_same = body.translate(None, NOT_STRUCTURE) == b",".join(map(_structure, shapes))
+        if not is_same:
             raise ValueError("another shape")
 
 
 def _parse(body: bytes) -> Any:
     simdjson = _simdjson()
     assert simdjson is not None
-    return simdjson.Parser().parse(body)  # one that is kept would keep its memory
+    return simdjson.Parser().parse(body)  # a parser that is kept would keep its memory
 
 
 def _is_readable(tensor: TensorReader) -> bool:
@@ -105,7 +135,7 @@ def _is_readable(tensor: TensorReader) -> bool:
 
 
 def _array(tensor: TensorReader, value: Any) -> Array:
-    """Return the array of a list of simdjson's, whose structure is still to be checked."""
+    """Return the array of a list of simdjson's. Its structure is checked later."""
     if not tensor.shape:
         if type(value) is not int and (type(value) is not float or tensor.dtype.kind != "f"):
             raise TypeError("not a number of this kind")
@@ -116,9 +146,9 @@ def _array(tensor: TensorReader, value: Any) -> Array:
 
 
 def _shape(declared: Sequence[int], size: int) -> tuple[int, ...]:
-    """Return *declared* with the size of its open axis, if it has *size* elements.
+    """Return *declared* with the size of its open axis, for an array of *size* elements.
 
-    :raises ValueError: there are no elements, so the text may be of any shape.
+    :raises ValueError: it cannot have so many, or has none, so the text may be of any shape.
     """
     others = math.prod(axis for axis in declared if axis != -1)
     shape = tuple(size // max(others, 1) if axis == -1 else axis for axis in declared)

@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types that msgspec knows nothing of, and how a decoded value becomes one.
+"""Leaves: the types that msgspec cannot make, such as arrays, pydantic models and files.
 
-An annotation is a tree: Structs, lists and mappings are its branches, which msgspec decodes.
-An array, a pydantic model or a file is a *leaf*: it is made here, before msgspec sees it.
+A type is a tree. Its branches are structs, lists and mappings, which msgspec decodes. A leaf
+is made from the decoded value before msgspec sees it. ``type_tree.py`` finds the leaf of a type.
 """
 
-import typing
-from typing import Any, Protocol
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
-from servekit.types.arrays import ARRAY
+__all__ = ["Leaf", "Mistake", "NotOfType", "mistake_of"]
 
-__all__ = ["Leaf", "NotOfType", "leaf_of"]
+#: a path such as ``.points[3].x``, and what is wrong there
+Mistake = tuple[str, str]
+
+LOCATED: Final = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+NAMED: Final = re.compile(
+    r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`"
+)
+WHAT: Final = {"missing required": "missing", "contains unknown": "unknown field"}
 
 
 class NotOfType(ValueError):
-    """A value is not what its leaf asks for: a path below it and a message, each."""
+    """A value does not fit its leaf; holds at least one mistake, with paths below the leaf."""
 
-    def __init__(self, *mistakes: tuple[str, str]) -> None:
-        """Keep at least one mistake."""
+    def __init__(self, *mistakes: Mistake) -> None:
         super().__init__(mistakes[0][1])
         self.mistakes = mistakes
 
@@ -25,35 +32,31 @@ class NotOfType(ValueError):
 class Leaf(Protocol):
     """Makes values of one type."""
 
+    declared: Mapping[str, Any] | None = None  #: dtype and shape of an array, as in a signature
+
     def takes(self, media_type: str) -> bool:
-        """Whether a body of *media_type*, which is no JSON nor alike, may be all of it."""
+        """Whether a whole body of *media_type*, other than JSON or msgpack, can be the value."""
 
     def make(self, value: Any) -> Any:
         """Return the value made of a decoded one.
 
-        :raises NotOfType: it cannot be one.
+        :raises NotOfType: it does not fit.
         """
 
     def from_json(self, body: bytes) -> Any:
         """Return the value made of a JSON text.
 
-        :raises NotOfType: it cannot be one.
-        :raises msgspec.DecodeError: it is no JSON.
+        :raises NotOfType: it does not fit.
+        :raises msgspec.DecodeError: *body* is not JSON.
         """
 
 
-def leaf_of(type_: Any) -> Leaf | None:
-    """Return what makes *type_*; ``None`` if msgspec does."""
-    if typing.get_origin(type_) is typing.Annotated:
-        for meta in type_.__metadata__:
-            declared = (getattr(meta, "extra", None) or {}).get(ARRAY)
-            if declared is not None:
-                from servekit.worker.inputs.array_leaf import array_leaf  # imports numpy
-
-                return array_leaf(declared)
-    elif isinstance(type_, type):
-        from servekit.worker.inputs.media_leaf import LEAVES  # what makes leaves knows what one is
-        from servekit.worker.inputs.model_leaf import is_model, model_leaf
-
-        return model_leaf(type_) if is_model(type_) else LEAVES.get(type_)
-    return None
+def mistake_of(error: Exception) -> Mistake:
+    """Return the path and the message of an error of msgspec."""
+    located = LOCATED.fullmatch(str(error))
+    message = located["message"] if located else str(error)
+    path = (located and located["path"]) or ""
+    if named := NAMED.fullmatch(message):
+        return f"{path}.{named['field']}", WHAT[named["what"]]
+    message = message.replace("`", "")
+    return path, message[:1].lower() + message[1:]

@@ -9,7 +9,7 @@ import msgspec
 
 from servekit.types import Audio, File, Image
 from servekit.types.media import MediaRefused
-from servekit.worker.inputs.leaves import NotOfType
+from servekit.worker.inputs.leaves import Leaf, NotOfType, mistake_of
 
 __all__ = ["LEAVES", "MediaLeaf"]
 
@@ -18,15 +18,15 @@ BYTES: Final = "application/octet-stream"
 STRUCTURED: Final = ("json", "msgpack", "multipart/")
 EXPECTED: Final = 'expected a file: a part of a form, or {"b64": ...}'
 
-#: one pixel, and eight samples: for those who try what they do not know
+#: samples for the API descriptions: one pixel, and eight samples of sound
 PIXEL: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
 )
 SILENCE: Final = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAgICAgICAgA=="
 
 
-class Sent(msgspec.Struct, forbid_unknown_fields=True):
-    """A file in JSON, or in msgpack."""
+class SentFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A file in JSON or msgpack."""
 
     b64: bytes
     name: str = ""
@@ -37,17 +37,16 @@ class MediaKind(NamedTuple):
     """One type of file."""
 
     type: Any
-    read: Callable[[File], Any]
-    media: str  #: the first part of its media types, ``image/``; "" takes any
+    media: str  #: how its media types begin, ``image/``; "" takes any
     sample: str  #: base64
-    reader: str = ""  #: the module that ``read`` imports
+    module: str = ""  #: imported before the first file comes
+    reader: str = ""  #: a function of ``module`` that makes the value of the content
 
 
-class MediaLeaf:
-    """Makes files of one kind of what a client sends."""
+class MediaLeaf(Leaf):
+    """Makes files of one kind from what a client sends."""
 
     def __init__(self, kind: MediaKind) -> None:
-        """Make *kind*."""
         self._kind = kind
 
     def takes(self, media_type: str) -> bool:
@@ -56,30 +55,31 @@ class MediaLeaf:
             return False
         return media_type == BYTES or media_type.startswith(self._kind.media)
 
-    def prepare(self) -> None:
-        """Import what reads such files, before the first one comes.
+    def prepare(self) -> Callable[[bytes], Any] | None:
+        """Import and return what reads the content of such files.
 
         :raises ImportError: it is not installed.
         """
-        if self._kind.reader:
-            import_module(self._kind.reader)
+        module = self._kind.module
+        return getattr(import_module(module), self._kind.reader) if module else None
 
     def make(self, value: Any) -> Any:
-        """Make one of a part of a form, bytes, or ``{"b64": ...}``."""
+        """Return the value of a part of a form, of bytes, or of ``{"b64": ...}``."""
         if isinstance(value, self._kind.type) and self._kind.type is not File:
             return value
+        file, read = _file(value), self.prepare()
         try:
-            return self._kind.read(_file(value))
+            return read(file.content) if read else file
         except MediaRefused as error:
             raise NotOfType(("", str(error))) from None
 
     def from_json(self, body: bytes) -> Any:
-        """Make one of a JSON text."""
+        """Return the value of a JSON text."""
         return self.make(msgspec.json.decode(body))
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the file in JSON."""
+        """The JSON Schema of such a file in JSON."""
         content = {
             "type": "string",
             "contentEncoding": "base64",
@@ -87,7 +87,7 @@ class MediaLeaf:
         }
         return {
             "title": self._kind.type.__name__,
-            "description": "A file: in a form a part as it is, in JSON as base64.",
+            "description": "A file: a part of a form as it is, or base64 in JSON.",
             "type": "object",
             "properties": {
                 "b64": content,
@@ -108,31 +108,17 @@ def _file(value: Any) -> File:
     if not isinstance(value, Mapping):
         raise NotOfType(("", EXPECTED))
     try:
-        sent = msgspec.convert(value, Sent)
+        sent = msgspec.convert(value, SentFile)
     except msgspec.ValidationError as error:
-        from servekit.worker.inputs.mistakes import name_mistake  # which looks at leaves, too
-
-        raise NotOfType(name_mistake(error)) from None
+        raise NotOfType(mistake_of(error)) from None
     return File(sent.name, sent.content_type, sent.b64)
-
-
-def _image(file: File) -> Any:
-    from servekit.types.images import read_image
-
-    return read_image(file.content)
-
-
-def _audio(file: File) -> Any:
-    from servekit.types.audio import read_audio
-
-    return read_audio(file.content)
 
 
 LEAVES: Final[Mapping[Any, MediaLeaf]] = {
     kind.type: MediaLeaf(kind)
     for kind in (
-        MediaKind(File, lambda file: file, "", "AAAA"),
-        MediaKind(Image, _image, "image/", PIXEL, "servekit.types.images"),
-        MediaKind(Audio, _audio, "audio/", SILENCE, "servekit.types.audio"),
+        MediaKind(File, "", "AAAA"),
+        MediaKind(Image, "image/", PIXEL, "servekit.types.images", "read_image"),
+        MediaKind(Audio, "audio/", SILENCE, "servekit.types.audio", "read_audio"),
     )
 }

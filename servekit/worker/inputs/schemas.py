@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of annotated types and of signatures."""
+"""JSON Schemas of annotated types, pydantic models among them, and of signatures."""
 
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -9,7 +13,7 @@ from servekit.errors import BootError
 from servekit.types.arrays import array_schema
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.media_leaf import LEAVES
-from servekit.worker.inputs.model_leaf import ModelSchemas, is_model, plain_defaults
+from servekit.worker.inputs.model_leaf import adapter_of, is_model
 from servekit.worker.inputs.type_tree import types_within
 
 __all__ = ["signed_schema", "typed_schemas"]
@@ -21,10 +25,8 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
     :raises BootError: msgspec cannot tell the members of a union apart.
     """
     try:
-        models = ModelSchemas(
-            [each for each in types_within(types.input) if is_model(each)],
-            [each for each in types_within(types.output) if is_model(each)],
-        )
+        inside = types_within(types.input), types_within(types.output)
+        models = ModelSchemas(*(list(filter(is_model, each)) for each in inside))
 
         def other(unknown: Any) -> dict[str, Any]:
             if unknown in LEAVES:
@@ -32,18 +34,18 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
             name = getattr(unknown, "__name__", str(unknown))
             return models.references.get(unknown, {"description": name})
 
-        with plain_defaults([*types_within(types.input), *types_within(types.output)]):
+        with _plain_defaults([*inside[0], *inside[1]]):
             (given, got), definitions = msgspec.json.schema_components(
                 [types.input, types.output], ref_template="#/$defs/{name}", schema_hook=other
             )
-    except Exception as error:  # noqa: BLE001 - whatever an annotation makes of itself
+    except Exception as error:  # noqa: BLE001 - an annotation may raise anything
         reason = f"{str(error) or type(error).__name__}{types.place}"
         raise BootError(f"predict: its annotations cannot be described: {reason}") from None
     return given, got, definitions | models.definitions
 
 
 def signed_schema(tensors: Any) -> dict[str, Any]:
-    """Return the schema of a mapping of arrays; of one array alone, if there is one."""
+    """Return the schema of a mapping of arrays; a single array may also stand alone."""
     if not tensors:
         return {}
     properties = {
@@ -56,3 +58,52 @@ def signed_schema(tensors: Any) -> dict[str, Any]:
         "additionalProperties": False,
     }
     return mapping if len(properties) > 1 else {"anyOf": [mapping, *properties.values()]}
+
+
+class ModelSchemas:
+    """The schemas of pydantic models: as they are read, and as they are written if that differs."""
+
+    def __init__(self, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+        """Describe the models that are read, and those that are only written."""
+        self.definitions: dict[str, Any] = {}
+        self.references: dict[Any, dict[str, Any]] = {}
+        for model in inputs:
+            self._add(model, "validation", "")
+        for model in outputs:
+            if model not in self.references:
+                plain = _definitions(model, "serialization", "")
+                clash = any(
+                    self.definitions.get(name, each) != each for name, each in plain.items()
+                )
+                self._add(model, "serialization", "-Output" if clash else "")
+
+    def _add(self, model: Any, mode: str, suffix: str) -> None:
+        self.definitions |= _definitions(model, mode, suffix)
+        self.references[model] = {"$ref": f"#/$defs/{model.__name__}{suffix}"}
+
+
+def _definitions(model: Any, mode: str, suffix: str) -> dict[str, Any]:
+    schema = adapter_of(model).json_schema(ref_template=f"#/$defs/{{model}}{suffix}", mode=mode)
+    inner: Mapping[str, Any] = schema.pop("$defs", {})
+    if schema.keys() != {"$ref"}:  # a model that contains itself is a reference only
+        inner = {model.__name__: schema, **inner}
+    return {f"{name}{suffix}": each for name, each in inner.items()}
+
+
+@contextmanager
+def _plain_defaults(types: Iterable[Any]) -> Iterator[None]:
+    """Let msgspec describe the pydantic dataclasses among *types*: hide ``Field`` defaults."""
+    models = (type_ for type_ in types if is_model(type_) and dataclasses.is_dataclass(type_))
+    fields = [field for model in models for field in dataclasses.fields(model)]
+    defaults = [(field, field.default) for field in fields if _is_field_info(field.default)]
+    for field, _ in defaults:
+        field.default = dataclasses.MISSING
+    try:
+        yield
+    finally:
+        for field, default in defaults:
+            field.default = default
+
+
+def _is_field_info(value: Any) -> bool:
+    return isinstance(value, sys.modules["pydantic"].fields.FieldInfo)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs declared by a signature: checked arrays, stacked into ``[n, *shape]``."""
+"""Inputs that a signature declares: checked arrays, stacked into ``[n, *shape]``."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,15 +9,15 @@ import msgspec
 from servekit.errors import BootError, InputError
 from servekit.worker.codecs.json import read_typed_json, scan
 from servekit.worker.inputs.input_kind import refusal
-from servekit.worker.inputs.json_arrays import LargeArrays
-from servekit.worker.inputs.small_arrays import small_readers
+from servekit.worker.inputs.json_arrays import LargeArrays, small_readers
 from servekit.worker.inputs.stacking import Stacker
 from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["SignedInput"]
 
-#: one array per declared input, in their order, or the lists or the bytes that become one
+#: one array for each declared input, in their order, or the lists or bytes that become one
 Arrays = tuple[Any, ...]
+Make = Callable[[TensorReader, Any], Array]
 
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -35,26 +35,24 @@ class SignedInput:
             raise BootError("signature: has no inputs")
         self._tensors = [TensorReader(entry) for entry in inputs]
         self._names = [tensor.name for tensor in self._tensors]
-        self._stackers = {
-            tensor.name: Stacker(tensor.dtype, tensor.shape) for tensor in self._tensors
-        }
-        if len(set(self._names)) != len(self._names):
+        self._stackers = {each.name: Stacker(each.dtype, each.shape) for each in self._tensors}
+        if len(self._stackers) != len(self._names):
             raise BootError("signature: two inputs of one name")
         self._small = small_readers(self._tensors)
         self._large = LargeArrays(self._tensors, may_be_object=True)
-        #: the only size of a body that is all of the input, whatever its bytes; -1: there is none
+        #: the size of a body of raw bytes that is the whole input, whatever the bytes; -1: none is
         self._raw_bytes = self._tensors[0].raw_bytes if len(self._tensors) == 1 else -1
         self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
 
     def decode_json(self, body: bytes) -> Arrays:
         """Decode *body*, an object of inputs or the one input alone.
 
-        :raises InputError: every wrong input at once.
+        :raises InputError: with every wrong input.
         """
         if (read := self._small.get(body[:1])) is not None:
             try:
                 return read(body)
-            except ValueError:  # every error of msgspec is one; we say below what is wrong
+            except ValueError:  # every error of msgspec is one; the slow way says what is wrong
                 pass
         arrays: Arrays = self._large.read(body) or read_typed_json(self._decode, body)
         return arrays
@@ -65,7 +63,7 @@ class SignedInput:
         try:
             fields = _decode_fields(body)
         except msgspec.ValidationError:
-            scan(body)  # msgspec looked at its first character only
+            scan(body)  # msgspec has looked at the first character only
             raise self._no_object() from None
         return self._collect(fields, TensorReader.from_json)
 
@@ -75,7 +73,7 @@ class SignedInput:
     def check(self, value: Any) -> Arrays:
         """Check a decoded value, a mapping of inputs or the one input alone.
 
-        :raises InputError: every wrong input at once.
+        :raises InputError: with every wrong input.
         """
         if type(value) is bytes and len(value) == self._raw_bytes:
             return (value,)
@@ -85,16 +83,14 @@ class SignedInput:
             return self._alone(value, TensorReader.from_value)
         raise self._no_object()
 
-    def _alone(self, value: Any, make: Callable[[TensorReader, Any], Array]) -> Arrays:
+    def _alone(self, value: Any, make: Make) -> Arrays:
         tensor = self._tensors[0]
         try:
             return (make(tensor, value),)
         except TensorRefused as error:
             raise refusal([(tensor.name + error.path, error.message)]) from None
 
-    def _collect(
-        self, fields: Mapping[str, Any], make: Callable[[TensorReader, Any], Array]
-    ) -> Arrays:
+    def _collect(self, fields: Mapping[str, Any], make: Make) -> Arrays:
         arrays, errors = [], []
         for tensor in self._tensors:
             if tensor.name not in fields:
@@ -113,7 +109,7 @@ class SignedInput:
         return tuple(arrays)
 
     def batches(self, inputs: Sequence[Arrays]) -> Iterable[tuple[Sequence[int] | None, Any]]:
-        """Yield one stacked batch; one per shape where the signature leaves an axis open."""
+        """Yield one stacked batch; one for each shape if the signature leaves an axis open."""
         if self._is_fixed or len(inputs) == 1:
             yield None, self._stack(inputs)
             return

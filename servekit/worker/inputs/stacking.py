@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks the arrays of a batch, in memory that is used again when nobody looks at it."""
+"""Stacks the arrays of a batch, in memory that is reused once nothing refers to it."""
 
 import math
 import sys
@@ -12,16 +12,15 @@ __all__ = ["Stacker"]
 
 Array = np.ndarray[Any, Any]
 ARRAYS, RAW = {np.ndarray}, {bytes}
-SMALLEST = 1 << 16  #: bytes; below, a fresh array is cheaper than a look at the old one
+SMALLEST = 1 << 16  #: bytes; below, a fresh array costs less than the check of the old one
 
 
 class Stacker:
     """Stacks the arrays of one input, batch after batch.
 
-    Every array that a service gets, and every view that it makes of one, refers to the buffer
-    behind it. So does whatever else looks at the memory (a memoryview, a tensor of torch). The
-    count of references tells whether somebody still does; then the buffer is theirs, and the
-    next batch gets another.
+    Every array that a service gets, and every view of one, refers to the buffer behind it. So
+    does a memoryview or a torch tensor of that memory. The reference count tells whether one of
+    them still exists. If so, the buffer is left to it, and the next batch gets a new one.
     """
 
     def __init__(self, dtype: np.dtype[Any], shape: Sequence[int] = ()) -> None:
@@ -35,9 +34,9 @@ class Stacker:
         self._alone = self._references()
 
     def stack(self, values: Sequence[Any]) -> Array:
-        """Return ``[n, *shape]``: one array is looked at where it lies, several are copied.
+        """Return ``[n, *shape]``: a view of a single array, a copy of several.
 
-        :param values: arrays; in the place of some or of all, lists or bytes to make one of.
+        :param values: arrays, or the lists or bytes to make them of.
         """
         kinds = set(map(type, values))
         if kinds == ARRAYS:
@@ -66,19 +65,17 @@ class Stacker:
         return stacked
 
     def _room(self, shape: tuple[int, ...]) -> Array:
-        """Return an array of *shape* that nobody else looks at."""
+        """Return an array of *shape* in memory that nothing else refers to."""
         size = math.prod(shape) * self._dtype.itemsize
         if size < SMALLEST or self._dtype.hasobject:
             return np.empty(shape, self._dtype)
+        is_free = self._references() == self._alone
         if size > self._buffer.nbytes:
-            self._buffer = np.empty(max(size, self._grown()), np.uint8)
-        elif self._references() != self._alone:
+            grown = 2 * self._buffer.nbytes if is_free else 0  # a service may keep every batch
+            self._buffer = np.empty(max(size, grown), np.uint8)
+        elif not is_free:
             self._buffer = np.empty(size, np.uint8)
         return self._buffer[:size].view(self._dtype).reshape(shape)
-
-    def _grown(self) -> int:
-        """Return twice the buffer, unless it was given up to a service that keeps batches."""
-        return 2 * self._buffer.nbytes if self._references() == self._alone else 0
 
     def _references(self) -> int:
         return sys.getrefcount(self._buffer)

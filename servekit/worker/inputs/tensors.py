@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One declared array: makes it of what a client sent, or says what is wrong with it."""
+"""Makes one declared array from what a client sent, or says what is wrong with it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,27 +10,31 @@ import numpy as np
 
 from servekit.errors import BodyMalformed, BootError
 from servekit.worker.codecs.arrays import DTYPES, from_bytes
-from servekit.worker.inputs.array_checks import explain
-from servekit.worker.inputs.nesting import exact_lists, lists
-from servekit.worker.inputs.whole import with_whole_numbers
+from servekit.worker.inputs.array_checks import (
+    FINITE,
+    element_dtype,
+    exact_lists,
+    explain,
+    fits,
+    lists,
+)
+from servekit.worker.inputs.input_kind import with_whole_numbers
 
-__all__ = ["TensorReader", "TensorRefused"]
+__all__ = ["Array", "TensorReader", "TensorRefused"]
 
 Array = np.ndarray[Any, Any]
-STR = "str"
 
 
 class TensorRefused(Exception):
-    """The value is not the declared array: path below the input's name, and the reason."""
+    """The value is not the declared array: a path below the input's name, and the reason."""
 
     def __init__(self, path: str, message: str) -> None:
-        """Keep both."""
         super().__init__(message)
         self.path, self.message = path, message
 
 
 class TensorReader:
-    """The dtype and the shape of one input, without the batch axis."""
+    """Reads arrays of one dtype and shape, which leaves out the batch axis."""
 
     def __init__(self, declared: Mapping[str, Any]) -> None:
         """Compile the checks of one entry of ``[signature]``.
@@ -43,24 +47,25 @@ class TensorReader:
             self.shape = tuple(int(size) for size in declared["shape"])
         except (KeyError, TypeError, ValueError) as error:
             raise BootError(f"signature: {declared!r} needs name, dtype, shape") from error
-        if self.dtype_name not in (*DTYPES, STR):
+        self.is_text = self.dtype_name == "str"
+        if self.dtype_name not in DTYPES and not self.is_text:
             raise BootError(f"signature: {self.name}: unknown dtype {self.dtype_name!r}")
-        self.is_text = self.dtype_name == STR
-        self.dtype = np.dtype(object if self.is_text else self.dtype_name)
+        self.dtype = element_dtype(self.dtype_name)
         self.is_fixed = -1 not in self.shape
         self.size = math.prod(self.shape)  #: elements, if it is fixed
-        self.raw_bytes = self._bytes_if_fixed()
+        #: the only size that raw bytes may have; -1 if there is none, or the bytes need a look
+        self.raw_bytes = -1
+        if self.is_fixed and not self.is_text and self.dtype.kind != "b":
+            self.raw_bytes = self.size * self.dtype.itemsize or -1
+        self._may_overflow = self.dtype_name in FINITE
         self._nested = lists(self.dtype, self.shape)
-        self._may_overflow = self.dtype_name in ("float16", "float32")
-        self.exact = exact_lists(self.dtype, self.shape)
+        #: a type of JSON that needs no further check; ``None`` if msgspec cannot check so much
+        self.exact = exact_lists(self.dtype, self.shape) if self._is_exact() else None
         self._decode = msgspec.json.Decoder(self.exact or self._nested).decode
         self._made = self._exactly if self.exact else self._from_lists
 
-    def _bytes_if_fixed(self) -> int:
-        """Return the only size that raw bytes may have; -1 where there is none."""
-        if self.is_text or not self.is_fixed or self.dtype.kind == "b":  # bytes to look at
-            return -1
-        return self.size * self.dtype.itemsize or -1
+    def _is_exact(self) -> bool:
+        return self.dtype != np.uint64 and min(self.shape, default=1) > 0
 
     # ------------------------------------------------------------ what a client may send
 
@@ -73,7 +78,7 @@ class TensorReader:
         try:
             return self._shaped(self._made(self._decode(text)))
         except (ValueError, OverflowError):  # every error of msgspec is a ValueError
-            return self._whole(msgspec.json.decode(text))
+            return self._from_whole_floats(msgspec.json.decode(text))
 
     def from_value(self, value: Any) -> Array:
         """Return the array of a decoded value: an array, lists, a number, or raw bytes.
@@ -88,43 +93,42 @@ class TensorReader:
                 return self._shaped(self.cast(value))
             return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
         except (ValueError, OverflowError):
-            return self._whole(value)
+            return self._from_whole_floats(value)
 
-    def _whole(self, value: Any) -> Array:
-        """Return the array of integers of which some are written as ``1.0``.
+    def _from_whole_floats(self, value: Any) -> Array:
+        """Return the array of integers if some of them are written as ``1.0``.
 
-        :raises TensorRefused: *value* is not the declared array so either.
+        :raises TensorRefused: *value* is not the declared array.
         """
-        if self.dtype.kind not in "iu" or not isinstance(value, list | float):
-            raise self._refused(value)
-        try:
-            whole = msgspec.convert(with_whole_numbers(value), self._nested)
-            return self._shaped(self._from_lists(whole))
-        except (ValueError, OverflowError):
-            raise self._refused(value) from None
+        if self.dtype.kind in "iu" and isinstance(value, list | float):
+            try:
+                whole = msgspec.convert(with_whole_numbers(value), self._nested)
+                return self._shaped(self._from_lists(whole))
+            except (ValueError, OverflowError):
+                pass  # the reason is given for what the client sent
+        raise TensorRefused(*explain(value, self.shape, self.dtype_name))
 
     def from_raw(self, body: bytes | memoryview) -> Array:
-        """Return the array whose elements *body* holds, little-endian; one axis may be open.
+        """Return the array whose little-endian elements *body* holds; one axis may be open.
 
         :raises TensorRefused: it has another number of bytes.
         """
         if len(body) == self.raw_bytes:
             return np.frombuffer(body, DTYPES[self.dtype_name]).reshape(self.shape)
-        shape = list(self.shape)
+        declared, shape = f"{self.dtype_name} {list(self.shape)}", list(self.shape)
         if self.is_text or shape.count(-1) > 1:
-            raise TensorRefused("", f"raw bytes cannot say which of {self._expected()} they are")
+            raise TensorRefused("", f"raw bytes do not determine the shape of {declared}")
+        row = self.dtype.itemsize * math.prod(size for size in shape if size != -1)
         if not self.is_fixed:
-            row = self.dtype.itemsize * int(np.prod([size for size in shape if size != -1]))
             shape[shape.index(-1)] = len(body) // row if row else 0
         try:
             return from_bytes(DTYPES[self.dtype_name], shape, body)
         except BodyMalformed as error:
             if math.prod(shape) * self.dtype.itemsize == len(body):
                 raise TensorRefused("", str(error).removeprefix("array: ")) from None
-            size = self.dtype.itemsize * int(np.prod(shape))
-            needed = size if self.is_fixed else f"a multiple of {row}"
-            expected = f"expected {needed} ({self._expected()})"
-            raise TensorRefused("", f"{len(body)} bytes, {expected}") from None
+            needed = row if self.is_fixed else f"a multiple of {row}"
+            message = f"{len(body)} bytes, expected {needed} ({declared})"
+            raise TensorRefused("", message) from None
 
     # ------------------------------------------------------------ steps
 
@@ -132,16 +136,12 @@ class TensorReader:
         return np.array(values, self.dtype)
 
     def _from_lists(self, values: Any) -> Array:
-        if not self._may_overflow:
-            return np.array(values, self.dtype)
-        with np.errstate(over="raise"):  # 1e300 is no float32
-            try:
-                return np.array(values, self.dtype)
-            except FloatingPointError as error:
-                raise OverflowError(str(error)) from None
+        if self._may_overflow:  # 1e300 is not a float32
+            return _checked(np.array, values, self.dtype)
+        return np.array(values, self.dtype)
 
     def cast(self, array: Array) -> Array:
-        """Return *array* in the declared dtype; numbers stay what they are.
+        """Return *array* in the declared dtype; numbers keep their values.
 
         :raises ValueError: it is of another kind.
         :raises OverflowError: a number is out of range.
@@ -152,38 +152,28 @@ class TensorReader:
             return np.array(msgspec.convert(array.tolist(), self._nested), object)
         if array.dtype.kind not in "iuf" or self.dtype.kind not in "iuf":
             raise ValueError("another kind of element")
-        if array.dtype.kind == "f" and self.dtype.kind != "f":
-            raise ValueError("not whole numbers")
-        return self._cast_numbers(array)
-
-    def _cast_numbers(self, array: Array) -> Array:
         if self.dtype.kind == "f":
-            with np.errstate(over="raise"):
-                try:
-                    return array.astype(self.dtype)
-                except FloatingPointError as error:
-                    raise OverflowError(str(error)) from None
+            return _checked(array.astype, self.dtype)
+        if array.dtype.kind == "f":
+            raise ValueError("not whole numbers")
         info = np.iinfo(self.dtype_name)
         if array.size and not (info.min <= int(array.min()) and int(array.max()) <= info.max):
             raise OverflowError("out of range")
         return array.astype(self.dtype)
 
     def _shaped(self, array: Array) -> Array:
-        if array.shape != self.shape and not self._fits(array.shape):
+        if array.shape != self.shape and not fits(array.shape, self.shape):
             raise ValueError("another shape")
         return array
 
-    def _fits(self, shape: Sequence[int]) -> bool:
-        return len(shape) == len(self.shape) and all(
-            size == expected or expected == -1
-            for size, expected in zip(shape, self.shape, strict=True)
-        )
 
-    def _expected(self) -> str:
-        return f"{self.dtype_name} {list(self.shape)}"
-
-    def _refused(self, value: Any) -> TensorRefused:
-        return TensorRefused(*explain(value, self.shape, self.dtype_name))
+def _checked(make: Callable[..., Array], *arguments: Any) -> Array:
+    """Call *make*, of numpy; raise ``OverflowError`` where it would make a number infinite."""
+    with np.errstate(over="raise"):
+        try:
+            return make(*arguments)
+        except FloatingPointError as error:
+            raise OverflowError(str(error)) from None
 
 
 def _first(value: Any) -> Any:

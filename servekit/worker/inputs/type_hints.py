@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an annotation of a batch says: a list of a type, a mapping of arrays, or neither."""
+"""Reads type hints: what is behind an alias, the members of a union, the element of a batch."""
 
 import functools
 import operator
@@ -22,31 +22,59 @@ __all__ = [
     "bare",
     "batch_of",
     "element_of",
+    "is_union",
+    "members",
     "shown_type",
     "without_errors",
     "yielded_of",
 ]
 
-MAPPING: Final = object()  #: a batch is a mapping of names to arrays, as a signature makes one
-ROWS: Final = object()  #: an array, with a row for each input
+MAPPING: Final = object()  #: a batch is a mapping of names to arrays, as with a signature
+ROWS: Final = object()  #: a batch is an array with a row for each input
 UNSAID: Final = (None, Any, object, typing.Never, typing.NoReturn)
 LISTS: Final = (list, Sequence, MutableSequence, Collection, Iterable)
 ITERATORS: Final = (*LISTS, Generator, Iterator)
-UNIONS: Final = (typing.Union, types.UnionType)
+AROUND: Final = (typing.Annotated, typing.Required, typing.NotRequired)
+
+
+def bare(annotation: Any) -> Any:
+    """Return *annotation* without the aliases, the metadata and the qualifiers around it."""
+    while True:
+        if typing.get_origin(annotation) in AROUND:
+            annotation = typing.get_args(annotation)[0]
+        elif hasattr(annotation, "__supertype__"):  # a NewType
+            annotation = annotation.__supertype__
+        elif hasattr(annotation, "__value__") and not isinstance(annotation, type):  # type X = ...
+            annotation = annotation.__value__
+        else:
+            return annotation
+
+
+def is_union(type_: Any) -> bool:
+    """Whether *type_* is ``X | Y``, ``Union[X, Y]`` or ``Optional[X]``."""
+    return typing.get_origin(type_) in (typing.Union, types.UnionType)
+
+
+def members(type_: Any) -> list[Any]:
+    """Return the bare types that *type_* may be, other than ``None``."""
+    type_ = bare(type_)
+    if is_union(type_):
+        return [member for each in typing.get_args(type_) for member in members(each)]
+    return [] if type_ in (None, types.NoneType) else [type_]
 
 
 def batch_of(annotation: Any) -> Any:
     """Return the ``T`` of ``list[T]``, ``MAPPING`` or ``ROWS``; ``None`` if it is not a batch.
 
-    ``Any`` if it says nothing; of a union, what its members agree on.
+    ``Any`` stands for an annotation that says nothing. The members of a union have to agree.
     """
     annotation = bare(annotation)
     if _says_nothing(annotation):
         return Any
     origin = typing.get_origin(annotation) or annotation
-    if origin in UNIONS:
-        members = [batch_of(each) for each in typing.get_args(annotation)]
-        found = [each for each in members if each is not None]
+    if is_union(annotation):
+        batches = [batch_of(each) for each in typing.get_args(annotation)]
+        found = [each for each in batches if each is not None]
         return None if not found else found[0] if len(found) == 1 else Any
     if origin in LISTS:
         return _argument(annotation)
@@ -72,7 +100,7 @@ def yielded_of(annotation: Any) -> Any:
 
 
 def element_of(annotation: Any) -> Any:
-    """Return what was meant to be in the list: the ``T`` of ``tuple[T, ...]``, else all of it."""
+    """Return what a list was meant to hold: the ``T`` of ``tuple[T, ...]``, else all of it."""
     annotation = bare(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     is_other = origin in (tuple, set, frozenset) or origin in ITERATORS
@@ -80,15 +108,15 @@ def element_of(annotation: Any) -> Any:
 
 
 def without_errors(type_: Any) -> Any:
-    """Return *type_* without the ``InputError`` that may take the place of an output."""
-    if typing.get_origin(type_) not in UNIONS:
+    """Return *type_* without the ``InputError`` that may stand in the place of an output."""
+    if not is_union(type_):
         return type_
-    members = [
+    found = [
         member
         for member in typing.get_args(type_)
         if not (isinstance(member, type) and issubclass(member, Exception))
     ]
-    return functools.reduce(operator.or_, members) if members else Any
+    return functools.reduce(operator.or_, found) if found else Any
 
 
 def shown_type(type_: Any) -> str:
@@ -96,19 +124,6 @@ def shown_type(type_: Any) -> str:
     if isinstance(type_, type) and not typing.get_args(type_):
         return "None" if type_ is types.NoneType else type_.__name__
     return str(type_).replace("typing.", "").replace("collections.abc.", "")
-
-
-def bare(annotation: Any) -> Any:
-    """Return *annotation* without the aliases and the metadata around it."""
-    while True:
-        if typing.get_origin(annotation) is typing.Annotated:
-            annotation = typing.get_args(annotation)[0]
-        elif hasattr(annotation, "__supertype__"):  # a NewType
-            annotation = annotation.__supertype__
-        elif hasattr(annotation, "__value__") and not isinstance(annotation, type):  # type X = ...
-            annotation = annotation.__value__
-        else:
-            return annotation
 
 
 def _says_nothing(annotation: Any) -> bool:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes decoded values and types apart, side by side."""
+"""Types as trees: their leaves, and values and types taken apart side by side."""
 
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
-from types import NoneType, UnionType
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from servekit.worker.inputs.leaves import leaf_of
+from servekit.types.arrays import ARRAY
+from servekit.worker.inputs.leaves import Leaf
+from servekit.worker.inputs.media_leaf import LEAVES
+from servekit.worker.inputs.model_leaf import is_model, model_leaf
+from servekit.worker.inputs.type_hints import is_union
 
 __all__ = [
     "MISSING",
@@ -18,57 +22,82 @@ __all__ = [
     "InputPart",
     "element_type",
     "fields_of",
+    "holds_leaf",
+    "leaf_of",
     "parts",
     "types_within",
     "without_none",
 ]
 
-SHOWN_KEY: Final = 80
+SHOWN_KEY: Final = 80  #: characters of a key in a path
 MISSING: Final = object()
 UNKNOWN: Final = object()
 
 
 class InputPart(NamedTuple):
-    """One of what a value is made of."""
+    """One element, entry or field of a value."""
 
     path: str  #: below the whole: ``.x`` or ``[3]``
     key: Any  #: in the mapping or the list
-    value: Any  #: ``MISSING`` if it has to be there, ``UNKNOWN`` if it must not
+    value: Any  #: ``MISSING`` if it is required, ``UNKNOWN`` if the type has no such field
     type: Any
 
 
+def leaf_of(type_: Any) -> Leaf | None:
+    """Return the leaf that makes values of *type_*; ``None`` if msgspec makes them."""
+    if typing.get_origin(type_) is typing.Annotated:
+        for meta in type_.__metadata__:
+            declared = (getattr(meta, "extra", None) or {}).get(ARRAY)
+            if declared is not None:
+                from servekit.worker.inputs.array_leaf import array_leaf  # imports numpy
+
+                return array_leaf(declared)
+    elif isinstance(type_, type):
+        return model_leaf(type_) if is_model(type_) else LEAVES.get(type_)
+    return None
+
+
+def holds_leaf(type_: Any) -> bool:
+    """Whether *type_* is a leaf or contains one."""
+    try:
+        return _holds_leaf(type_)
+    except TypeError:  # its metadata cannot be hashed
+        return _holds_leaf.__wrapped__(type_)
+
+
+@cache
+def _holds_leaf(type_: Any) -> bool:
+    return any(leaf_of(each) is not None for each in types_within(type_))
+
+
 def without_none(type_: Any) -> Any:
-    """Return the one member that ``T | None`` has besides ``None``, without annotations."""
+    """Return the ``T`` of ``T | None``, without annotations; any other union as it is."""
     origin = typing.get_origin(type_)
     if origin in (typing.Required, typing.NotRequired):
         return without_none(typing.get_args(type_)[0])
     if origin is typing.Annotated:
         return type_ if leaf_of(type_) else without_none(typing.get_args(type_)[0])
-    if origin in (typing.Union, UnionType):
+    if is_union(type_):
         members = [each for each in typing.get_args(type_) if each is not NoneType]
         return without_none(members[0]) if len(members) == 1 else type_
     return type_
 
 
 def element_type(type_: Any) -> Any:
-    """Return the type of all elements of a list; ``None`` if *type_* is none, or each has its own.
+    """Return the type that all elements of a list share; ``None`` if *type_* has no such type.
 
-    ``T | None`` and annotations are gone from *type_*.
+    :param type_: as ``without_none`` returns it.
     """
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if (
-        arguments
-        and _is(origin, Sequence, Set)
-        and not (origin is tuple and arguments[1:] != (...,))
-    ):
-        return arguments[0]
-    return None
+    has_own_types = origin is tuple and arguments[1:] != (...,)
+    is_list = arguments and _is(origin, Sequence, Set) and not has_own_types
+    return arguments[0] if is_list else None
 
 
 def parts(value: Any, type_: Any) -> Iterator[InputPart]:
-    """Yield what *value* is made of, as far as *type_* tells the types of its parts.
+    """Yield the parts of *value* whose types *type_* tells.
 
-    The elements of a list of one type are not among them, see ``element_type``.
+    The elements of a list that share one type are left out, see ``element_type``.
     """
     arguments = typing.get_args(type_)
     if isinstance(value, list):
@@ -79,11 +108,11 @@ def parts(value: Any, type_: Any) -> Iterator[InputPart]:
             for key, inner in value.items():
                 yield InputPart(f"[{str(key)[:SHOWN_KEY]}]", key, inner, arguments[1])
         else:
-            yield from _fields(value, type_)
+            yield from _field_parts(value, type_)
 
 
 def types_within(type_: Any) -> list[Any]:
-    """Return *type_* and all it is made of, fields, elements and members; each class once."""
+    """Return *type_* and the types of its fields, elements and members, each once."""
     found: dict[int, Any] = {}
     waiting = [type_]
     while waiting:
@@ -120,27 +149,32 @@ def _in_order(type_: Any) -> Sequence[Any]:
     return ()
 
 
-def _fields(value: dict[str, Any], type_: Any) -> Iterator[InputPart]:
-    types, required, refuses_others = _fields_of(type_)
+def _field_parts(value: dict[str, Any], type_: Any) -> Iterator[InputPart]:
+    types, required, forbids_others = _known_fields(type_)
     for name, inner_type in types.items():
         if name in value or name in required:
             yield InputPart(f".{name}", name, value.get(name, MISSING), inner_type)
-    if refuses_others:
+    if forbids_others:
         for name in value:
             if name not in types:
                 yield InputPart(f".{str(name)[:SHOWN_KEY]}", name, UNKNOWN, None)
 
 
-def _fields_of(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
-    """Return types by name, the names that must be there, and whether no other may."""
-    known = _is(type_, msgspec.Struct) or typing.is_typeddict(type_)
-    if known or (isinstance(type_, type) and dataclasses.is_dataclass(type_)):
-        return _known_fields(type_)
+def fields_of(type_: Any) -> dict[str, Any]:
+    """Return the types of the fields of *type_* by name; empty if it has no fields."""
+    return _known_fields(type_)[0]
+
+
+def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
+    """Return types by name, the required names, and whether other names are refused."""
+    has_fields = _is(type_, msgspec.Struct) or typing.is_typeddict(type_)
+    if has_fields or (isinstance(type_, type) and dataclasses.is_dataclass(type_)):
+        return _read_fields(type_)
     return {}, frozenset(), False
 
 
 @cache
-def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
+def _read_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
     if _is(type_, msgspec.Struct):
         fields = msgspec.structs.fields(type_)
         config = type_.__struct_config__
@@ -155,11 +189,6 @@ def _known_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
     fields_ = [field for field in dataclasses.fields(type_) if field.init]
     must = {field.name for field in fields_ if _is_required(field)}
     return {field.name: hints[field.name] for field in fields_}, must, False
-
-
-def fields_of(type_: Any) -> dict[str, Any]:
-    """Return the types of the fields of *type_* by name; none if it has no fields."""
-    return _fields_of(type_)[0]
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -6,9 +6,8 @@ from typing import Any
 
 from servekit.errors import NotAcceptable
 from servekit.worker.codecs.media_headers import MediaRange, parse_accept, remember
-from servekit.worker.codecs.plain import MAGIC, raw, sniff
+from servekit.worker.codecs.plain import MAGIC, OCTET_STREAM, raw, sniff
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.produces import OCTET_STREAM
 from servekit.worker.prediction.response_writer import Plan, Writer
 
 __all__ = ["Plans"]
