@@ -19,7 +19,7 @@ from servekit_archiver.hookspecs import recognise_model
 
 if TYPE_CHECKING:
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
-    from servekit.extension import Command
+    from servekit.extension import Command, Middleware, Routes, Server, TransportOffer
     from servekit.service.base import Service
 
 __all__ = [
@@ -34,7 +34,10 @@ __all__ = [
     "register_codecs",
     "register_commands",
     "register_fetchers",
+    "register_middleware",
+    "register_routes",
     "register_services",
+    "register_transports",
 ]
 
 hookspec = pluggy.HookspecMarker("servekit")
@@ -174,4 +177,41 @@ def register_commands() -> Iterable["Command"]:  # type: ignore[empty-body]
         a function that gets the parsed arguments and returns the exit status. A command that comes
         with servekit is never replaced; a name that two plugins offer runs neither, and the error
         names both.
+    """
+
+
+@hookspec
+def register_routes(server: "Server") -> "Iterable[Routes]":  # type: ignore[empty-body]
+    """Add Flask routes to the clients' listener, or to those of management.
+
+    Runs in: front-end, once when the process starts. The routes are under the server's limits,
+    request ids and metrics; those of management need its token, and a view that predicts or
+    shows predictions is protected by ``Routes.protected``.
+
+    :return: ``Routes``, whose OpenAPI fragments are merged into ``/openapi.json``. A path or an
+        OpenAPI member that exists already is a ``PluginError``, and the server does not start.
+    """
+
+
+@hookspec
+def register_middleware(server: "Server") -> "Iterable[Middleware]":  # type: ignore[empty-body]
+    """Add middleware, which sees every request before it is routed and every response after.
+
+    Runs in: front-end, once when the process starts; the middleware then runs in its event loop
+    and must not block. Inside of the server's own (access log, CORS, compression), so bodies are
+    decompressed, and outside of the response cache.
+
+    :return: callables as ``servekit.extension.middleware`` describes them. Those of the plugin
+        that pluggy calls first are the outermost: ``tryfirst`` and ``trylast`` decide.
+    """
+
+
+@hookspec
+def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-body]
+    """Offer versions of HTTP besides 1.1.
+
+    Runs in: front-end, once when the process starts. What implements a version is imported when
+    the first client speaks it.
+
+    :return: offers. Two with the same ALPN id or preface are a ``PluginError``.
     """

@@ -9,7 +9,6 @@ from servekit.description import problems
 from servekit.description.content import PLACE, answer_content, request_content
 from servekit.description.forms import TEXT
 from servekit.description.interface import Described
-from servekit.description.jobs import add_jobs
 from servekit.description.parameters import asked_parameters
 from servekit.description.schemas import Schema, definitions
 
@@ -52,13 +51,10 @@ PARAMETERS: Final = {
 }
 
 
-def openapi(
-    models: Sequence[Described], *, needs_token: bool = False, takes_jobs: bool = False
-) -> dict[str, Any]:
+def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
     """Return the description of every route, and of each of *models*.
 
     :param needs_token: predictions need a bearer token.
-    :param takes_jobs: they may be asked to answer later.
     """
     schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
     paths = _server_paths()
@@ -74,7 +70,7 @@ def openapi(
     }
     if needs_token:
         components["securitySchemes"] = {"token": TOKEN}
-    document = {
+    return {
         "openapi": "3.1.0",
         "info": {"title": "servekit", "version": servekit.__version__},
         "servers": [{"url": "/"}],
@@ -82,9 +78,6 @@ def openapi(
         "paths": paths,
         "components": components,
     }
-    if takes_jobs:
-        add_jobs(document, SECURED if needs_token else {})
-    return document
 
 
 def _model_tags(models: Sequence[Described]) -> list[dict[str, str]]:

@@ -1,6 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins work with; the hooks are in ``hookspecs``."""
+"""What plugins work with; the hooks are in ``hookspecs``.
 
-from servekit.extension.commands import Command
+Hook modules are imported in every process, so each of these is imported when it is first used.
+"""
 
-__all__ = ["Command"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from servekit.extension.background import BackgroundExchange
+    from servekit.extension.commands import Command
+    from servekit.extension.exchange import BaseExchange, Exchange, InThread, ResponseFilter
+    from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.extension.middleware import Middleware, Proceed
+    from servekit.extension.problems import problem_response
+    from servekit.extension.routes import Routes
+    from servekit.extension.server import Server
+    from servekit.extension.transport import TransportOffer
+
+__all__ = [
+    "BackgroundExchange",
+    "BaseExchange",
+    "Command",
+    "Exchange",
+    "HttpRequest",
+    "HttpResponse",
+    "InThread",
+    "Middleware",
+    "Proceed",
+    "ResponseFilter",
+    "Routes",
+    "Server",
+    "TransportOffer",
+    "problem_response",
+]
+
+MODULES = {
+    "background": ("BackgroundExchange",),
+    "commands": ("Command",),
+    "exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
+    "http": ("HttpRequest", "HttpResponse"),
+    "middleware": ("Middleware", "Proceed"),
+    "problems": ("problem_response",),
+    "routes": ("Routes",),
+    "server": ("Server",),
+    "transport": ("TransportOffer",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

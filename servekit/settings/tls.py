@@ -7,7 +7,7 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.settings import Settings
 
-__all__ = ["alpn_protocols", "server_context"]
+__all__ = ["server_context"]
 
 
 def server_context(settings: Settings) -> ssl.SSLContext | None:
@@ -24,7 +24,6 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
         check_readable(name, getattr(settings, name))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(alpn_protocols(settings))
     key = settings.tls_key or None
     try:
         # a password is never asked for: there may be nobody to answer
@@ -40,11 +39,6 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
             raise StartupError(text) from error
         context.verify_mode = ssl.CERT_REQUIRED
     return context
-
-
-def alpn_protocols(settings: Settings) -> list[str]:
-    """Return what is spoken over TLS, best first."""
-    return ["h2", "http/1.1"] if settings.http2 else ["http/1.1"]
 
 
 def check_readable(name: str, path: str) -> None:

@@ -52,7 +52,7 @@ class ServedModel:
             text=True,
             errors="replace",
         )
-        self.log = ServerLog(cast(IO[str], self.process.stdout))
+        self.log = ServerLog(cast("IO[str]", self.process.stdout))
 
     def wait_ready(self) -> Self:
         """Wait until the model answers; after a worker was killed, until it does again.

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the Flask app: what is added here is what the server answers besides predictions."""
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from flask import Flask, Response, jsonify, request
+from flask import Blueprint, Flask, Response, jsonify, request
 from flask.json.provider import DefaultJSONProvider
+from werkzeug.routing import Rule
 
 import servekit
-from servekit.errors import RouteNotFound
+from servekit.errors import PluginError, RouteNotFound
+from servekit.extension.routes import Routes
 from servekit.ipc.table import ModelRow
 from servekit.web.descriptions import add_descriptions
 from servekit.web.docs import add_docs
@@ -28,16 +31,42 @@ LINKS: Final = {
 }
 
 
-def create_app(server: ServerView) -> Flask:
-    """Return the WSGI application around *server*; it keeps nothing outside itself."""
+def create_app(server: ServerView, routes: Sequence[Routes] = ()) -> Flask:
+    """Return the WSGI application around *server* with the *routes* of plugins.
+
+    :raises PluginError: a route exists already.
+    """
     app = bare_app("servekit.web")
     add_metrics(app, server)
     add_root(app, server)
     add_health(app, server)
-    add_descriptions(app, server)
+    add_descriptions(app, server, routes)
     add_docs(app)
     add_predict_errors(app, server)
+    add_routes(app, routes)
     return app
+
+
+def add_routes(app: Flask, routes: Iterable[Routes]) -> None:
+    """Add the blueprints of plugins.
+
+    :raises PluginError: one has a path or a name that exists already.
+    """
+    for each in routes:
+        if each.blueprint is None:
+            continue
+        known = {rule.rule for rule in app.url_map.iter_rules()}
+        try:
+            app.register_blueprint(each.blueprint)
+        except ValueError as error:
+            raise PluginError(f"routes {each.blueprint.name}: {error}") from error
+        added = [rule.rule for rule in app.url_map.iter_rules() if _is_of(rule, each.blueprint)]
+        if taken := known.intersection(added):
+            raise PluginError(f"routes {each.blueprint.name}: {min(taken)} exists already")
+
+
+def _is_of(rule: Rule, blueprint: Blueprint) -> bool:
+    return str(rule.endpoint).startswith(f"{blueprint.name}.")
 
 
 def bare_app(name: str) -> Flask:

@@ -2,6 +2,7 @@
 """``/api-description`` and ``/openapi.json``: built once for each routing table."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ from flask import Flask, Response, request
 from servekit.description.openapi import openapi
 from servekit.description.routes import describe_models
 from servekit.description.swagger import swagger
+from servekit.extension.routes import Routes, merge_fragment
 from servekit.web.table import OncePerTable
 from servekit.web.view import ServerView
 
@@ -19,16 +21,14 @@ __all__ = ["add_descriptions"]
 HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})(:[0-9]{1,5})?")
 
 
-def add_descriptions(app: Flask, server: ServerView) -> None:
-    """Add the documents that tell programs how to use this server."""
+def add_descriptions(app: Flask, server: ServerView, routes: Sequence[Routes]) -> None:
+    """Add the documents that tell programs how to use this server, and the *routes* of plugins."""
     swagger_of = OncePerTable(
         lambda table: swagger(describe_models(table.models), needs_token=server.needs_token)
     )
     openapi_of = OncePerTable(
-        lambda table: openapi(
-            describe_models(table.models),
-            needs_token=server.needs_token,
-            takes_jobs=server.jobs is not None,
+        lambda table: _with_routes(
+            openapi(describe_models(table.models), needs_token=server.needs_token), routes
         )
     )
 
@@ -44,6 +44,13 @@ def add_descriptions(app: Flask, server: ServerView) -> None:
 
     app.add_url_rule("/api-description", "api_description", api_description)
     app.add_url_rule("/openapi.json", "openapi", openapi_json)
+
+
+def _with_routes(document: dict[str, Any], routes: Sequence[Routes]) -> dict[str, Any]:
+    for each in routes:
+        fragment = each.openapi(document) if callable(each.openapi) else each.openapi
+        merge_fragment(document, fragment)
+    return document
 
 
 def _json(document: dict[str, Any]) -> Response:

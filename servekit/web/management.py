@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Flask app of the management listener: what an operator may see, and ask for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 from flask import Flask, Response, jsonify
 
+from servekit.extension.routes import Routes
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.table import ModelRow, ReplicaRow, stage_rows
-from servekit.web.app import bare_app
+from servekit.web.app import add_routes, bare_app
 from servekit.web.health import add_health
 from servekit.web.table import find_model
 from servekit.web.view import RoutingView, ServerView
@@ -36,8 +37,8 @@ class ManagedView(ServerView, Protocol):
         ...
 
 
-def create_management(server: ManagedView) -> Flask:
-    """Return the WSGI application around *server*."""
+def create_management(server: ManagedView, routes: Sequence[Routes] = ()) -> Flask:
+    """Return the WSGI application around *server* with the *routes* of plugins."""
     app = bare_app("servekit.management")
     add_health(app, server)
 
@@ -67,6 +68,7 @@ def create_management(server: ManagedView) -> Flask:
     app.add_url_rule("/models/<name>", "model", model)
     app.add_url_rule("/crashes", "crashes", crashes)
     app.add_url_rule("/reload", "reload", reload, methods=["POST"])
+    add_routes(app, routes)
     return app
 
 

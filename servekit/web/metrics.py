@@ -36,8 +36,8 @@ class Together(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield the series as they are now."""
         yield from self._server.routing.collect()
-        if self._server.jobs is not None:
-            yield from self._server.jobs.collect()
+        for collect_more in self._server.collectors:
+            yield from collect_more()
         counters = self._server.counters
         for family in self._own.collect():
             if counters is None or family.type == "gauge":

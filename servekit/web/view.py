@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Flask app may know of the front-end it runs in."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client import Metric
@@ -10,7 +10,7 @@ from servekit.ipc.counters import Counters, Share
 from servekit.ipc.table import Table
 from servekit.settings import Settings
 
-__all__ = ["JobsView", "RoutingView", "ServerView"]
+__all__ = ["RoutingView", "ServerView"]
 
 
 class RoutingView(Protocol):
@@ -41,14 +41,6 @@ class RoutingView(Protocol):
         ...
 
 
-class JobsView(Protocol):
-    """The predictions that clients come back for."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Return how many are kept, and how large their answers are, at all front-ends."""
-        ...
-
-
 class ServerView(Protocol):
     """The front-end as the Flask app sees it; read anew for every request."""
 
@@ -63,8 +55,8 @@ class ServerView(Protocol):
         ...
 
     @property
-    def jobs(self) -> JobsView | None:
-        """Where it has jobs: it may be asked to answer later."""
+    def collectors(self) -> Sequence[Callable[[], Iterable[Metric]]]:
+        """What plugins add to ``/metrics``."""
         ...
 
     @property

@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
+from servekit.frontend.exchange.response import AnswerHeads
 
 from servekit.frontend.batching.stream import StreamedAnswer
-from servekit.frontend.exchange.response import AnswerHeads
 from servekit.frontend.http2.send_queue import Outgoing
 from servekit.frontend.memory.pressure import Pressure
 from servekit.ipc.batches import Part

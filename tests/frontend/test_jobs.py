@@ -16,10 +16,10 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from servekit.frontend.exchange.response import AnswerHeads
-from servekit.frontend.jobs.handler import FrontEndWithJobs
 from servekit.frontend.jobs.job import Job
+
+from servekit.frontend.jobs.handler import FrontEndWithJobs
 from servekit.frontend.jobs.prefer import Preferences, preferences
 from servekit.frontend.jobs.registry import Keeper
 from servekit.frontend.jobs.store import Found, JobFolder

@@ -4,11 +4,11 @@
 from types import SimpleNamespace
 
 import pytest
+from servekit.frontend.exchange.response import AnswerHeads
 
 from servekit.errors import DeadlineExceeded
 from servekit.frontend.batching.replies import answer_batch
 from servekit.frontend.batching.task import Task
-from servekit.frontend.exchange.response import AnswerHeads
 from servekit.frontend.metrics import counters as metrics
 from servekit.ipc.batches import Reply
 

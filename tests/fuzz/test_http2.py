@@ -11,8 +11,8 @@ from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import Frame, GoAwayFrame
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from servekit.frontend.exchange.response import AnswerHeads
+
 from servekit.frontend.http2.connection import Http2Connection
 from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.hpack_decoder import FieldDecoder

@@ -22,7 +22,7 @@ class FakeServer:
         self.broken: dict[str, list[str]] = {}
         self.series: list[Metric] = []
         self.routing = self
-        self.jobs = None
+        self.collectors = ()
         self.counters = self.share = None
 
     def live_replicas(self, model: str) -> int:

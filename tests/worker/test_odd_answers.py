@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from servekit.frontend.exchange.response import AnswerHeads, own_head
 
 from servekit.errors import RequestError, error_class
-from servekit.frontend.exchange.response import AnswerHeads, own_head
 from servekit.ipc.batches import VALUE, Open, Parts
 from servekit.ipc.batches import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES

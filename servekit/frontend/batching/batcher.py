@@ -14,21 +14,27 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import NotReady, ServekitError
+from servekit.frontend.batching.admission import admit, refuse
+from servekit.frontend.batching.deadlines import deadlines_of
 from servekit.frontend.batching.poison import Culprits
 from servekit.frontend.batching.queue import TaskQueue
 from servekit.frontend.batching.replies import fail_task
+from servekit.frontend.batching.task import make_task
 from servekit.frontend.batching.throughput import AnswerRate, whole_seconds
+from servekit.frontend.http.fields import with_query
 from servekit.frontend.memory.body_arena import Bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
     from servekit.frontend.batching.queue import QueueMemory
     from servekit.frontend.batching.replica import Replica
     from servekit.frontend.batching.task import Task
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.metrics.counters import ModelMetrics
-    from servekit.frontend.middleware.cache import AnswerCache
     from servekit.ipc.table import ModelRow
     from servekit.settings import Settings
 
@@ -64,7 +70,7 @@ class Batcher:
         self.flows = 0  #: requests under way that it has, had, or will have a step of
         self.is_open = False  #: there is, or will be in a moment, a replica that answers
         self.is_draining = False  #: nothing is tried again
-        self.cache: AnswerCache | None = None  #: of the model, if it asks for one
+        self.middleware: Middleware | None = None  #: of its route alone
         self.asked: list[str] = []  #: headers and parameters that the service wants to see
         self.has_headers = False  #: one of its tasks had some
         self.has_targets = False  #: some tasks are for another than ``target``
@@ -145,6 +151,19 @@ class Batcher:
         )
 
     # ------------------------------------------------------------ in, and out in batches
+
+    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Make a task of *request* and queue it, or respond at once."""
+        headers, now = request.headers, monotonic()
+        deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
+        media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
+        item = (request.body, media_type, accept, request.request_id, deadline)
+        asked = with_query(headers, request.target) if self.asked else headers
+        exchange.prediction = task = make_task(self, exchange, item, asked, now, until)
+        if refusal is None:
+            admit(task)
+        else:
+            refuse(task, refusal)
 
     def put(self, task: Task) -> None:
         """Queue *task*; it leaves at once if a replica is idle."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.batching.task import Task
-    from servekit.frontend.exchange.response import AnswerHeads
     from servekit.ipc.batches import Part
     from servekit.ipc.table import ReplicaRow
 
@@ -41,16 +40,13 @@ LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after
 class Replica:
     """One channel to one worker; belongs to its ``Batcher``."""
 
-    def __init__(
-        self, batcher: Batcher, loop: Any, heads: AnswerHeads, report: Callable[[Hung | Lost], None]
-    ) -> None:
+    def __init__(self, batcher: Batcher, loop: Any, report: Callable[[Hung | Lost], None]) -> None:
         """Stay closed until ``update`` names a serving generation.
 
         :param report: tells the supervisor that the worker hangs, or is gone with a batch.
         """
         self._batcher = batcher
         self._loop = loop
-        self._heads = heads
         self._report = report
         self._link: Link | None = None
         self._generation = 0  #: the last generation a channel was opened for
@@ -229,7 +225,7 @@ class Replica:
         self._generation = max(self._generation, hello.generation)
         self._is_greeted = True
         if hello.slots and self._link is not None:
-            self._slots = Slots(hello.slots, self._link, self._loans, self._heads)
+            self._slots = Slots(hello.slots, self._link, self._loans)
         self._become_idle()
         self._batcher.hand_over()
 
@@ -260,7 +256,6 @@ class Replica:
                 reply,
                 sent_at,
                 heard_at,
-                self._heads,
                 lambda slab: self._loans.borrow(link, slab),
             )
         except ChannelClosed:

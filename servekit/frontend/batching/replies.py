@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands the answers of a batch to the connections they belong to, and counts them."""
+"""Turns the answers of a batch into responses, one for each exchange, and counts them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import MsgspecError, Struct, json
 
 from servekit.errors import DeadlineExceeded, RequestError, Unavailable, error_class
-from servekit.frontend.exchange.response import own_head
+from servekit.extension.http import HttpResponse
+from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.frontend.metrics import counters as metrics
 from servekit.ipc.batches import RUN, STAGE, Slab
 from servekit.ipc.channel import ChannelClosed
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.frontend.batching.task import Task
-    from servekit.frontend.exchange.response import AnswerHeads
     from servekit.ipc.batches import Reply
 
     #: from a large answer to its bytes and what to call when they are out
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Lend", "answer_batch", "error_from", "fail_task", "observe_stages", "timing_of"]
 
 
-def answer_batch(
-    batch: list[Task], reply: Reply, sent_at: float, now: float, heads: AnswerHeads, lend: Lend
-) -> None:
+def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, lend: Lend) -> None:
     """Answer the members of *batch*, sent at *sent_at*, in one pass.
 
     :raises ChannelClosed: an answer is none; the members after it are not answered.
@@ -43,7 +41,7 @@ def answer_batch(
         observe_stages(batch, queue_s, reply.steps)
     else:
         counters.observe_batch(len(batch), queue_s, reply.predict_s)
-    values, bounds, head = counters.values, metrics.DURATIONS, heads.ok
+    values, bounds = counters.values, metrics.DURATIONS
     responses = reply.responses
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
@@ -59,30 +57,34 @@ def answer_batch(
             continue
         if task.step is not None:
             task.is_done = True
-            response = responses.get(batch.index(task)) if responses else None
-            task.step.take(task, media_type, content, release, response)
+            own = responses.get(batch.index(task)) if responses else None
+            task.step.take(task, media_type, content, release, own)
             continue
-        start, counted = head(media_type), metrics.OK
-        if responses and (place := batch.index(task)) in responses:
-            start = own_head(start, *responses[place])
-            counted = metrics.PLACES.get(responses[place][0], metrics.OTHER_STATUS)
+        response = HttpResponse(
+            200,
+            content,
+            media_types[media_type],
+            task.request_id,
+            b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing),
+            release=release,
+        )
+        counted = metrics.OK
+        if responses:
+            counted = _take_own(response, responses.get(batch.index(task)))
         task.is_done = True
         duration = now - task.arrived
         values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
         values[metrics.REQUESTS_SUM] += duration
         values[counted] += 1
-        task.connection.answer(
-            b"%b%b\r\nServer-Timing: queue;dur=%.3f, %b\r\nContent-Length: %d\r\n"
-            % (
-                start,
-                task.request_id.encode(),
-                (sent_at - task.arrived) * 1e3,
-                timing,
-                len(content),
-            ),
-            content,
-            release,
-        )
+        task.exchange.respond(response)
+
+
+def _take_own(response: HttpResponse, own: tuple[int, list[tuple[str, str]]] | None) -> int:
+    """Give *response* the status and fields that the service chose; return where it is counted."""
+    if own is not None:
+        check_fields(*own)
+        response.status, response.fields = own
+    return metrics.PLACES.get(response.status, metrics.OTHER_STATUS)
 
 
 def observe_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An answer whose outputs go out as they come, on the connection of its task."""
+"""An answer whose outputs go out as they come, on the exchange of its task."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from servekit.errors import problem_of
+from servekit.extension.http import NO_LENGTH, HttpResponse
 from servekit.frontend.batching.replies import (
     answer_batch,
     error_from,
@@ -22,70 +23,26 @@ from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
+    from servekit.extension.exchange import BodyWriter
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.task import Task
-    from servekit.frontend.exchange.response import AnswerHeads
-    from servekit.frontend.http.writer import Sender
     from servekit.ipc.batches import Part
 
-__all__ = ["MAX_HELD_BYTES", "StreamWriter", "StreamedAnswer"]
+__all__ = ["StreamedAnswer"]
 
-MAX_HELD_BYTES = 1 << 20  #: that a client may leave unread before its stream is cancelled
 KEEP_ALIVE_S = 3.0  #: a stream says something so often
-
-
-class StreamWriter:
-    """Writes pieces of a body, and keeps those that the client does not take yet."""
-
-    __slots__ = ("_held", "_is_chunked", "_sender")
-
-    def __init__(self, sender: Sender, *, is_chunked: bool) -> None:
-        """Write by *sender*; HTTP/1.0 has no chunks."""
-        self._sender, self._is_chunked = sender, is_chunked
-        self._held = bytearray()
-        sender.on_flushed = self._on_flushed
-
-    def write(self, piece: bytes) -> bool:
-        """Write *piece*; return whether the client keeps up."""
-        self._put(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
-        return len(self._held) <= MAX_HELD_BYTES
-
-    def end(self) -> None:
-        """Hand what is held to the sender: nothing more will come."""
-        if self._is_chunked:
-            self._put(b"0\r\n\r\n")
-        self._on_flushed()
-
-    @property
-    def is_waiting(self) -> bool:
-        """The client has not taken all of it yet."""
-        return bool(self._sender.rest)
-
-    def _put(self, data: bytes) -> None:
-        if self._sender.rest:
-            self._held += data
-            self._sender.hold(len(data))
-        else:
-            self._sender.send(data)
-
-    def _on_flushed(self) -> None:
-        held, self._held = self._held, bytearray()
-        if held:
-            self._sender.send(bytes(held))
 
 
 class StreamedAnswer:
     """Of one task, from its way to a worker to the end; becomes a plain answer if it can."""
 
-    __slots__ = (
-        *("_format", "_heads", "_said_at", "_sent_at", "_steps", "_writer", "task", "written"),
-    )
+    __slots__ = (*("_format", "_said_at", "_sent_at", "_steps", "_writer", "task", "written"),)
 
-    def __init__(self, task: Task, heads: AnswerHeads, now: float) -> None:
+    def __init__(self, task: Task, now: float) -> None:
         """*task* went to a worker at *now*; its status is open until the first output."""
-        self.task, self._heads, self._sent_at = task, heads, now
+        self.task, self._sent_at = task, now
         self._format: StreamFormat | None = None
-        self._writer: StreamWriter
+        self._writer: BodyWriter
         self._said_at = now
         self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
         self.written = 0  #: bytes
@@ -96,7 +53,7 @@ class StreamedAnswer:
         task = self.task
         task.batcher.metrics.count_outputs(part.outputs)
         self._steps |= part.steps
-        if not part.media_type or task.is_done or task.connection.is_closed:
+        if not part.media_type or task.is_done or task.exchange.is_closed:
             return
         if self._format is None:
             self._begin(part.media_type, now)
@@ -107,37 +64,36 @@ class StreamedAnswer:
     def _begin(self, media_type: str, now: float) -> None:
         task = self.task
         if media_type not in STREAM_FORMATS:
-            raise ChannelClosed("the peer sent what is no stream")
+            raise ChannelClosed(f"malformed answer from worker: {media_type!r} is no stream format")
         self._format = STREAM_FORMATS[media_type]
         arrived, before = (task.arrived, b"") if task.step is None else task.step.begin_stream()
         task.batcher.metrics.observe_first_output(now - arrived)
         host, steps = task.batcher.row.stage, self._steps
         led = {stage: step_s for stage, step_s in steps.items() if stage != host}
-        head = (
-            b"%b%b\r\nX-Accel-Buffering: no\r\n"
-            b"Server-Timing: %bqueue;dur=%.3f, %bfirst;dur=%.3f\r\n"
-            % (
-                self._heads.ok(media_type),
-                task.request_id.encode(),
-                before,
-                (self._sent_at - task.arrived) * 1e3,
-                timing_of(led) + b", " if led else b"",
-                max(0.0, now - self._sent_at - sum(led.values())) * 1e3,
-            )
+        timing = b"%bqueue;dur=%.3f, %bfirst;dur=%.3f" % (
+            before,
+            (self._sent_at - task.arrived) * 1e3,
+            timing_of(led) + b", " if led else b"",
+            max(0.0, now - self._sent_at - sum(led.values())) * 1e3,
         )
-        self._writer = task.connection.begin_stream(self, head)
+        response = HttpResponse(
+            *(200, b"", media_type, task.request_id, timing),
+            fields=(("X-Accel-Buffering", "no"),),
+            length=NO_LENGTH,
+        )
+        self._writer = task.exchange.begin_stream(self, response)
 
     def _put(self, piece: bytes, now: float) -> None:
         self._said_at = now
         self.written += len(piece)
         if not self._writer.write(piece):
-            self.task.connection.reset()  # its client reads too slowly, or not at all
+            self.task.exchange.reset()  # its client reads too slowly, or not at all
 
     def keep_alive(self, now: float) -> None:
         """Say something if nothing has been said for long, and the client would hear it."""
         if self._format is None or now - self._said_at < KEEP_ALIVE_S:
             return
-        if self.task.is_done or self.task.connection.is_closed:
+        if self.task.is_done or self.task.exchange.is_closed:
             return
         if self._format.keep_alive and not self._writer.is_waiting:
             self._put(self._format.keep_alive, now)
@@ -155,9 +111,9 @@ class StreamedAnswer:
             responses = {0: part.response} if part.response else {}
             predict_s, steps = now - self._sent_at, self._steps
             reply = Reply(0, [answer], 0.0, predict_s, 0.0, responses=responses, steps=steps)
-            answer_batch(batch, reply, self._sent_at, now, self._heads, lend)
+            answer_batch(batch, reply, self._sent_at, now, lend)
             return
-        if task.connection.is_closed:
+        if task.exchange.is_closed:
             task.is_done = True
         elif answer[0]:
             body = answer[2] if isinstance(answer[2], bytes) else b""
@@ -182,12 +138,12 @@ class StreamedAnswer:
         self._finish(self._format.error % msgspec.json.encode(told))
 
     def _finish(self, last: bytes) -> None:
-        connection = self.task.connection
+        exchange = self.task.exchange
         if last:
             self._put(last, monotonic())
-        if not connection.is_closed:
+        if not exchange.is_closed:
             self._writer.end()
-            connection.end_stream()
+            exchange.end_stream(self.written)
 
     def forget(self) -> None:
         """No worker has the task any more."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Link
     from servekit.frontend.batching.leases import Loans
     from servekit.frontend.batching.task import Task
-    from servekit.frontend.exchange.response import AnswerHeads
     from servekit.ipc.batches import Part
 
 __all__ = ["Slots"]
@@ -24,9 +23,9 @@ __all__ = ["Slots"]
 class Slots:
     """Belongs to a ``Replica``, and to one worker of it."""
 
-    def __init__(self, count: int, link: Link, loans: Loans, heads: AnswerHeads) -> None:
+    def __init__(self, count: int, link: Link, loans: Loans) -> None:
         """All *count* are free."""
-        self._link, self._loans, self._heads = link, loans, heads
+        self._link, self._loans = link, loans
         self._free = list(range(count))
         self._opened = 0
         self._streams: dict[int, tuple[StreamedAnswer, int]] = {}  #: with their places
@@ -41,7 +40,7 @@ class Slots:
         """Hand *task* to the worker. Only if there is room."""
         self._opened += 1
         place = self._free.pop()
-        self._streams[self._opened] = (StreamedAnswer(task, self._heads, now), place)
+        self._streams[self._opened] = (StreamedAnswer(task, now), place)
         self.tasks[task] = self._opened
         self._loans.lend([task.item])
         returned, self._loans.returned = self._loans.returned, []

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from servekit.frontend.http.fields import TRACE, picked
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
+    from servekit.extension.exchange import Exchange
+    from servekit.frontend.batching.batcher import Batcher
+    from servekit.ipc.batches import Item
 
-__all__ = ["INFINITY", "Task"]
+__all__ = ["INFINITY", "Task", "make_task"]
 
 INFINITY = float("inf")
 
 
 class Task(Struct, eq=False):
-    """Belongs to its connection; is answered exactly once, or dropped when the client has gone."""
+    """Answered exactly once, or dropped when the client has disconnected."""
 
-    connection: Any  #: a ``Connection``
+    exchange: Exchange
     batcher: Any  #: the ``Batcher`` of its model
     item: Any  #: the ``Item`` that a worker will get
     request_id: str
@@ -33,7 +37,7 @@ class Task(Struct, eq=False):
     is_cancelled: bool = False  #: its client went away while a worker had it
     was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
     headers: dict[str, str] | None = None  #: those that its service asked for, if there are any
-    step: Any = None  #: of a pipeline, a ``Part``: takes the answer in place of the connection
+    step: Any = None  #: of a pipeline, a ``Part``: takes the answer in place of the exchange
 
     def fail(self, error: ServekitError) -> None:
         """Answer with a problem, unless it is done already."""
@@ -41,7 +45,7 @@ class Task(Struct, eq=False):
             self.is_done = True
             self.drop_body()
             if self.step is None:
-                self.connection.answer_problem(error, self.request_id)
+                self.exchange.fail(error, self.request_id)
             else:
                 self.step.fail(error)
 
@@ -54,3 +58,26 @@ class Task(Struct, eq=False):
     def cancel(self) -> None:
         """The client has gone: no worker needs to see this task, or to go on with it."""
         self.batcher.cancel(self)
+
+
+def make_task(
+    batcher: Batcher,
+    exchange: Exchange,
+    item: Item,
+    headers: dict[bytes, bytes],
+    now: float,
+    until: float,
+) -> Task:
+    """Return the task that *item* becomes in the queue of *batcher*.
+
+    :param headers: of the request, and parameters of its query; the service sees what it asked for.
+    :param now: when it arrived, ``monotonic``.
+    :param until: as ``Task.until``.
+    """
+    body, _, _, request_id, deadline = item
+    size = len(body) if isinstance(body, bytes) else body.size
+    task = Task(exchange, batcher, item, request_id, now, deadline, size, until)
+    if TRACE in headers or batcher.asked:
+        task.headers = picked(headers, batcher.asked)
+        batcher.has_headers = True
+    return task

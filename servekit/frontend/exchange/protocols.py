@@ -1,71 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client's end of a request has to be, whichever HTTP it speaks."""
+"""The interfaces between the rooms of the front-end."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from servekit.errors import ServekitError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
+    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.ipc.table import ModelRow
 
-    from servekit.errors import ServekitError
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
+__all__ = ["Guard", "Route", "Timed"]
 
-__all__ = ["Asker", "Awaited", "Watched"]
+#: from method, target, headers and whether there is a body to why the request is refused, if so
+Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | None]
 
 
-class Watched(Protocol):
-    """Whoever counts as a connection, and has times to keep."""
+class Timed(Protocol):
+    """A connection, or a stream of one: it has timeouts, and counts as open until it is closed."""
 
     expires: float  #: ``monotonic``: when ``expire`` is called
     is_closed: bool
 
     def expire(self) -> None:
-        """Do what is to be done about a client that let a timeout pass."""
+        """Handle a client that let a timeout pass."""
 
     def close_if_idle(self, now: float) -> None:
-        """End what is not needed any more: the front-end leaves."""
+        """Close unless a request is under way: the front-end shuts down or is short of memory."""
 
 
-class Awaited(Protocol):
-    """One prediction, made of a task or of many."""
+class Route(Protocol):
+    """What answers at a path: the batcher of a model, or a pipeline."""
 
-    @property
-    def is_sent(self) -> bool:
-        """A worker has it."""
-
-    def cancel(self) -> None:
-        """Its client has gone."""
-
-
-class Asker(Protocol):
-    """Whoever waits for one answer: a connection of HTTP/1.1, or a stream of HTTP/2."""
-
-    front_end: FrontEnd | Door
-    peer: Any  #: the client's address, as ``accept`` returns it
-    is_closed: bool  #: nobody waits any more
-    task: Awaited | None  #: the prediction being answered
-    #: of a cache: gets head and body of the answer, and returns the head
-    keep: Callable[[bytes, bytes | memoryview], bytes] | None
+    middleware: Middleware | None  #: of this route alone: the cache of a model that asks for one
 
     @property
-    def is_encrypted(self) -> bool:
-        """It is TLS."""
+    def row(self) -> ModelRow:
+        """The model, or the stage, that answers."""
 
     @property
-    def subject(self) -> str:
-        """Of the client's certificate; "" without one."""
+    def bodies(self) -> Bodies:
+        """Where large request bodies are received."""
 
-    def answer(
-        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
-    ) -> None:
-        """Give one answer.
+    @property
+    def metrics(self) -> ModelMetrics:
+        """Counters of the model."""
 
-        :param head: the status line and header lines, ``Content-Length`` the last, without the
-            empty line.
-        :param release: called once *body* is out, or nobody will read it.
-        """
+    @property
+    def asked(self) -> Sequence[str]:
+        """Headers and query parameters that its services want to see."""
 
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
-        """Answer with the problem details of *error*."""
+    @property
+    def leaving(self) -> Sequence[Any]:
+        """Replicas of an older version that still answer."""
+
+    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Start the prediction for *request*, or respond at once."""

@@ -10,19 +10,18 @@ from servekit.errors import UnknownMediaType
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.pipelines.pipeline import Pipeline
+    from servekit.frontend.exchange.protocols import Route
     from servekit.ipc.table import ModelRow
 
 __all__ = ["refusal_of_type"]
 
 
-def refusal_of_type(way: Batcher | Pipeline, headers: dict[bytes, bytes]) -> ServekitError | None:
+def refusal_of_type(route: Route, headers: dict[bytes, bytes]) -> ServekitError | None:
     """Return why a body of this ``Content-Type`` is not taken, if that is known beforehand."""
     given = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
     if not given or given.endswith("+json"):
         return None
-    taken = media_types(way.row)
+    taken = media_types(route.row)
     if not taken or any(fnmatchcase(given, each) for each in taken):
         return None
     return UnknownMediaType(f"Content-Type: {given[:80]} is not taken; one of {', '.join(taken)}")

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from servekit.errors import (
     BodyTooLarge,
     HeadersTooLarge,
@@ -16,16 +14,14 @@ from servekit.errors import (
     TargetTooLong,
     VersionNotSupported,
 )
+from servekit.extension.http import HttpRequest
 from servekit.frontend.http import fields, targets
 from servekit.frontend.http.upload import Upload
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.batching.batcher import Batcher
+    from servekit.frontend.exchange.protocols import Guard, Route
     from servekit.frontend.memory.pressure import Pressure
-    from servekit.frontend.middleware.auth import Guard
-    from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.ipc.batches import Slab
     from servekit.settings import Settings
 
 __all__ = [
@@ -36,7 +32,6 @@ __all__ = [
     "MAX_HEADERS",
     "ChunkedBody",
     "Collector",
-    "HttpRequest",
 ]
 
 OWS = b" \t"  #: around a value, not of it (RFC 9112 5.1)
@@ -49,19 +44,6 @@ IDLE, BEGUN, HEADER, BODY = range(4)
 
 class ChunkedBody(Exception):
     """llhttp has read a header section whose body is not for it."""
-
-
-class HttpRequest(Struct):
-    """One request, received whole."""
-
-    method: bytes
-    target: bytes  #: in origin form, or ``*``
-    headers: dict[bytes, bytes]  #: names in lower case
-    body: bytes | Slab
-    keeps_alive: bool
-    version: str  #: ``2``, ``1.1`` or ``1.0``
-    refusal: ServekitError | None = None  #: why it will not be answered otherwise
-    batcher: Any = None  #: a ``Batcher`` or ``Pipeline``: of its model, if it has been looked up
 
 
 class Collector:
@@ -223,7 +205,7 @@ class Collector:
             self.refusal,
         )
         if upload is not None:
-            request.body, request.batcher = upload.lay(), upload.batcher
+            request.body, request.route = upload.lay(), upload.route
         self.requests.append(request)
         self._let_go()
         self._reset()
@@ -248,12 +230,12 @@ class Collector:
         """How much has come of the body that is under way."""
         return self.upload.filled if self.upload is not None else len(self._body)
 
-    def start_upload(self, batcher: Batcher | Pipeline) -> Upload:
+    def start_upload(self, route: Route) -> Upload:
         """Have the rest of a body of unknown size laid into the shared memory of a model."""
         limit = self._settings.max_body
-        size = min(limit, max(batcher.bodies.arena.size // SHARE, len(self._body)))
+        size = min(limit, max(route.bodies.arena.size // SHARE, len(self._body)))
         self._let_go()
-        self.upload = Upload(batcher, None, self._body, size, limit)
+        self.upload = Upload(route, None, self._body, size, limit)
         self._body = b""
         return self.upload
 

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.memory.body_arena import Bodies
-    from servekit.frontend.pipelines.pipeline import Pipeline
     from servekit.ipc.batches import Slab
     from servekit.settings import Settings
 
@@ -56,10 +55,10 @@ class Upload:
         "_head",
         "_limit",
         "_view",
-        "batcher",
         "filled",
         "is_waiting",
         "on_room",
+        "route",
         "shed",
         "size",
         "slab",
@@ -67,7 +66,7 @@ class Upload:
 
     def __init__(
         self,
-        batcher: Batcher | Pipeline,
+        route: Route,
         head: HttpRequest | None,
         begun: bytes | bytearray,
         size: int,
@@ -79,7 +78,7 @@ class Upload:
         :param size: bytes of the body, or those to begin with if it may grow.
         :param limit: of a body whose size nobody said.
         """
-        self.batcher = batcher
+        self.route = route
         self.size = size  #: of the slab that it has, or waits for
         self.slab: Slab | None = None
         self.is_waiting = False  #: for room
@@ -111,7 +110,7 @@ class Upload:
     @property
     def bodies(self) -> Bodies:
         """Where it lies."""
-        return self.batcher.bodies
+        return self.route.bodies
 
     @property
     def held(self) -> int:
@@ -172,7 +171,7 @@ class Upload:
     def finish(self) -> HttpRequest:
         """Return the whole request; its slab belongs to the caller."""
         assert self._head is not None
-        self._head.body, self._head.batcher = self.lay(), self.batcher
+        self._head.body, self._head.route = self.lay(), self.route
         return self._head
 
     def lay(self) -> bytes | Slab:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from servekit.frontend.exchange.host import Host
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.memory.pressure import Pressure
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
 
-__all__ = ["JOIN_BYTES", "RESET", "Sender"]
+__all__ = ["JOIN_BYTES", "MAX_HELD_BYTES", "RESET", "Sender"]
 
 WRITE = 2
 RESET = struct.pack("ii", 1, 0)  #: SO_LINGER: what was not acknowledged is thrown away
+MAX_HELD_BYTES = 1 << 20  #: of a stream: more than the client leaves unread ends it
 JOIN_BYTES = 16_384  #: below it, copying a body behind its head is cheaper than a second buffer
 
 
@@ -47,7 +47,7 @@ class Sender:
     def __init__(
         self,
         sock: socket.socket | TlsSocket,
-        front_end: FrontEnd | Door,
+        host: Host,
         on_flushed: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
@@ -57,8 +57,8 @@ class Sender:
         :param on_lost: called when the client takes nothing any more.
         """
         self._socket = sock
-        self._loop = front_end.loop
-        self._pressure: Pressure = front_end.pressure
+        self._loop = host.loop
+        self._pressure: Pressure = host.pressure
         self.on_flushed = on_flushed
         self._on_lost = on_lost
         self.rest: list[memoryview] = []  #: what the kernel has not taken yet

@@ -11,26 +11,22 @@ import socket
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import gevent
-
 from servekit.errors import RequestError
-from servekit.frontend import http2
-from servekit.frontend.batching.stream import StreamWriter
-from servekit.frontend.exchange.response import CONTINUE, problem_answer
+from servekit.extension.exchange import BaseExchange
+from servekit.extension.http import HttpRequest
 from servekit.frontend.http.tls import TlsSocket
 from servekit.frontend.http.writer import JOIN_BYTES, RESET, Sender
+from servekit.frontend.http1.head import CONTINUE
 from servekit.frontend.http1.reader import Receiver
-from servekit.frontend.middleware.compression import VARY
+from servekit.frontend.http1.stream_writer import StreamWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from servekit.errors import ServekitError
-    from servekit.frontend.batching.stream import StreamedAnswer
-    from servekit.frontend.exchange.protocols import Awaited
-    from servekit.frontend.http.request_builder import HttpRequest
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
+    from servekit.extension.exchange import OutputStream
+    from servekit.extension.http import HttpResponse
+    from servekit.frontend.exchange.host import Host
+    from servekit.frontend.http.transport import Connect
+    from servekit.frontend.http1.transport import Http1
 
 __all__ = ["Connection"]
 
@@ -38,16 +34,15 @@ SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is loo
 FRESH_S = 0.5  #: how long a client that asked nothing yet is waited for while draining
 LINGER_S = 2.0  #: how long a refused upload is read on, so that the client sees the refusal
 NEVER = float("inf")
-H2 = "h2"  #: HTTP/2 to ALPN
 
 
-class Connection:
+class Connection(BaseExchange):
     """Owns one accepted socket."""
 
     __slots__ = (
         "_accepted_at",
-        "_coding",
-        "_extra_lines",
+        "_heads",
+        "_http1",
         "_is_head",
         "_keeps_alive",
         "_receiver",
@@ -56,39 +51,27 @@ class Connection:
         "_socket",
         "_version",
         "expires",
-        "front_end",
+        "host",
         "is_busy",
-        "is_closed",
         "is_refused",
-        "keep",
-        "peer",
-        "stream",
-        "task",
     )
 
-    def __init__(
-        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door
-    ) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, peer: Any, http1: Http1) -> None:
         """Start reading *sock*, which is non-blocking and ours from now on."""
+        super().__init__(peer)
         self._socket = sock
-        self.front_end = front_end
-        self.peer = peer
-        self._sender = Sender(sock, front_end, self._finish, self.close)
+        self._http1 = http1
+        self._heads = http1.heads
+        self.host: Host = http1.host
+        self._sender = Sender(sock, self.host, self._finish, self.close)
         self._refusal: ServekitError | None = None  #: to be said after the answers under way
         self._keeps_alive = True
-        self._extra_lines = b""  #: header lines of the next answer, for a browser
-        self._coding = b""  #: of the next answer
         self.is_busy = False  #: a request is being answered
-        self.is_closed = False
         self.is_refused = False  #: nothing that still comes is a request
-        self.task: Awaited | None = None  #: the prediction being answered
-        self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
-        #: of a cache: gets head and body of the answer, and returns the head
-        self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self._version = ""  #: of the last request
         self._is_head = False  #: of the request being answered
         self._accepted_at = monotonic()
-        self.expires = self._accepted_at + front_end.settings.header_timeout
+        self.expires = self._accepted_at + self.host.settings.header_timeout
         self._receiver = Receiver(sock, self)
 
     @property
@@ -115,28 +98,21 @@ class Connection:
 
     def begin(self, request: HttpRequest) -> None:
         """Have *request* answered."""
-        if not self._version and self._has_agreed_on_http2:  # RFC 7301 3.2
+        if not self._version and self._has_agreed_on_another_protocol:  # RFC 7301 3.2
             self.is_refused, self._keeps_alive = True, False
-            error = RequestError("HTTP/2 was agreed on by ALPN, and this is HTTP/1.1")
-            self.answer_problem(error, self.front_end.next_request_id())
+            error = RequestError("ALPN agreed on another protocol, and this is HTTP/1.1")
+            self.fail(error, self.host.request_ids.make())
             return
         self.is_busy = True
         self.expires = NEVER
-        self._keeps_alive = request.keeps_alive and not self.front_end.is_crowded
+        self._keeps_alive = request.keeps_alive and not self.host.connections.is_crowded
         self._version = request.version
         self._is_head = request.method == b"HEAD"
-        if self.front_end.cors is not None:
-            self._extra_lines = self.front_end.cors.lines(request.headers)
-        if self.front_end.compression is not None:
-            self._coding = self.front_end.compression.choose(request.headers)
-            if b"content-encoding" in request.headers:
-                self.front_end.compression.unpacker.route(self, request, request.batcher)
-                return
-        self.front_end.route(self, request, request.batcher)
+        self.host.handle(self, request)
 
     @property
-    def _has_agreed_on_http2(self) -> bool:
-        return isinstance(self._socket, TlsSocket) and self._socket.protocol == H2
+    def _has_agreed_on_another_protocol(self) -> bool:
+        return isinstance(self._socket, TlsSocket) and self._socket.protocol in self._http1.others
 
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""
@@ -147,39 +123,30 @@ class Connection:
         self.is_refused, request.keeps_alive = True, False
         self.begin(request)
 
-    def turn_to_http2(self, data: bytes) -> bool:
-        """Leave the socket to HTTP/2, whose preface was the first that came.
+    def hand_over(self, preface: bytes, data: bytes) -> bool:
+        """Leave the socket to the transport whose *preface* came first.
 
-        :param data: what came behind it.
-        :return: ``False`` where it is turned off, or requests of HTTP/1.1 came before.
+        :param data: what came after it.
+        :return: ``False`` if no transport has this preface, or requests of HTTP/1.1 came before.
         """
-        if not self.front_end.settings.http2 or self._version or self._receiver.requests:
+        transport = self._http1.by_preface.get(preface)
+        if transport is None or self._version or self._receiver.requests:
             return False
-        if self.is_encrypted and not self._has_agreed_on_http2:
+        if isinstance(self._socket, TlsSocket) and self._socket.protocol != transport.alpn:
             return False
         self.is_busy = True
         self._receiver.pause()
-        if http2.is_loaded():
-            self._go_on_in_http2(data)
-        else:
-            gevent.spawn(self._load_http2, data)
+        transport.when_loaded(lambda connect: self._leave_to(connect, data))
         return True
 
-    def _load_http2(self, data: bytes) -> None:
-        """Load it beside the loop, which has others to serve meanwhile."""
-        gevent.get_hub().threadpool.apply(http2.load)
-        if not self.is_closed:
-            self._go_on_in_http2(data)
-
-    def _go_on_in_http2(self, data: bytes) -> None:
-        from servekit.frontend.http2.connection import Http2Connection
-
-        front_end = self.front_end
+    def _leave_to(self, connect: Connect, data: bytes) -> None:
+        if self.is_closed:
+            return
         self.is_closed = True  # for us: nothing is said, and the socket stays open
         self._receiver.close()
-        front_end.connections.discard(self)
-        successor = Http2Connection(self._socket, self.peer, front_end)
-        front_end.add(successor)
+        self.host.connections.discard(self)
+        successor = connect(self._socket, self.peer, self.host)
+        self.host.connections.add(successor)
         successor.feed(data)
 
     def refuse(self, error: ServekitError) -> None:
@@ -190,93 +157,73 @@ class Connection:
             self._refusal = error  # those before it come first
             self._receiver.pause()
         elif not self.is_closed:
+            receiver = self._receiver
+            refused = HttpRequest(
+                receiver.method, receiver.target, receiver.headers, b"", False, "", error
+            )
+            self.expires = NEVER
             self._keeps_alive = False
-            self._is_head = self._receiver.method == b"HEAD"
-            if self.front_end.cors is not None:
-                self._extra_lines = self.front_end.cors.lines(self._receiver.headers)
-            self.answer_problem(error, self.front_end.next_request_id())
+            self._is_head = refused.method == b"HEAD"
+            self.host.handle(self, refused)
 
     def on_end(self) -> None:
         """The client will send no more: its task is dropped unless a worker has it already.
 
         Who takes a stream and closes that side has gone.
         """
-        is_queued = self.task is not None and not self.task.is_sent
+        is_queued = self.prediction is not None and not self.prediction.is_sent
         if is_queued or self.stream or not (self.is_busy or self._sender.rest):
             self.close()
-        elif self.task is not None:
-            self.task.cancel()  # the worker may stop early; what it answers is still written
+        elif self.prediction is not None:
+            self.prediction.cancel()  # the worker may stop early; what it answers is still written
 
-    # ------------------------------------------------------------ answer -> bytes
+    # ------------------------------------------------------------ response -> bytes
 
-    def answer(
-        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
-    ) -> None:
-        """Write one answer.
-
-        :param head: the status line and header lines, ``Content-Length`` the last, without the
-            empty line.
-        :param release: called once *body* is out, or nobody will read it.
-        """
-        if self.is_closed:
-            if release is not None:
-                release()
-            return
-        if self.keep is not None:
-            keep, self.keep = self.keep, None
-            head = keep(head, body)
-        compression = self.front_end.compression
-        if compression is not None:
-            coding, self._coding = self._coding, b""
-            if coding and compression.is_worth(head, body):
-                compression.answer(self, coding, head, body, release)  # which calls us again
-                return
-            head += VARY
-        if not self._keeps_alive or (self.front_end.is_draining and not self._receiver.requests):
+    def send(self, response: HttpResponse) -> None:
+        """Write *response*."""
+        head, body = self._heads.head(response), response.body
+        if not self._keeps_alive or (self._is_draining and not self._receiver.requests):
             self._keeps_alive = False
             head += b"Connection: close\r\n"
         elif self._version == "1.0":
             head += b"Connection: keep-alive\r\n"
-        if self._extra_lines:
-            head += self._extra_lines
-        if release is None and len(body) < JOIN_BYTES:
+        if self._is_head:
+            body = b""  # RFC 9110 9.3.2
+        if self.observers is not None:
+            self.observe_end(response.status, len(body))
+        if response.release is None and len(body) < JOIN_BYTES:
             self._sender.send(b"%b\r\n%b" % (head, body))  # type: ignore[str-format]  # %b takes any buffer
         else:
-            self._sender.send_with(head + b"\r\n", body, release)
+            self._sender.send_with(head + b"\r\n", body, response.release)
         self._finish()
 
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
-        """Write the problem details of *error*."""
-        if self.is_closed:
-            return
-        if self.stream is not None:
-            self.stream.fail(error)
-            return
-        front_end = self.front_end
-        if front_end.pressure.is_full or (front_end.is_draining and not self._receiver.requests):
+    def fail(self, error: ServekitError, request_id: str) -> None:
+        """Respond with *error*, and close the connection where memory is short."""
+        if self.host.pressure.is_full and self.stream is None:
             self._keeps_alive = False
-        lines = front_end.heads.date + self._extra_lines
-        whole = problem_answer(error, request_id, lines, closes=not self._keeps_alive)
-        if self._is_head:  # its answer has no body (RFC 9110 9.3.2)
-            whole = whole[: whole.index(b"\r\n\r\n") + 4]
-        self._sender.send(whole)
-        self._finish()
+        super().fail(error, request_id)
 
-    def begin_stream(self, stream: StreamedAnswer, head: bytes) -> StreamWriter:
-        """Write the *head* of an answer, and return what writes its body; then ``end_stream``."""
+    @property
+    def _is_draining(self) -> bool:
+        return self.host.connections.is_draining
+
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> StreamWriter:
+        """Write the head of *response*, and return what writes its body; then ``end_stream``."""
         self.stream = stream
+        head = self._heads.head(self.filter_stream(response) if self.filters else response)
         is_chunked = self._version != "1.0"
         if is_chunked:
             head += b"Transfer-Encoding: chunked\r\n"
-        if not (is_chunked and self._keeps_alive) or self.front_end.is_draining:
+        if not (is_chunked and self._keeps_alive) or self._is_draining:
             self._keeps_alive = False
             head += b"Connection: close\r\n"
-        writer = StreamWriter(self._sender, is_chunked=is_chunked)
-        self._sender.send(head + self._extra_lines + b"\r\n")
-        return writer
+        self._sender.send(head + b"\r\n")
+        return StreamWriter(self._sender, is_chunked=is_chunked)
 
-    def end_stream(self) -> None:
+    def end_stream(self, size: int) -> None:
         """The body is out, or waits to be."""
+        if self.observers is not None:
+            self.observe_end(200, size)
         self.stream = None
         self._sender.on_flushed = self._finish
         self._finish()
@@ -284,7 +231,7 @@ class Connection:
     def _finish(self) -> None:
         """The answer is out, or waits to be: take the next request, or close."""
         self.is_busy = False
-        self.task = self.keep = None
+        self.prediction = self.filters = self.observers = None
         if self.is_closed:
             return
         receiver = self._receiver
@@ -297,14 +244,14 @@ class Connection:
             self._end()
         elif receiver.requests:
             self.is_busy = True  # by way of the loop: a long pipeline must not recurse
-            self.front_end.loop.run_callback(self.begin, receiver.requests.popleft())
+            self.host.loop.run_callback(self.begin, receiver.requests.popleft())
         elif self._refusal is not None:
             refusal, self._refusal = self._refusal, None
             self.refuse(refusal)
         elif receiver.is_at_end:
             self.close()
         else:
-            self.expires = monotonic() + self.front_end.settings.keep_alive
+            self.expires = monotonic() + self.host.settings.keep_alive
             receiver.go_on()
 
     # ------------------------------------------------------------ the connection's end
@@ -332,7 +279,7 @@ class Connection:
             self.refuse(error)
 
     def _expire_answer(self) -> None:
-        settings, now = self.front_end.settings, monotonic()
+        settings, now = self.host.settings, monotonic()
         if self._sender.is_stuck(now, settings.send_timeout, settings.body_rate):
             self.reset()
         else:
@@ -349,13 +296,15 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
-        if self.task is not None:
-            self.task.cancel()
-            self.task = None
+        if self.prediction is not None:
+            self.prediction.cancel()
+            self.prediction = None
+        if self.observers is not None:
+            self.observe_end(None, 0)
         self._receiver.close()
         self._sender.close()
         self._socket.close()
-        self.front_end.connections.discard(self)
+        self.host.connections.discard(self)
 
     def close_if_idle(self, now: float) -> None:
         """Close unless a request is under way, or has come by now; one that is will be the last.

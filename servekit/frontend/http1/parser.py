@@ -29,17 +29,17 @@ from servekit.frontend.http1.request_line import (
 )
 
 if TYPE_CHECKING:
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.protocols import Guard
     from servekit.frontend.memory.pressure import Pressure
-    from servekit.frontend.middleware.auth import Guard
     from servekit.settings import Settings
 
-__all__ = ["READ_BYTES", "RequestParser"]
+__all__ = ["HTTP2_PREFACE", "READ_BYTES", "RequestParser"]
 
 MAX_WISHES = 16  #: requests for another protocol that may come in one piece
 READ_BYTES = 65_536  #: fed at most at once
 FRAMING_PER_BYTE = 32  #: of a chunked body, even if every byte comes in a chunk of its own
-PREFACE_BYTES = 24  #: of HTTP/2 (RFC 9113 3.4)
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  #: RFC 9113 3.4
 PREFACE_SEEN = "PRI/Upgrade"  #: says llhttp
 CR = b"\r"
 TAIL_BYTES = 3  #: of what ends a header section, in the piece before
@@ -212,7 +212,7 @@ class RequestParser(Collector):
         self._llhttp = self._guard = self._chunks = None
         for request in self.requests:
             if not isinstance(request.body, bytes):
-                request.batcher.bodies.free(request.body)
+                request.route.bodies.free(request.body)
         self.requests.clear()
 
     def _start_anew(self) -> None:
@@ -226,7 +226,7 @@ class RequestParser(Collector):
             if METHOD.match(line):
                 return NotSupported("method: not known here")
         elif PREFACE_SEEN in str(error):
-            self.behind_preface = data[PREFACE_BYTES - (self.received - len(data)) :]
+            self.behind_preface = data[len(HTTP2_PREFACE) - (self.received - len(data)) :]
             return VersionNotSupported("HTTP/2 is not spoken here, or not after HTTP/1.1")
         return RequestError(f"not HTTP/1.1: {error}")
 

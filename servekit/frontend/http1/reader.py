@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from servekit.errors import ClientTooSlow, QueueFull, RequestError
 from servekit.frontend.http.expectations import refusal_of_type
 from servekit.frontend.http.request_builder import BEGUN, BODY, HEADER, IDLE
 from servekit.frontend.http.upload import BodyClock, Upload
-from servekit.frontend.http1.parser import READ_BYTES, RequestParser
+from servekit.frontend.http1.parser import HTTP2_PREFACE, READ_BYTES, RequestParser
 
 if TYPE_CHECKING:
     import socket
@@ -23,6 +24,9 @@ __all__ = ["Receiver"]
 
 READ = 1
 LINGER_BYTES = 65_536  #: read and thrown away of a refused upload
+
+
+log = logging.getLogger("servekit.frontend")
 
 
 class Receiver:
@@ -46,16 +50,16 @@ class Receiver:
         """Start reading *sock*, which is non-blocking."""
         self._socket = sock
         self._connection = connection
-        self._settings = connection.front_end.settings
-        access = connection.front_end.access
-        guard = access.guard(connection) if access else None
-        self._parser = RequestParser(self._settings, guard, connection.front_end.pressure)
+        self._settings = connection.host.settings
+        host = connection.host
+        guard = host.guard(connection) if host.guard is not None else None
+        self._parser = RequestParser(self._settings, guard, host.pressure)
         self.requests = self._parser.requests  #: whole, in order; the connection takes them
         self._upload: Upload | None = None
         self._clock: BodyClock | None = None  #: of the body under way
         self.linger_bytes = LINGER_BYTES
         self.is_at_end = False  #: the client will send no more
-        self._watcher: Any = connection.front_end.loop.io(sock.fileno(), READ)
+        self._watcher: Any = connection.host.loop.io(sock.fileno(), READ)
         self._is_reading = False
         self.resume()
 
@@ -124,8 +128,8 @@ class Receiver:
         else:
             try:
                 self._feed(data)
-            except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
-                connection.front_end.log_exception("while reading a request")
+            except Exception:  # else the loop would go on with a connection that hangs
+                log.exception("unexpected error while reading a request")
                 connection.close()
 
     def _feed(self, data: bytes) -> None:
@@ -133,7 +137,7 @@ class Receiver:
         error = parser.feed(data)
         if error is not None:
             behind = parser.behind_preface
-            if behind is not None and connection.turn_to_http2(behind):
+            if behind is not None and connection.hand_over(HTTP2_PREFACE, behind):
                 return
             connection.refuse(error)
         if self.requests and not connection.is_busy:
@@ -184,7 +188,7 @@ class Receiver:
     def _is_answered(self) -> bool:
         """Ask for the body that a client holds back; or answer without it, and return that."""
         parser, connection = self._parser, self._connection
-        way = connection.front_end.router.find(*parser.method_and_target)
+        way = connection.host.find(*parser.method_and_target)
         if way is None:  # the Flask app reads no bodies
             connection.answer_early(parser.take_head()[0])
             return True
@@ -217,7 +221,7 @@ class Receiver:
     def _start_upload(self) -> None:
         """Receive the rest of the body into shared memory, if a worker will read it there."""
         parser, size = self._parser, self._parser.declared_bytes
-        batcher = self._connection.front_end.router.find(*parser.method_and_target)
+        batcher = self._connection.host.find(*parser.method_and_target)
         if batcher is None or not batcher.bodies.fits(size):
             return
         head, begun = parser.take_head()
@@ -230,7 +234,7 @@ class Receiver:
         """Lay a body that grows, chunk by chunk, where a worker can read it."""
         parser = self._parser
         if parser.upload is None:
-            batcher = self._connection.front_end.router.find(*parser.method_and_target)
+            batcher = self._connection.host.find(*parser.method_and_target)
             if batcher is None or not batcher.bodies.fits(self._settings.max_body):
                 return
             parser.start_upload(batcher)

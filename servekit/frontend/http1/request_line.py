@@ -11,7 +11,7 @@ from servekit.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.http import HttpRequest
 
 __all__ = ["HEAD_BEGUN", "LINE", "check_line", "end_of_head", "known_lines", "starts_of"]
 

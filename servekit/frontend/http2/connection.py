@@ -22,8 +22,7 @@ from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.streams import Streams
 
 if TYPE_CHECKING:
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
+    from servekit.frontend.exchange.host import Host
 
 __all__ = ["Http2Connection"]
 
@@ -51,28 +50,26 @@ class Http2Connection:
         "_streams",
         "_watcher",
         "expires",
-        "front_end",
+        "host",
         "is_closed",
         "peer",
     )
 
-    def __init__(
-        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door
-    ) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket, peer: Any, host: Host) -> None:
         """Take *sock*, of which the preface has been read."""
         self._socket = sock
-        self.front_end = front_end
+        self.host = host
         self.peer = peer
-        self._frames = Frames(front_end.settings.max_header + front_end.settings.max_target)
+        self._frames = Frames(host.settings.max_header + host.settings.max_target)
         self._streams = Streams(self, sock)
-        self.expires = monotonic() + front_end.settings.header_timeout
+        self.expires = monotonic() + host.settings.header_timeout
         self.is_closed = False
         self._is_over = False  #: nothing is answered any more
         self._is_behind = False  #: frames that have come wait for their turn
         self._goodbye_at = 0.0  #: when the client was told to go
         self._state = SAYING
         self._linger_bytes = LINGER_BYTES
-        self._watcher: Any = front_end.loop.io(sock.fileno(), READ)
+        self._watcher: Any = host.loop.io(sock.fileno(), READ)
         self._watcher.start(self._on_readable)
 
     @property
@@ -105,7 +102,7 @@ class Http2Connection:
         """Do what *data* asks for, what takes long in several turns of the loop."""
         self._frames.add(data)
         self._is_behind = True
-        self.front_end.slices.run(self._work)
+        self.host.slices.run(self._work)
         if self._is_behind and not self.is_closed:
             self._watcher.stop()  # what comes meanwhile stays with the kernel
 
@@ -117,8 +114,8 @@ class Http2Connection:
         except FrameError as error:
             log.debug("HTTP/2 connection of %s ends: %s", self.peer, error)
             self._fail(error.code)
-        except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
-            self.front_end.log_exception("while reading HTTP/2")
+        except Exception:  # else the loop would go on with a connection that hangs
+            log.exception("unexpected error while reading HTTP/2")
             self.close()
         if self.is_closed:
             return False
@@ -128,7 +125,7 @@ class Http2Connection:
         return self._is_behind
 
     def _take_frames(self) -> bool:
-        slices = self.front_end.slices
+        slices = self.host.slices
         for frame in self._frames.take():
             self._streams.take(frame)
             if self._is_over:
@@ -147,7 +144,7 @@ class Http2Connection:
         """Set the clock anew if something else is waited for than before."""
         if self._is_over:
             return
-        settings = self.front_end.settings
+        settings = self.host.settings
         if self._streams.turns.sender.rest:
             state, limit_s = TAKING, SEND_LOOK_S
         elif self._frames.is_midway or not self._streams.is_greeted:
@@ -165,7 +162,7 @@ class Http2Connection:
 
     def expire(self) -> None:
         """The client let a timeout pass."""
-        settings, now, sender = self.front_end.settings, monotonic(), self._streams.turns.sender
+        settings, now, sender = self.host.settings, monotonic(), self._streams.turns.sender
         if self._is_over:
             self.close()
         elif not sender.rest:
@@ -224,4 +221,4 @@ class Http2Connection:
         self._watcher.close()
         self._streams.close()
         self._socket.close()
-        self.front_end.connections.discard(self)
+        self.host.connections.discard(self)

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 from h2.errors import ErrorCodes
 
 from servekit.errors import ServekitError
-from servekit.frontend.exchange.response import CONTINUE, problem_answer
+from servekit.extension.exchange import BaseExchange
+from servekit.extension.http import HttpRequest
 from servekit.frontend.http.upload import BodyClock
-from servekit.frontend.http2.hpack_encoder import fields_of
+from servekit.frontend.http2.hpack_encoder import CONTINUE, fields_of
 from servekit.frontend.http2.request_body import Incoming
 from servekit.frontend.http2.send_queue import Outgoing
-from servekit.frontend.middleware.compression import VARY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from servekit.frontend.batching.stream import StreamedAnswer
-    from servekit.frontend.exchange.protocols import Awaited
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.exchange import OutputStream
+    from servekit.extension.http import HttpResponse
+    from servekit.frontend.exchange.host import Host
     from servekit.frontend.http2.streams import Streams
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
 
 __all__ = ["Exchange"]
 
@@ -33,48 +29,35 @@ LINGER_S = 2.0  #: longest pause in what is left of a refused body
 NEVER = float("inf")
 
 
-class Exchange:
-    """Stands where a ``Connection`` would for whoever answers the request."""
+class Exchange(BaseExchange):
+    """One stream of a connection."""
 
     __slots__ = (
         "_answered_at",
         "_clock",
-        "_coding",
-        "_extra_lines",
         "_incoming",
         "_is_head",
         "_is_open",
         "expires",
-        "front_end",
-        "is_closed",
+        "host",
         "is_due",
-        "keep",
         "outgoing",
-        "peer",
-        "stream",
         "stream_id",
         "streams",
-        "task",
     )
 
     def __init__(self, streams: Streams, stream_id: int) -> None:
         """Be the stream *stream_id*, which has just begun."""
+        super().__init__(streams.connection.peer)
         self.streams = streams
-        self.front_end: FrontEnd | Door = streams.front_end
-        self.peer = streams.connection.peer
+        self.host: Host = streams.host
         self.stream_id = stream_id
-        self.outgoing = Outgoing(self._on_more, self.front_end.pressure, self.reset)
-        self._extra_lines = self._coding = b""
+        self.outgoing = Outgoing(self._on_more, self.host.pressure, self.reset)
         self._answered_at = 0.0  #: ``monotonic``: all of it is out
         self._clock: BodyClock | None = None  #: of what comes after the answer
         self._is_head = False
         self._is_open = True  #: the client has more to send
-        self.is_closed = False
         self.is_due = False  #: it waits for its turn to write
-        self.task: Awaited | None = None  #: the prediction being answered
-        self.stream: StreamedAnswer | None = None  #: its answer, if that has begun and goes on
-        #: of a cache: gets head and body of the answer, and returns the head
-        self.keep: Callable[[bytes, bytes | memoryview], bytes] | None = None
         self.expires = NEVER
         self._incoming = Incoming(self)
 
@@ -139,81 +122,47 @@ class Exchange:
     def begin(self, request: HttpRequest) -> None:
         """Have *request* answered."""
         self.expires = NEVER
-        self._prepare(request.method, request.headers)
-        compression = self.front_end.compression
-        if compression is not None and b"content-encoding" in request.headers:
-            compression.unpacker.route(self, request, request.batcher)
-            return
-        self.front_end.route(self, request, request.batcher)
-
-    def _prepare(self, method: bytes, headers: dict[bytes, bytes]) -> None:
-        self._is_head = method == b"HEAD"
-        if self.front_end.cors is not None:
-            self._extra_lines = self.front_end.cors.lines(headers)
-        if self.front_end.compression is not None:
-            self._coding = self.front_end.compression.choose(headers)
+        self._is_head = request.method == b"HEAD"
+        self.host.handle(self, request)
 
     def send_continue(self) -> None:
         """Tell the client that its body is awaited."""
-        self.streams.send_fields(self.stream_id, fields_of(CONTINUE))
+        self.streams.send_fields(self.stream_id, CONTINUE)
 
     def refuse(self, error: ServekitError) -> None:
         """Answer a request that we will not follow to its end."""
-        self._incoming.abandon()
-        self.expires = NEVER
-        self._prepare(self._incoming.method, self._incoming.headers)
-        self.answer_problem(error, self.front_end.next_request_id())
+        incoming = self._incoming
+        incoming.abandon()
+        self.begin(
+            HttpRequest(incoming.method, incoming.target, incoming.headers, b"", True, "", error)
+        )
 
-    # ------------------------------------------------------------ the answer
+    # ------------------------------------------------------------ the response
 
-    def answer(
-        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
-    ) -> None:
-        """Send one answer; parameters as ``Connection.answer`` has them."""
-        if self.is_closed:
-            if release is not None:
-                release()
-            return
-        if self.keep is not None:
-            keep, self.keep = self.keep, None
-            head = keep(head, body)
-        compression = self.front_end.compression
-        if compression is not None:
-            coding, self._coding = self._coding, b""
-            if coding and compression.is_worth(head, body):
-                compression.answer(self, coding, head, body, release)
-                return
-            head += VARY
-        self._send(head, body, release)
-
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
-        """Send the problem details of *error*."""
-        if self.is_closed:
-            return
-        if self.stream is not None:
-            self.stream.fail(error)
-            return
-        whole = problem_answer(error, request_id, self.front_end.heads.date, closes=False)
-        head, _, body = whole.partition(b"\r\n\r\n")
-        self._send(head + b"\r\n", b"" if self._is_head else body)  # RFC 9110 9.3.2
-
-    def _send(
-        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
-    ) -> None:
-        self.outgoing.begin(fields_of(head + self._extra_lines))
-        self.outgoing.write(body, release)
+    def send(self, response: HttpResponse) -> None:
+        """Send *response*."""
+        body = b"" if self._is_head else response.body  # RFC 9110 9.3.2
+        self.outgoing.begin(fields_of(response, self.host.date.value))
+        self.outgoing.write(body, response.release)
         self.outgoing.end()
-        self.end_stream()
+        self._end_response(response.status, len(body))
 
-    def begin_stream(self, stream: StreamedAnswer, head: bytes) -> Outgoing:
-        """Send the *head* of an answer, and return what writes its body; then ``end_stream``."""
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> Outgoing:
+        """Send the head of *response*, and return what sends its body; then ``end_stream``."""
         self.stream = stream
-        self.outgoing.begin(fields_of(head + self._extra_lines))
+        if self.filters:
+            response = self.filter_stream(response)
+        self.outgoing.begin(fields_of(response, self.host.date.value))
         return self.outgoing
 
-    def end_stream(self) -> None:
-        """The answer is whole."""
-        self.stream = self.task = self.keep = None
+    def end_stream(self, size: int) -> None:
+        """The body has been handed over, *size* bytes of it."""
+        self._end_response(200, size)
+
+    def _end_response(self, status: int, size: int) -> None:
+        if self.observers is not None:
+            self.observe_end(status, size)
+        self.stream = self.prediction = self.filters = None
 
     def _on_more(self) -> None:
         """Have what there is sent in its turn, and look at the client meanwhile."""
@@ -227,7 +176,7 @@ class Exchange:
 
     def expire(self) -> None:
         """The client let a timeout pass, or there was no room for its body in time."""
-        settings, now = self.front_end.settings, monotonic()
+        settings, now = self.host.settings, monotonic()
         if self._answered_at:
             self.reset(ErrorCodes.NO_ERROR)  # no need to send the rest (RFC 9113 8.1)
         elif self._incoming.is_under_way:
@@ -246,7 +195,7 @@ class Exchange:
         """The answer is out; a client that still sends its request gets the chance to read it."""
         self._answered_at = monotonic()
         if self._is_open:
-            self._clock = BodyClock(self.front_end.settings, self._answered_at)
+            self._clock = BodyClock(self.host.settings, self._answered_at)
             self._linger()
         else:
             self.close()
@@ -256,7 +205,7 @@ class Exchange:
 
         One that goes on at the pace of a body may send as much again as would have been taken.
         """
-        settings, now, received = self.front_end.settings, monotonic(), self._incoming.received
+        settings, now, received = self.host.settings, monotonic(), self._incoming.received
         if received > 2 * settings.max_body:
             self.reset(ErrorCodes.NO_ERROR)
         else:
@@ -274,9 +223,11 @@ class Exchange:
         if self.is_closed:
             return
         self.is_closed = True
-        if self.task is not None:
-            self.task.cancel()
-            self.task = None
+        if self.prediction is not None:
+            self.prediction.cancel()
+            self.prediction = None
+        if self.observers is not None:
+            self.observe_end(None, 0)
         self._incoming.abandon()
         del self._incoming  # a circle: no need to have the collector look for it
         self.outgoing.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The head of an answer as HTTP/1.1 writes it, to fields, and those to the bytes of HPACK."""
+"""The head of a response as fields, and those as the bytes of HPACK."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from hpack.table import HeaderTable
 
+from servekit.extension.http import NO_LENGTH
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FieldEncoder", "Fields", "fields_of"]
+    from servekit.extension.http import HttpResponse
+
+__all__ = ["CONTINUE", "FieldEncoder", "Fields", "fields_of"]
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -21,13 +25,21 @@ PLACES = {name: place for place, (name, _) in reversed([*enumerate(HeaderTable.S
 WHOLE = {field: bytes((0x80 | place,)) for place, field in enumerate(HeaderTable.STATIC_TABLE, 1)}
 
 
-def fields_of(head: bytes) -> Fields:
-    """Return ``:status`` and the fields of *head*: a status line, and header lines."""
-    status, *lines = head.split(b"\r\n")
-    fields = [(b":status", status[9:12])]
-    for line in filter(None, lines):
-        name, _, value = line.partition(b": ")
-        fields.append((name.lower(), value))
+CONTINUE: Fields = [(b":status", b"100")]
+
+
+def fields_of(response: HttpResponse, date: bytes) -> Fields:
+    """Return ``:status`` and the header fields of *response*, which is sent at *date*."""
+    fields = [(b":status", b"%d" % response.status), (b"date", date)]
+    if response.media_type:
+        fields.append((b"content-type", response.media_type.encode()))
+    fields.append((b"x-request-id", response.request_id.encode("latin-1")))
+    for name, value in response.fields:
+        fields.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+    if response.timing:
+        fields.append((b"server-timing", response.timing))
+    if (length := response.content_length) != NO_LENGTH:
+        fields.append((b"content-length", b"%d" % length))
     return fields
 
 

@@ -38,11 +38,10 @@ class Incoming:
 
     def __init__(self, exchange: Exchange) -> None:
         """Expect a request."""
-        front_end = exchange.front_end
-        access = front_end.access
-        guard = access.guard(exchange) if access else None
+        host = exchange.host
+        guard = host.guard(exchange) if host.guard is not None else None
         self._exchange = exchange
-        self._collector = StreamCollector(front_end.settings, guard, front_end.pressure)
+        self._collector = StreamCollector(host.settings, guard, host.pressure)
         self._upload: Upload | None = None
         self.received = 0  #: bytes of the body, those that nobody waits for too
         self._withheld = 0  #: bytes that the client may not send again before there is room
@@ -92,9 +91,9 @@ class Incoming:
         if collector.wants_continue and self._is_answered():
             return
         size = collector.declared_bytes
-        if size < exchange.front_end.settings.large_body:
+        if size < exchange.host.settings.large_body:
             return
-        batcher = exchange.front_end.router.find(collector.method, collector.target)
+        batcher = exchange.host.find(collector.method, collector.target)
         if batcher is not None and batcher.bodies.fits(size):
             head, begun = collector.take_head()
             self._upload = Upload(batcher, head, begun, size)
@@ -105,7 +104,7 @@ class Incoming:
     def _is_answered(self) -> bool:
         """Ask for the body that a client holds back; or answer without it, and return that."""
         collector, exchange = self._collector, self._exchange
-        way = exchange.front_end.router.find(collector.method, collector.target)
+        way = exchange.host.find(collector.method, collector.target)
         if way is None:  # the Flask app reads no bodies
             self.is_under_way = False
             exchange.begin(collector.take_head()[0])
@@ -119,12 +118,12 @@ class Incoming:
 
     def _look_at_size(self) -> None:
         """Lay a body that grows, and has become large, where a worker can read it."""
-        collector, front_end = self._collector, self._exchange.front_end
-        settings = front_end.settings
+        collector, host = self._collector, self._exchange.host
+        settings = host.settings
         if collector.upload is not None or collector.declared_bytes >= 0:
             return
         if collector.body_bytes >= settings.large_body:
-            batcher = front_end.router.find(collector.method, collector.target)
+            batcher = host.find(collector.method, collector.target)
             if batcher is not None and batcher.bodies.fits(settings.max_body):
                 self._attend(collector.start_upload(batcher))
 
@@ -142,7 +141,7 @@ class Incoming:
 
     def _restart_clock(self) -> None:
         now = monotonic()
-        self._clock = BodyClock(self._exchange.front_end.settings, now)
+        self._clock = BodyClock(self._exchange.host.settings, now)
         self._set_clock(now)
 
     def _on_room(self) -> None:

@@ -20,9 +20,9 @@ from servekit.frontend.http2.protocol import MalformedRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.protocols import Guard
     from servekit.frontend.memory.pressure import Pressure
-    from servekit.frontend.middleware.auth import Guard
     from servekit.settings import Settings
 
 __all__ = ["StreamCollector", "check_trailers"]

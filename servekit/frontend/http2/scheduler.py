@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from servekit.frontend.exchange.host import Host
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.http2.exchange import Exchange
     from servekit.frontend.http2.protocol import Protocol
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
 
 __all__ = ["Turns"]
 
@@ -25,13 +25,15 @@ BURST_BYTES = 65_536  #: written at once, in frames of several streams
 FRAME_BYTES = 16_384  #: of one stream, then another gets its turn
 HELD_BYTES = 65_536  #: of what the protocol itself says, to a client that reads nothing
 
+log = logging.getLogger("servekit.frontend")
+
 
 class Turns:
     """Asks each exchange in turn for a frame; what the kernel does not take holds up all."""
 
     __slots__ = (
-        "_front_end",
         "_held",
+        "_host",
         "_is_due",
         "_is_over",
         "_on_lost",
@@ -44,7 +46,7 @@ class Turns:
     def __init__(
         self,
         sock: socket.socket | TlsSocket,
-        front_end: FrontEnd | Door,
+        host: Host,
         protocol: Protocol,
         on_sent: Callable[[int], None],
         on_lost: Callable[[], None],
@@ -54,13 +56,13 @@ class Turns:
         :param on_sent: called after a turn, with how many bytes of answers were written.
         :param on_lost: called when the client takes nothing any more.
         """
-        self._front_end = front_end
+        self._host = host
         self._protocol = protocol
         self._queue: deque[Exchange] = deque()
         self._is_due = self._is_over = False
         self._held = b""  #: behind what the kernel has not taken
         self._on_sent, self._on_lost = on_sent, on_lost
-        self.sender = Sender(sock, front_end, self._on_flushed, on_lost)
+        self.sender = Sender(sock, host, self._on_flushed, on_lost)
 
     def wake(self, *exchanges: Exchange) -> None:
         """Have *exchanges* written, and what the protocol says, once the loop gets to it."""
@@ -70,7 +72,7 @@ class Turns:
                 self._queue.append(exchange)
         if not self._is_due:
             self._is_due = True
-            self._front_end.loop.run_callback(self._front_end.slices.run, self._work)
+            self._host.loop.run_callback(self._host.slices.run, self._work)
 
     def _work(self) -> bool:
         """Write for a moment; what is left has been told to go on."""
@@ -84,15 +86,15 @@ class Turns:
             return
         try:
             self._on_sent(self._write())
-        except Exception:  # noqa: BLE001 - else the loop would go on with a connection that hangs
-            self._front_end.log_exception("while writing HTTP/2")
+        except Exception:  # else the loop would go on with a connection that hangs
+            log.exception("unexpected error while writing HTTP/2")
             self._on_lost()
 
     def _write(self) -> int:
         """Write what there is room for; return how many bytes of answers are in it."""
         sent = burst = 0
         while self._queue and not self.sender.rest:
-            if self._front_end.slices.is_over:
+            if self._host.slices.is_over:
                 self.wake()
                 break
             exchange = self._queue.popleft()

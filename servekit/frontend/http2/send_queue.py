@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from servekit.frontend.batching.stream import MAX_HELD_BYTES
+from servekit.frontend.http.writer import MAX_HELD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

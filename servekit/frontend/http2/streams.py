@@ -14,17 +14,15 @@ from servekit.frontend.http.request_builder import MAX_HEADERS
 from servekit.frontend.http2.exchange import Exchange
 from servekit.frontend.http2.flood_guard import Patience
 from servekit.frontend.http2.frames import DATA, HEADERS, SETTINGS, FrameError
-from servekit.frontend.http2.logged import LoggedExchange
 from servekit.frontend.http2.protocol import MAX_STREAMS, MalformedRequest, Protocol
 from servekit.frontend.http2.request_builder import check_trailers
 from servekit.frontend.http2.scheduler import Turns
 
 if TYPE_CHECKING:
+    from servekit.frontend.exchange.host import Host
     from servekit.frontend.http2.connection import Http2Connection
     from servekit.frontend.http2.frames import Frame
     from servekit.frontend.http2.hpack_encoder import Fields
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
 
 __all__ = ["Streams"]
 
@@ -42,7 +40,7 @@ class Streams:
         "_protocol",
         "connection",
         "exchanges",
-        "front_end",
+        "host",
         "is_greeted",
         "is_leaving",
         "turns",
@@ -51,10 +49,10 @@ class Streams:
     def __init__(self, connection: Http2Connection, sock: Any) -> None:
         """Begin without a stream; *sock* is written to, and not read."""
         self.connection = connection
-        self.front_end: FrontEnd | Door = connection.front_end
-        self._protocol = Protocol(self.front_end.settings.max_header)
+        self.host: Host = connection.host
+        self._protocol = Protocol(self.host.settings.max_header)
         self._patience = Patience(monotonic())
-        self.turns = Turns(sock, self.front_end, self._protocol, self._on_sent, connection.close)
+        self.turns = Turns(sock, self.host, self._protocol, self._on_sent, connection.close)
         self.exchanges: dict[int, Exchange] = {}  #: by stream, those that are not over
         self.is_greeted = False  #: SETTINGS has come
         self.is_leaving = False  #: no stream comes any more that is answered
@@ -129,8 +127,8 @@ class Streams:
                 self.is_leaving = True  # what it has asked is answered
 
     def _on_request(self, event: events.RequestReceived) -> None:
-        front_end, stream_id = self.front_end, event.stream_id
-        is_full = len(front_end.connections) >= front_end.settings.max_connections
+        host, stream_id = self.host, event.stream_id
+        is_full = len(host.connections) >= host.settings.max_connections
         if len(self.exchanges) >= MAX_STREAMS:
             self._drop(stream_id, ErrorCodes.REFUSED_STREAM)
             return
@@ -141,9 +139,8 @@ class Streams:
         if len(event.headers) > MAX_HEADERS:  # most are repeated, or it will be refused
             self._patience.bear_chatter(monotonic(), len(event.headers) / FIELDS)
         self._patience.earn_request()
-        kind = Exchange if front_end.access_log is None else LoggedExchange
-        exchange = self.exchanges[stream_id] = kind(self, stream_id)
-        front_end.add(exchange)
+        exchange = self.exchanges[stream_id] = Exchange(self, stream_id)
+        host.connections.add(exchange)
         exchange.open(event.headers, is_end=event.stream_ended is not None)
 
     def _drop(self, stream_id: int, code: ErrorCodes) -> None:
@@ -181,7 +178,7 @@ class Streams:
     def forget(self, exchange: Exchange) -> None:
         """*exchange* is over."""
         self.exchanges.pop(exchange.stream_id, None)
-        self.front_end.connections.discard(exchange)
+        self.host.connections.discard(exchange)
 
     # ------------------------------------------------------------ what the connection asks for
 

@@ -14,9 +14,13 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
+from msgspec import Struct, structs
+
+from servekit.extension import HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +31,7 @@ __all__ = ["Found", "JobFolder", "name_in"]
 TARGET = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
 NAME_LENGTH = 41  #: of a job; names of its other files are longer, those of front-ends shorter
 ANSWER, PART = ".answer", ".part"
+SIZE = Layout("<I")  #: of the head, in msgpack; the body follows
 
 
 class Answered(NamedTuple):
@@ -36,17 +41,33 @@ class Answered(NamedTuple):
     size: int
 
 
+class Head(Struct, array_like=True):
+    """What is kept of a response besides its body."""
+
+    status: int
+    media_type: str
+    request_id: str
+    timing: bytes
+    fields: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, response: HttpResponse) -> Self:
+        """Return that of *response*."""
+        return cls(
+            response.status,
+            response.media_type,
+            response.request_id,
+            response.timing,
+            [*response.fields],
+        )
+
+
 class Found(NamedTuple):
     """A job."""
 
     model: str
     request_id: str
-    answer: tuple[bytes, memoryview] | None  #: head and body; ``None``: it is under way
-
-    @property
-    def status(self) -> int:
-        """Of its answer; 0 while there is none."""
-        return int(self.answer[0][9:12]) if self.answer is not None else 0
+    result: HttpResponse | None  #: ``None``: it is under way
 
 
 def name_in(target: bytes) -> str:
@@ -83,30 +104,38 @@ class JobFolder:
         self.pending.add(name)
         return name
 
-    def put(self, name: str, head: bytes, body: bytes | memoryview) -> None:
-        """Keep the answer of a job, unless it has been removed. May be called in a thread.
+    def put(self, name: str, response: HttpResponse) -> None:
+        """Keep *response* as the result of a job, unless it has been removed. Runs in any thread.
 
         :raises OSError: there is no room.
         """
         if (self._directory / name).exists():
             part = self._directory / f"{name}.{self._owner}{PART}"  # others may write one too
-            self._write(part.name, [head, b"\r\n", body])
+            head = msgspec.msgpack.encode(Head.of(response))
+            self._write(part.name, [SIZE.pack(len(head)), head, response.body])
             part.rename(self._directory / (name + ANSWER))
 
     def find(self, name: str) -> Found | None:
         """Return the job called *name*, if there is one."""
+        return self.look(self._directory, name)
+
+    @staticmethod
+    def look(directory: Path, name: str) -> Found | None:
+        """Return the job called *name* of *directory*, if there is one."""
         try:
-            told = (self._directory / name).read_bytes()
+            told = (directory / name).read_bytes()
             model, request_id = msgspec.json.decode(told, type=tuple[str, str])
         except (FileNotFoundError, msgspec.DecodeError):  # or the disk was full
             return None
         try:
-            with (self._directory / (name + ANSWER)).open("rb") as file:
+            with (directory / (name + ANSWER)).open("rb") as file:
                 whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except FileNotFoundError:
             return Found(model, request_id, None)
-        end = whole.find(b"\r\n\r\n") + 2
-        return Found(model, request_id, (whole[:end], memoryview(whole)[end + 2 :]))
+        (size,) = SIZE.unpack_from(whole)
+        head = msgspec.msgpack.decode(whole[SIZE.size : SIZE.size + size], type=Head)
+        body = memoryview(whole)[SIZE.size + size :]
+        return Found(model, request_id, HttpResponse(body=body, **structs.asdict(head)))
 
     def remove(self, name: str) -> None:
         """Forget a job; who still reads its answer may finish."""

@@ -4,18 +4,26 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from servekit.ipc.arena import Arena
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from servekit.frontend.http.upload import Upload
     from servekit.frontend.memory.pressure import Pressure
     from servekit.ipc.batches import Slab
 
 __all__ = ["Bodies"]
+
+
+class Waiting(Protocol):
+    """A body that waits for room."""
+
+    size: int  #: bytes
+
+    def start(self, slab: Slab) -> None:
+        """Take the room that has become free."""
 
 
 class Bodies:
@@ -29,7 +37,7 @@ class Bodies:
         self.arena = Arena(size)
         self.shedder = pressure.shedder
         self._pressure = pressure
-        self._waiting: deque[Upload] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._is_trimmed = True
         self._held = 0  #: bytes that the pressure was told of
         self._is_closed = False
@@ -53,7 +61,7 @@ class Bodies:
         """Return the bytes of *body*, wherever they lie."""
         return body if isinstance(body, bytes) else self.arena.view(body)
 
-    def allocate(self, upload: Upload) -> Slab | None:
+    def allocate(self, upload: Waiting) -> Slab | None:
         """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
         is_free = not self._waiting and self._pressure.has_room(upload.size)
         slab = self._take(upload.size) if is_free else None
@@ -131,7 +139,7 @@ class Bodies:
             end += len(piece)
         return slab
 
-    def leave(self, upload: Upload) -> None:
+    def leave(self, upload: Waiting) -> None:
         """*upload* waits no longer."""
         if upload in self._waiting:
             self._waiting.remove(upload)

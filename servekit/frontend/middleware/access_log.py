@@ -8,6 +8,7 @@ import select
 import stat
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +16,18 @@ import msgspec
 from gevent.monkey import get_original
 
 from servekit.errors import StartupError
-from servekit.frontend.http1.connection import Connection
 from servekit.frontend.middleware.log_file import open_to_append, reopen
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from servekit.errors import ServekitError
-    from servekit.frontend.http.request_builder import HttpRequest
-    from servekit.frontend.http.tls import TlsSocket
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Proceed
     from servekit.settings import Settings
 
-    Answering = Connection  #: or an ``Exchange``, which stands where a connection does
-else:
-    Answering = object
-
-__all__ = ["AccessLog", "Logged", "LoggedConnection", "open_access_log"]
+__all__ = ["AccessLog", "AccessLogging", "open_access_log"]
 
 MAX_LINES = 1000  #: that wait to be written
 MAX_WAITING_BYTES = 1 << 20  #: that a slow reader may leave to be written
-ID = b"X-Request-Id: "
 
 
 class AccessLog:
@@ -112,65 +102,29 @@ def open_access_log(settings: Settings, stdout: int | None = None) -> AccessLog 
         raise StartupError(f"access_log {settings.access_log}: {error.strerror}") from error
 
 
-class Logged(Answering):
-    """Mixed into what answers requests: each answer is a line of the access log."""
+class AccessLogging:
+    """Middleware that adds a line to the access log for each request."""
 
-    _log: AccessLog
-    _asked: tuple[bytes, bytes, str, float] | None  #: method, target, version, since when
+    def __init__(self, log: AccessLog) -> None:
+        """Add lines to *log*."""
+        self._log = log
 
-    def begin(self, request: HttpRequest) -> None:
-        """Note what is asked for."""
-        self._asked = (request.method, request.target, request.version, monotonic())
-        super().begin(request)
+    def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
+        """Have a line added once the response is sent, or the client has gone."""
+        exchange.add_observer(partial(self._add, exchange.peer, request, monotonic()))
+        proceed(exchange, request)
 
-    def answer(
-        self, head: bytes, body: bytes | memoryview, release: Callable[[], None] | None = None
+    def _add(
+        self, peer: Any, request: HttpRequest, since: float, status: int | None, size: int
     ) -> None:
-        """Log the answer, once: one that is compressed comes by again."""
-        if self._asked is not None and not self.is_closed:
-            _, _, rest = head.partition(ID)
-            self._add(int(head[9:12]), rest.partition(b"\r\n")[0].decode("latin-1"), len(body))
-        super().answer(head, body, release)
-
-    def end_stream(self) -> None:
-        """Log an answer that came in pieces, unless its end was an error."""
-        if self._asked is not None and self.stream is not None:
-            self._add(200, self.stream.task.request_id, self.stream.written)
-        super().end_stream()
-
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
-        """Log the refusal, also of what was never a whole request."""
-        if not self.is_closed:
-            self._add(error.status, request_id)
-        super().answer_problem(error, request_id)
-
-    def close(self) -> None:
-        """Log that nobody waited for the answer."""
-        if self._asked is not None:
-            self._add(None, "")
-        super().close()
-
-    def _add(self, status: int | None, request_id: str, size: int | None = None) -> None:
-        method, target, version, since = self._asked or (b"", self.target, "", None)
-        self._asked = None
+        is_whole = bool(request.version)
         self._log.add(
-            peer=self.peer[0] if self.peer else "",
-            method=method.decode("latin-1"),
-            version=version,
-            path=target.partition(b"?")[0].decode("latin-1"),
+            peer=peer[0] if peer else "",
+            method=request.method.decode("latin-1") if is_whole else "",
+            version=request.version,
+            path=request.target.partition(b"?")[0].decode("latin-1"),
             status=status,
-            bytes=size,
-            duration_ms=None if since is None else round((monotonic() - since) * 1e3, 3),
-            request_id=request_id,
+            bytes=None if status is None or not is_whole else size,
+            duration_ms=round((monotonic() - since) * 1e3, 3) if is_whole else None,
+            request_id=request.request_id if status is not None else "",
         )
-
-
-class LoggedConnection(Logged, Connection):
-    """A connection whose answers are lines of the access log."""
-
-    def __init__(
-        self, sock: socket.socket | TlsSocket, peer: Any, front_end: FrontEnd | Door, log: AccessLog
-    ) -> None:
-        """Start reading *sock*, as ``Connection`` does."""
-        self._log, self._asked = log, None
-        super().__init__(sock, peer, front_end)

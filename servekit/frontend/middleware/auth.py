@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import partial
 from hashlib import sha256
@@ -16,21 +17,16 @@ from servekit.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from servekit.frontend.jobs.store import name_in
 from servekit.hookspecs import PredictionRequest
 from servekit.settings.tokens import TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.exchange.protocols import Asker
-    from servekit.frontend.pipelines.pipeline import Pipeline
-    from servekit.frontend.server.front_end import FrontEnd
+    from servekit.extension.exchange import Exchange
+    from servekit.frontend.exchange.protocols import Guard, Route
     from servekit.settings.tokens import Tokens
 
-    #: from method, target, headers and whether there is a body to why the request is refused, if so
-    Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | None]
     #: all plugins' ``authorize``, as pluggy calls them
     Authorize = Callable[..., list[Any]]
 
@@ -40,58 +36,69 @@ BEARER = re.compile(rb"bearer +(%b)[ \t]*" % TOKEN.pattern, re.IGNORECASE)
 READING = (b"GET", b"HEAD", b"OPTIONS")
 REFUSALS = (Unauthorized, Forbidden, TooManyRequests)
 
+log = logging.getLogger("servekit.frontend")
+
 
 class Access:
-    """Guards the main listener: what reads is open, all else needs what the operator asks for.
+    """Guards the clients' listener: reading is open, predicting needs what the operator asks for.
 
-    So does what reads of a job: its answer is a prediction's.
+    So does reading below a path that a plugin protects: what lies there are predictions, too.
     """
 
-    def __init__(self, front_end: FrontEnd, tokens: Tokens, authorize: Authorize | None) -> None:
-        """Let pass who has a token for predictions and is refused by no plugin."""
-        self._front_end = front_end
+    def __init__(
+        self,
+        tokens: Tokens,
+        authorize: Authorize | None,
+        find: Callable[[bytes, bytes], Route | None],
+        protected: Mapping[str, Callable[[str], str]],
+    ) -> None:
+        """Let pass who has a token for predictions and is refused by no plugin.
+
+        :param find: looks up the route of a method and a target.
+        :param protected: from the start of a path to what names the model of a target below it.
+        """
         self._tokens = tokens
         self._authorize = authorize
+        self._find = find
+        self._protected = {path.encode(): model_of for path, model_of in protected.items()}
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether a prediction needs a bearer token of the server's own."""
-        return bool(self._tokens.predict)
-
-    def guard(self, connection: Asker) -> Guard:
-        """Return what judges the requests of *connection*."""
-        return partial(self._judge, connection)
+    def __call__(self, exchange: Exchange) -> Guard:
+        """Return what judges the requests of *exchange*."""
+        return partial(self._judge, exchange)
 
     def _judge(
         self,
-        connection: Asker,
+        exchange: Exchange,
         method: bytes,
         target: bytes,
         headers: dict[bytes, bytes],
         has_body: bool,
     ) -> ServekitError | None:
-        if method in READING and not has_body and not name_in(target):
+        model_of = self._model_of(target)
+        if method in READING and not has_body and model_of is None:
             return None
-        batcher = self._front_end.router.find(method, target)
+        route = self._find(method, target)
         refusal = None
         if self._tokens.predict:
             given = headers.get(b"authorization")
             refusal = check_token(given, self._tokens.predict, self._tokens.manage)
         if refusal is None and self._authorize:
-            model = self._model(batcher, target)
+            model = route.row.name if route is not None else ""
+            if model_of is not None and not model:
+                model = model_of(target.decode("latin-1"))
             if model:
-                request = _request(connection, model, method, headers)
+                request = _request(exchange, model, method, headers)
                 refusal = self._ask_plugins(self._authorize, request)
-        if refusal is not None and batcher is not None:
-            batcher.metrics.count_status(refusal.status)
+        if refusal is not None and route is not None:
+            route.metrics.count_status(refusal.status)
         return refusal
 
-    def _model(self, batcher: Batcher | Pipeline | None, target: bytes) -> str:
-        """Return the model that is asked for a prediction, or whose job *target* names; or ""."""
-        if batcher is not None:
-            return batcher.row.name
-        jobs = self._front_end.jobs
-        return jobs.model_at(target) if jobs is not None else ""
+    def _model_of(self, target: bytes) -> Callable[[str], str] | None:
+        """Return what names the model of *target*, if that is protected although it reads."""
+        for path, model_of in self._protected.items():
+            if target.startswith(path):
+                return model_of
+        return None
 
     def _ask_plugins(
         self, authorize: Authorize, request: PredictionRequest
@@ -99,8 +106,8 @@ class Access:
         """Return the refusal of the lowest status, so that the order of plugins decides nothing."""
         try:
             refusals = [_checked(opinion) for opinion in authorize(request=request)]
-        except Exception:  # noqa: BLE001 - a plugin may raise anything, and must not let pass by it
-            self._front_end.log_exception(f"in authorize, for a prediction of {request.model}")
+        except Exception:  # a plugin may raise anything, and must not open the door by that
+            log.exception("authorize failed for a prediction of %s", request.model)
             return ServekitError()
         return min(refusals, key=lambda refusal: refusal.status, default=None)
 
@@ -112,8 +119,8 @@ class TokenNeeded:
         """Let pass who has a token for management."""
         self._tokens = tokens
 
-    def guard(self, _connection: Asker) -> Guard:
-        """Return what judges the requests of a connection."""
+    def __call__(self, _exchange: Exchange) -> Guard:
+        """Return what judges the requests of an exchange."""
         return self._judge
 
     def _judge(
@@ -148,7 +155,7 @@ def _is_among(digest: bytes, digests: Sequence[bytes]) -> bool:
 
 
 def _request(
-    connection: Asker, model: str, method: bytes, headers: dict[bytes, bytes]
+    exchange: Exchange, model: str, method: bytes, headers: dict[bytes, bytes]
 ) -> PredictionRequest:
     return PredictionRequest(
         method=method.decode("latin-1"),
@@ -157,8 +164,8 @@ def _request(
             name.decode("latin-1"): value.decode("latin-1").strip(" \t")
             for name, value in headers.items()
         },
-        peer=connection.peer[0] if connection.peer else "",
-        subject=connection.subject,
+        peer=exchange.peer[0] if exchange.peer else "",
+        subject=exchange.subject,
     )
 
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers kept for requests that say the same, for models that ask for it (``[cache]``)."""
+"""Keeps responses for requests that are the same, for models that ask for it (``[cache]``)."""
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from functools import partial
 from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from servekit.extension.http import NO_LENGTH, HttpResponse
+from servekit.extension.problems import PROBLEM
 from servekit.frontend.http.fields import picked, with_query
 from servekit.ipc.batches import Slab
 
@@ -17,40 +18,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.exchange.protocols import Asker
-    from servekit.frontend.http.request_builder import HttpRequest
-    from servekit.frontend.pipelines.pipeline import Pipeline
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Proceed
+    from servekit.frontend.exchange.protocols import Route
     from servekit.ipc.table import ModelRow
 
-__all__ = ["AnswerCache", "Caches"]
+__all__ = ["Caches", "ResponseCache"]
 
 ENTRY_BYTES = 512  #: what an entry costs besides its bytes
-LENGTH = b"Content-Length: "
-#: of an answer that may be kept: what comes before its ``Date``, and its content type
-OK_HEAD = re.compile(
-    rb"(HTTP/1\.1 200 [^\r]*\r\n(?:[^\r]+\r\n)*?)Date: [^\r]*\r\n(Content-Type: [^\r]*\r\n)"
-)
-#: with them a service says that an answer is for one client, or how long it is good
-OF_ITS_OWN = re.compile(rb"\r\n(?:set-cookie|cache-control|vary):", re.IGNORECASE)
+#: a service says with them that a response is for one client, or how long it is good
+PRIVATE = frozenset(("set-cookie", "cache-control", "vary"))
 
 
 class Entry(NamedTuple):
-    """One answer."""
+    """One response."""
 
     kept_at: float  #: ``monotonic``
-    start: bytes  #: the status line, and headers that the service gave
-    content_type: bytes  #: a header line
+    fields: tuple[tuple[str, str], ...]
+    media_type: str
     body: bytes
 
     @property
     def size(self) -> int:
         """Bytes that it takes."""
-        return ENTRY_BYTES + len(self.start) + len(self.body)
+        fields = sum(len(name) + len(value) for name, value in self.fields)
+        return ENTRY_BYTES + fields + len(self.body)
 
 
-class AnswerCache:
-    """The answers of one model on one front-end; the ones used longest ago go first."""
+class ResponseCache:
+    """Middleware of one model: its responses on one front-end; the least recently used go first."""
 
     def __init__(self, max_bytes: int, ttl_s: float) -> None:
         """Keep at most *max_bytes*, and nothing longer than *ttl_s*."""
@@ -60,47 +57,44 @@ class AnswerCache:
         self._epoch: object = None
 
     def follow(self, epoch: object) -> None:
-        """Forget everything unless *epoch*, what answers now, is the one of before."""
+        """Forget everything unless *epoch*, what answers now, is the same as before."""
         if epoch != self._epoch:
             self._epoch = epoch
             self._entries.clear()
             self._size = 0
 
-    def answers(
-        self,
-        connection: Asker,
-        request: HttpRequest,
-        batcher: Batcher | Pipeline,
-        request_id: str,
-    ) -> bool:
-        """Answer *request* if it is known; else see that its answer will be kept."""
-        if batcher.leaving:  # which of two versions answers is not known
-            return False
-        key = _key(request, batcher)
+    def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
+        """Respond to *request* if the response is known; else keep the one that comes."""
+        route: Route = request.route
+        if route.leaving:  # which of two versions answers is not known
+            proceed(exchange, request)
+            return
+        key = _key(request, route)
         entry = self._entries.get(key)
         if entry is None or monotonic() - entry.kept_at > self._ttl_s:
-            batcher.metrics.count_cached("miss")
-            connection.keep = partial(self._keep, key, self._epoch)
-            return False
+            route.metrics.count_cached("miss")
+            exchange.add_filter(partial(self._keep, key, self._epoch))
+            proceed(exchange, request)
+            return
         self._entries.move_to_end(key)
-        batcher.metrics.count_cached("hit")
+        route.metrics.count_cached("hit")
         if isinstance(request.body, Slab):
-            batcher.bodies.free(request.body)
-        head = b"%bX-Request-Id: %b\r\nX-Cache: hit\r\nContent-Length: %d\r\n" % (
-            b"%b%b%b" % (entry.start, connection.front_end.heads.date, entry.content_type),
-            request_id.encode("latin-1"),
-            len(entry.body),
+            route.bodies.free(request.body)
+        fields = (*entry.fields, ("X-Cache", "hit"))
+        exchange.respond(
+            HttpResponse(200, entry.body, entry.media_type, request.request_id, fields=fields)
         )
-        connection.answer(head, entry.body)
-        return True
 
-    def _keep(self, key: bytes, epoch: object, head: bytes, body: bytes | memoryview) -> bytes:
-        """Keep an answer if it may be; return *head* with a word about it."""
-        found = OK_HEAD.match(head)
-        if found and epoch == self._epoch and not OF_ITS_OWN.search(found[1]):
-            self._add(key, Entry(monotonic(), found[1], found[2], bytes(body)))
-        at = head.rindex(LENGTH)
-        return b"%bX-Cache: miss\r\n%b" % (head[:at], head[at:])
+    def _keep(self, key: bytes, epoch: object, response: HttpResponse) -> HttpResponse:
+        """Keep *response* if that is allowed, and mark it."""
+        if response.media_type == PROBLEM or response.length == NO_LENGTH:
+            return response
+        is_shared = PRIVATE.isdisjoint(name.lower() for name, _ in response.fields)
+        if response.status == 200 and epoch == self._epoch and is_shared:
+            fields, body = tuple(response.fields), bytes(response.body)
+            self._add(key, Entry(monotonic(), fields, response.media_type, body))
+        response.fields = [*response.fields, ("X-Cache", "miss")]
+        return response
 
     def _add(self, key: bytes, entry: Entry) -> None:
         if entry.size > self._max_bytes:
@@ -112,19 +106,19 @@ class AnswerCache:
             self._size -= self._entries.popitem(last=False)[1].size
 
 
-def _key(request: HttpRequest, batcher: Batcher | Pipeline) -> bytes:
-    """Return the digest of all that an answer depends on."""
-    headers, body = request.headers, request.body
-    told = picked(with_query(headers, request.target), batcher.asked) if batcher.asked else {}
+def _key(request: HttpRequest, route: Route) -> bytes:
+    """Return the digest of all that a response depends on."""
+    headers, asked = request.headers, route.asked
+    told = picked(with_query(headers, request.target), asked) if asked else {}
     digest = sha256()
     for part in (
         request.target.partition(b"?")[0],
         headers.get(b"content-type", b""),
         headers.get(b"accept", b""),
-        *(told[name].encode() if name in told else b"\0" for name in batcher.asked),
+        *(told[name].encode() if name in told else b"\0" for name in asked),
     ):
         digest.update(b"%d:%b" % (len(part), part))
-    digest.update(batcher.bodies.content(body))
+    digest.update(route.bodies.content(request.body))
     return digest.digest()
 
 
@@ -132,9 +126,9 @@ class Caches:
     """Those that the models of a front-end ask for."""
 
     def __init__(self) -> None:
-        self._caches: dict[str, tuple[Any, AnswerCache]] = {}  #: by model, with what it asks for
+        self._caches: dict[str, tuple[Any, ResponseCache]] = {}  #: by model, with what it asks for
 
-    def find(self, model: str) -> AnswerCache | None:
+    def find(self, model: str) -> ResponseCache | None:
         """Return the cache of *model*, if it asks for one."""
         return self._caches[model][1] if model in self._caches else None
 
@@ -145,7 +139,7 @@ class Caches:
             if asked := row.manifest.get("cache"):
                 before, cache = known.get(name, (None, None))
                 if cache is None or before != asked:
-                    cache = AnswerCache(asked["max_bytes"], asked["ttl_s"])
+                    cache = ResponseCache(asked["max_bytes"], asked["ttl_s"])
                 replicas = [(each.index, each.generation) for each in row.replicas]
                 cache.follow((row.version, replicas))
                 self._caches[name] = asked, cache

@@ -1,67 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compresses answers for clients that ask for it (RFC 9110 12.5.3), where it is turned on.
-
-Streams are never compressed: an event must not wait in a compressor for the next one.
-"""
+"""Compresses responses for clients that ask for it (RFC 9110 12.5.3), where it is turned on."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-import gevent
-
+from servekit.extension.exchange import InThread
+from servekit.extension.http import NO_LENGTH
+from servekit.extension.problems import PROBLEM
 from servekit.frontend.middleware.codings import coding
-from servekit.frontend.middleware.decompression import Unpacker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from servekit.frontend.exchange.protocols import Asker
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.extension.middleware import Proceed
     from servekit.frontend.middleware.codings import Coding
     from servekit.settings import Settings
 
-__all__ = ["VARY", "Compression", "create_compression"]
+__all__ = ["Compression", "create_codings"]
 
-VARY = b"Vary: Accept-Encoding\r\n"
-LENGTH = b"Content-Length: "
-INLINE_BYTES = 64 * 1024  #: from here on a thread does it, and the loop goes on
-MAX_KNOWN = 64
-CODING = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
-#: what is compressed already, and a part of a whole that is not
-LEFT_ALONE = re.compile(
-    rb"\r\nContent-(?:Type: (?:image/(?!svg)|audio/|video/|application/(?:zip|gzip|zstd)\b)"
-    rb"|Encoding:|Range:)",
-    re.IGNORECASE,
+VARY: Final = ("Vary", "Accept-Encoding")
+INLINE_BYTES: Final = 64 * 1024  #: from here on a thread does it, and the loop goes on
+MAX_KNOWN: Final = 64
+CODING: Final = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
+#: media types whose content is compressed already
+PACKED: Final = re.compile(
+    r"image/(?!svg)|audio/|video/|application/(?:zip|gzip|zstd)\b", re.IGNORECASE
 )
 
 
-def create_compression(settings: Settings) -> Compression | None:
-    """Return what *settings* ask for; ``None`` where compression is off.
+def create_codings(settings: Settings) -> dict[bytes, Coding]:
+    """Return the codings that *settings* ask for; none where compression is off.
 
-    :raises StartupError: there is no library for zstd.
+    :raises StartupError: the library for zstd is not installed.
     """
-    if not settings.compression:
-        return None
-    codings = {name.encode(): coding(name) for name in settings.compression}
-    return Compression(codings, settings.compression_min, settings.max_body)
+    return {name.encode(): coding(name) for name in settings.compression or ()}
 
 
 class Compression:
-    """Chooses a coding for each request, and compresses what is worth it."""
+    """Middleware that compresses responses, and accepts bodies in the same codings.
 
-    def __init__(self, codings: Mapping[bytes, Coding], minimum: int, max_body: int) -> None:
-        """Offer *codings*, best first, for answers of *minimum* bytes and more.
+    Streams are never compressed: an event must not wait in a compressor for the next one.
+    """
 
-        :param max_body: the most that a request's body may have when it is unpacked.
-        """
+    def __init__(self, codings: Mapping[bytes, Coding], minimum: int) -> None:
+        """Offer *codings*, best first, for responses of *minimum* bytes and more."""
         self._codings = codings
-        self.unpacker = Unpacker(codings, max_body)  #: of requests in the same codings
         self._minimum = minimum
         self._known: dict[bytes, bytes] = {}  #: bounded
 
-    def choose(self, headers: dict[bytes, bytes]) -> bytes:
-        """Return the coding for the answer to a request with *headers*; "" for none."""
+    def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
+        """Have the response compressed if the client takes that and it is worth it."""
+        coding = self._choose(request.headers)
+        exchange.add_filter(lambda response: self._compress(response, coding))
+        proceed(exchange, request)
+
+    def _choose(self, headers: dict[bytes, bytes]) -> bytes:
+        """Return the coding for the response to a request with *headers*; "" for none."""
         accepted = headers.get(b"accept-encoding", b"")
         coding = self._known.get(accepted)
         if coding is None:
@@ -70,51 +69,41 @@ class Compression:
                 self._known[accepted] = coding
         return coding
 
-    def is_worth(self, head: bytes, body: bytes | memoryview) -> bool:
-        """Whether an answer gets smaller, as far as its size and its type tell."""
-        return len(body) >= self._minimum and not LEFT_ALONE.search(head)
+    def _compress(self, response: HttpResponse, coding: bytes) -> HttpResponse | InThread:
+        if response.media_type == PROBLEM or response.length == NO_LENGTH:
+            return response
+        response.fields = [*response.fields, VARY]
+        body = response.body
+        if not coding or len(body) < self._minimum or _is_left_alone(response):
+            return response
+        if len(body) >= INLINE_BYTES:
+            return InThread(partial(self._compressed, response, coding))
+        return self._compressed(response, coding)
 
-    def answer(
-        self,
-        connection: Asker,
-        coding: bytes,
-        head: bytes,
-        body: bytes | memoryview,
-        release: Callable[[], None] | None,
-    ) -> None:
-        """Answer on *connection* with *body* in *coding*; a large one takes a moment.
-
-        :param head: whose last line is ``Content-Length``.
-        """
-        if len(body) < INLINE_BYTES:
-            _send(connection, coding, head, self._codings[coding].compress(body))
-            if release is not None:
-                release()
-        else:
-            gevent.spawn(self._answer_later, connection, coding, head, body, release)
-
-    def _answer_later(
-        self,
-        connection: Asker,
-        coding: bytes,
-        head: bytes,
-        body: bytes | memoryview,
-        release: Callable[[], None] | None,
-    ) -> None:
+    def _compressed(self, response: HttpResponse, coding: bytes) -> HttpResponse:
+        """Return *response* with its body in *coding*. Runs in a thread if it is large."""
         try:
-            packed = gevent.get_hub().threadpool.apply(self._codings[coding].compress, (body,))
+            packed = self._codings[coding].compress(response.body)
         except MemoryError:
-            connection.answer(head, body, release)
-            return
-        if release is not None:
-            release()
-        _send(connection, coding, head, packed)
+            return response
+        response.discard()
+        response.body = packed
+        response.fields = [_weakened(*field) for field in response.fields]
+        response.fields.append(("Content-Encoding", coding.decode()))
+        return response
 
 
-def _send(connection: Asker, coding: bytes, head: bytes, packed: bytes) -> None:
-    lines = head[: head.rindex(LENGTH)].replace(b'\r\nETag: "', b'\r\nETag: W/"')
-    lines += b"Content-Encoding: %b\r\n%b%d\r\n" % (coding, LENGTH, len(packed))
-    connection.answer(lines, packed)
+def _weakened(name: str, value: str) -> tuple[str, str]:
+    """Return a field of a response whose bytes have changed: its ETag is weak (RFC 9110 8.8.1)."""
+    is_strong = name.lower() == "etag" and value.startswith('"')
+    return name, f"W/{value}" if is_strong else value
+
+
+def _is_left_alone(response: HttpResponse) -> bool:
+    """Whether the body is compressed already, or a part of one that is not."""
+    names = {name.lower() for name, _ in response.fields}
+    is_packed = PACKED.match(response.media_type) is not None
+    return is_packed or not names.isdisjoint(("content-encoding", "content-range"))
 
 
 def best(accepted: bytes, offered: Sequence[bytes]) -> bytes:

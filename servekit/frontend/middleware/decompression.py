@@ -17,80 +17,112 @@ from servekit.errors import BodyMalformed, BodyTooLarge, ServekitError, Unavaila
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.exchange.protocols import Asker
-    from servekit.frontend.http.request_builder import HttpRequest
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Proceed
+    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.middleware.codings import Coding
-    from servekit.frontend.pipelines.pipeline import Pipeline
+    from servekit.settings import Settings
 
-__all__ = ["Unpacker", "unpacked"]
+    Find = Callable[[bytes, bytes], Route | None]
+
+__all__ = ["Decompression", "unpacked"]
 
 PIECE_BYTES = 64 * 1024  #: taken, and given, at a time; one is unpacked at once
 MAX_FRAMES = 1024  #: of one body: each costs, though it may hold nothing
 
 
-class Unpacker:
-    """Stands between a request that is whole and its way to a model."""
+class Decompression:
+    """Middleware that takes bodies in content codings."""
 
-    def __init__(self, codings: Mapping[bytes, Coding], limit: int) -> None:
-        """Take *codings*; let no body have more than *limit* bytes."""
-        self._codings = codings
-        self._limit = limit
-
-    def route(
-        self, connection: Asker, request: HttpRequest, batcher: Batcher | Pipeline | None
+    def __init__(
+        self, codings: Mapping[bytes, Coding], settings: Settings, find: Find, pressure: Pressure
     ) -> None:
-        """Send *request* on its way once its body is unpacked, or refuse it.
+        """Take *codings*, and bodies of at most ``max_body`` bytes once decompressed.
 
-        :param batcher: of its model, if it has been looked up.
+        :param find: looks up the route of a method and a target.
         """
-        front_end = connection.front_end
-        coding = self._codings.get(request.headers[b"content-encoding"])
-        if coding is None or request.refusal is not None or front_end.pressure.is_full:
-            front_end.route(connection, request, batcher)  # there is nothing to unpack
+        self._codings = codings
+        self._max_body, self._large_body = settings.max_body, settings.large_body
+        self._find = find
+        self._pressure = pressure
+
+    def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
+        """Pass *request* on once its body is decompressed."""
+        coding = self._codings.get(request.headers.get(b"content-encoding", b""))
+        if coding is None or request.refusal is not None or self._pressure.is_full:
+            proceed(exchange, request)
             return
-        body = request.body
-        content = batcher.bodies.content(body) if batcher is not None else body
-        assert not isinstance(content, Slab)  # which only a model's bodies are
+        body, route = request.body, request.route
+        content = route.bodies.content(body) if route is not None else body
+        assert not isinstance(content, Slab)  # only bodies of routes lie in shared memory
         pieces = self._bounded(unpacked(content, coding))
         if len(content) > PIECE_BYTES:
-            gevent.spawn(self._route_later, connection, request, batcher, pieces)
+            gevent.spawn(self._proceed_later, exchange, request, proceed, pieces)
             return
         try:
             begun = [next(pieces, b"")]
             last = next(pieces, None)  # which costs little where the first was all there is
         except ServekitError as error:
-            _refuse(connection, request, batcher, error)
+            self._refuse(exchange, request, proceed, error)
             return
         if last is None:
-            _go_on(connection, request, batcher, begun)
+            self._go_on(exchange, request, proceed, begun)
         else:
             rest = chain(begun, [last], pieces)
-            gevent.spawn(self._route_later, connection, request, batcher, rest)
+            gevent.spawn(self._proceed_later, exchange, request, proceed, rest)
 
-    def _route_later(
+    def _proceed_later(
         self,
-        connection: Asker,
+        exchange: Exchange,
         request: HttpRequest,
-        batcher: Batcher | Pipeline | None,
+        proceed: Proceed,
         pieces: Iterator[bytes],
     ) -> None:
-        """Do the rest of it in a thread. Runs in a greenlet."""
+        """Decompress the rest in a thread. Runs in a greenlet."""
         whole = gevent.get_hub().threadpool.apply(_together, (pieces,))
         if isinstance(whole, ServekitError):
-            _refuse(connection, request, batcher, whole)
+            self._refuse(exchange, request, proceed, whole)
         else:
-            _go_on(connection, request, batcher, whole)
+            self._go_on(exchange, request, proceed, whole)
 
     def _bounded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         size = 0
         for piece in pieces:
             size += len(piece)
-            if size > self._limit:
-                raise BodyTooLarge(f"body: more than {self._limit} bytes when it is unpacked")
+            if size > self._max_body:
+                raise BodyTooLarge(f"body: more than {self._max_body} bytes when it is unpacked")
             yield piece
+
+    def _go_on(
+        self, exchange: Exchange, request: HttpRequest, proceed: Proceed, pieces: list[bytes]
+    ) -> None:
+        """Pass *request* on as if it had come with *pieces* as its body."""
+        _free(request)
+        if exchange.is_closed:
+            return
+        headers = request.headers
+        del headers[b"content-encoding"]
+        headers.pop(b"content-length", None)  # it was that of what came
+        request.route = route = self._find(request.method, request.target)
+        if route is None:
+            request.body = b"".join(pieces)
+        else:
+            request.body = route.bodies.lay(pieces, self._large_body)
+        proceed(exchange, request)
+
+    def _refuse(
+        self, exchange: Exchange, request: HttpRequest, proceed: Proceed, error: ServekitError
+    ) -> None:
+        _free(request)
+        request.route = route = self._find(request.method, request.target)
+        if route is not None:
+            route.metrics.count_status(error.status)
+        request.refusal = error
+        proceed(exchange, request)
 
 
 def unpacked(content: bytes | memoryview, coding: Coding) -> Iterator[bytes]:
@@ -126,44 +158,8 @@ def _together(pieces: Iterator[bytes]) -> list[bytes] | ServekitError:
         return Unavailable()
 
 
-def _go_on(
-    connection: Asker,
-    request: HttpRequest,
-    batcher: Batcher | Pipeline | None,
-    pieces: list[bytes],
-) -> None:
-    """Send *request* on as if it had come with *pieces* as its body."""
-    _free(request, batcher)
-    if connection.is_closed:
-        return
-    front_end, headers = connection.front_end, request.headers
-    del headers[b"content-encoding"]
-    headers.pop(b"content-length", None)  # it was that of what came
-    batcher = front_end.router.find(request.method, request.target)
-    if batcher is None:
-        request.body = b"".join(pieces)
-    else:
-        request.body = batcher.bodies.lay(pieces, front_end.settings.large_body)
-    front_end.route(connection, request, batcher)
-
-
-def _refuse(
-    connection: Asker,
-    request: HttpRequest,
-    batcher: Batcher | Pipeline | None,
-    error: ServekitError,
-) -> None:
-    _free(request, batcher)
-    front_end = connection.front_end
-    batcher = front_end.router.find(request.method, request.target)
-    if batcher is not None:
-        batcher.metrics.count_status(error.status)
-    request.refusal = error
-    front_end.route(connection, request, batcher)
-
-
-def _free(request: HttpRequest, batcher: Batcher | Pipeline | None) -> None:
-    """Give back the shared memory that the packed body lay in."""
-    if batcher is not None and isinstance(request.body, Slab):
-        batcher.bodies.free(request.body)
+def _free(request: HttpRequest) -> None:
+    """Give back the shared memory that the compressed body lay in."""
+    if isinstance(request.body, Slab):
+        request.route.bodies.free(request.body)
     request.body = b""

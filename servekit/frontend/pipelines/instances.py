@@ -15,7 +15,7 @@ from servekit.ipc.batches import INSTANCES
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.exchange.protocols import Asker
+    from servekit.extension.exchange import Exchange
     from servekit.ipc.batches import Item
 
 __all__ = ["Each", "Instances"]
@@ -38,22 +38,22 @@ class Instances(Pipeline):
         """Lead every instance through *each*."""
         place = Place("", each.places[0].batcher, [REQUEST], [], target=INSTANCES)
         super().__init__(
-            each.row, [place], each.metrics, each.heads, large_body=each.large_body, loop=each.loop
+            each.row, [place], each.metrics, large_body=each.large_body, loop=each.loop
         )
         self.each = each
         self.predict_timeout_s = each.predict_timeout_s
 
-    def begin(
+    def start(
         self,
-        connection: Asker,
+        exchange: Exchange,
         item: Item,
         headers: dict[bytes, bytes],
         now: float,
+        until: float,
         refusal: ServekitError | None,
     ) -> None:
-        """Take a request, or answer it at once."""
-        whole = Whole(self, connection, item, headers, now)
-        connection.task = whole
+        """Have the instances of *item* predicted, or respond at once."""
+        exchange.prediction = whole = Whole(self, exchange, item, headers, now, until)
         whole.begin(refusal)
 
     def count(self, status: int, duration_s: float) -> None:

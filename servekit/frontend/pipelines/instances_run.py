@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from msgspec import json
 
 from servekit.errors import InputError, WorkerLost, problem_of
-from servekit.frontend.exchange.response import own_head
+from servekit.extension.http import HttpResponse
 from servekit.frontend.pipelines import values
 from servekit.frontend.pipelines.run import Flow
 from servekit.ipc.batches import VALUE, VALUES
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.errors import ServekitError
-    from servekit.frontend.exchange.protocols import Asker
+    from servekit.extension.exchange import Exchange
     from servekit.frontend.pipelines.instances import Instances
-    from servekit.frontend.pipelines.run import Content
     from servekit.ipc.batches import Item
 
 __all__ = ["Whole"]
@@ -37,7 +36,7 @@ class Whole:
     __slots__ = (
         "_answers",
         "_arrived",
-        "_connection",
+        "_exchange",
         "_flows",
         "_has_failed",
         "_headers",
@@ -45,17 +44,19 @@ class Whole:
         "_item",
         "_missing",
         "_route",
+        "_until",
     )
 
     def __init__(
         self,
         route: Instances,
-        connection: Asker,
+        exchange: Exchange,
         item: Item,
         headers: dict[bytes, bytes],
         arrived: float,
+        until: float,
     ) -> None:
-        self._route, self._connection = route, connection
+        self._route, self._exchange, self._until = route, exchange, until
         self._item, self._headers, self._arrived = item, headers, arrived
         self._flows: list[Flow] = []
         self._answers: list[bytes] = []
@@ -84,7 +85,14 @@ class Whole:
         """
         body, content_type, _, request_id, deadline = self._item
         item = (body, content_type, VALUES.encode(), request_id, deadline)
-        flow = Flow(self._route, self, item, self._headers, self._arrived)
+        flow = Flow(
+            self._route,
+            cast("Exchange", self),
+            item,
+            self._headers,
+            self._arrived,
+            self._until,
+        )
         self._flows = [flow]
         refusal = refusal or self._route.refusal(flow.body_bytes) or self._route.each.refusal(0)
         if refusal is not None:
@@ -92,34 +100,33 @@ class Whole:
         else:
             flow.begin()
 
-    def answer(self, _head: bytes, content: Content, release: Callable[[], None] | None) -> None:
+    def respond(self, response: HttpResponse) -> None:
         """Start each of the instances that the body holds.
 
         :raises ChannelClosed: the worker did not write a list.
         """
         try:
-            parts = [bytes(part) for part in values.split(content)]
+            parts = [bytes(part) for part in values.split(response.body)]
         except ChannelClosed:
-            self.answer_problem(WorkerLost(), self._item[3])
+            self.fail(WorkerLost(), self._item[3])
             raise
         finally:
-            if release is not None:
-                release()
+            response.discard()
         if self._is_done:
             return
         limit = self._route.each.places[0].batcher.queue.capacity
         if len(parts) > limit:
             refusal = InputError(f"instances: {len(parts)} of them, limit {limit}")
             self._route.count_failure(refusal.status)
-            self.answer_problem(refusal, self._item[3])
+            self.fail(refusal, self._item[3])
             return
         self._start(parts)
 
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
+    def fail(self, error: ServekitError, request_id: str) -> None:
         """There are no instances: *error* is the answer."""
         if not self._is_done:
             self._is_done = True
-            self._connection.answer_problem(error, request_id)
+            self._exchange.fail(error, request_id)
 
     # ------------------------------------------------------------ each by itself
 
@@ -131,7 +138,14 @@ class Whole:
         self._flows = []
         for at, part in enumerate(parts):
             item = (part, VALUE.encode(), JSON.encode(), request_id, deadline)
-            flow = Flow(each, Instance(partial(self._take, at)), item, self._headers, now)
+            flow = Flow(
+                each,
+                cast("Exchange", Instance(partial(self._take, at))),
+                item,
+                self._headers,
+                now,
+                self._until,
+            )
             self._flows.append(flow)
             if (refusal := each.refusal(len(part))) is not None:
                 flow.fail(refusal)
@@ -153,29 +167,23 @@ class Whole:
         body = b'{"predictions":[%b]}' % b",".join(self._answers)
         duration_s = monotonic() - self._arrived
         route.count_whole(status, duration_s)
-        head = b"%b%b\r\nServer-Timing: total;dur=%.3f\r\nContent-Length: %d\r\n" % (
-            own_head(route.heads.ok(JSON), status, ()),
-            self._item[3].encode(),
-            duration_s * 1e3,
-            len(body),
-        )
-        self._connection.answer(head, body)
+        timing = b"total;dur=%.3f" % (duration_s * 1e3)
+        self._exchange.respond(HttpResponse(status, body, JSON, self._item[3], timing))
 
 
 class Instance:
-    """Stands in for a connection at the flow of one instance."""
+    """Stands in for the exchange of one instance."""
 
     def __init__(self, take: Callable[[bytes, bool], None]) -> None:
         self._take = take
 
-    def answer(self, _head: bytes, content: Content, release: Callable[[], None] | None) -> None:
+    def respond(self, response: HttpResponse) -> None:
         """Take what the last step gave, in JSON."""
-        answer = bytes(content)
-        if release is not None:
-            release()
+        answer = bytes(response.body)
+        response.discard()
         self._take(answer, False)
 
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
+    def fail(self, error: ServekitError, request_id: str) -> None:
         """Take what was wrong with this instance."""
         members = problem_of(error, request_id)
         self._take(json.encode({"error": members}), True)

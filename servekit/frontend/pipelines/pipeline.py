@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from servekit.errors import QueueFull, ServekitError
+from servekit.frontend.batching.deadlines import deadlines_of
+from servekit.frontend.http.fields import with_query
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.pipelines.run import Flow
 from servekit.ipc.batches import VALUE, VALUES
@@ -17,12 +19,13 @@ from servekit.ipc.batches import VALUE, VALUES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.exchange.protocols import Asker
-    from servekit.frontend.exchange.response import AnswerHeads
+    from servekit.frontend.batching.replica import Replica
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.frontend.metrics.counters import ModelMetrics
-    from servekit.frontend.middleware.cache import AnswerCache
     from servekit.frontend.pipelines.run import Value
     from servekit.ipc.batches import Item
     from servekit.ipc.table import ModelRow
@@ -62,7 +65,6 @@ class Pipeline:
         row: ModelRow,
         places: Sequence[Place],
         metrics: ModelMetrics,
-        heads: AnswerHeads,
         *,
         large_body: int,
         loop: Any,
@@ -75,12 +77,11 @@ class Pipeline:
         self.row = row
         self.places = places
         self.metrics = metrics
-        self.heads = heads
         self.large_body = large_body
         self.loop = loop
         batchers: list[Batcher] = [place.batcher for place in places]
         self._batchers = list(dict.fromkeys(batchers))
-        self.cache: AnswerCache | None = None  #: of the model, if it asks for one
+        self.middleware: Middleware | None = None  #: of its route alone
         self.is_of_one_model = {batcher.row.name for batcher in batchers} == {row.name}
         self.bodies: Bodies = batchers[0].bodies  #: where large bodies are received
         self.first = [at for at, place in enumerate(places) if set(place.sources) == {REQUEST}]
@@ -101,24 +102,32 @@ class Pipeline:
         return sorted({name for batcher in self._batchers for name in batcher.asked})
 
     @property
-    def leaving(self) -> bool:
-        """Some of its workers are of an older version."""
-        return any(batcher.leaving for batcher in self._batchers)
+    def leaving(self) -> list[Replica]:
+        """Replicas of an older version that still answer."""
+        return [replica for batcher in self._batchers for replica in batcher.leaving]
 
-    def begin(
+    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Start the run of *request*, or respond at once."""
+        now, headers = monotonic(), request.headers
+        deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
+        media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
+        item = (request.body, media_type, accept, request.request_id, deadline)
+        self.start(exchange, item, with_query(headers, request.target), now, until, refusal)
+
+    def start(
         self,
-        connection: Asker,
+        exchange: Exchange,
         item: Item,
         headers: dict[bytes, bytes],
         now: float,
+        until: float,
         refusal: ServekitError | None,
     ) -> None:
-        """Take a request, or answer it at once.
+        """Lead *item* through the steps, or respond at once.
 
         :param refusal: why it cannot be taken, if that is known already.
         """
-        flow = Flow(self, connection, item, headers, now)
-        connection.task = flow
+        exchange.prediction = flow = Flow(self, exchange, item, headers, now, until)
         refusal = refusal or self.refusal(flow.body_bytes)
         if refusal is not None:
             flow.fail(refusal)

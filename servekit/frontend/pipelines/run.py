@@ -10,16 +10,16 @@ last step streams, its outputs go out as they come; any other step hands on the 
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from servekit.counting import counted
 from servekit.errors import InputError, QueueFull, ResultNotEncodable, WorkerLost
+from servekit.extension.http import HttpResponse
 from servekit.frontend.batching.admission import pass_on
-from servekit.frontend.batching.task import INFINITY, Task
-from servekit.frontend.exchange.response import own_head
-from servekit.frontend.http.fields import TRACE, picked
+from servekit.frontend.batching.task import Task, make_task
+from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.frontend.pipelines import values
 from servekit.ipc.batches import VALUE, VALUES, Slab
 from servekit.ipc.channel import ChannelClosed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import ServekitError
+    from servekit.extension.exchange import Exchange
     from servekit.frontend.pipelines.pipeline import Pipeline, Place
     from servekit.ipc.batches import Item
 
@@ -37,17 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Part", "Value"]
 
 Content = bytes | memoryview
-TIMEOUT = b"x-request-timeout-ms"  #: in the headers of a request; it has been found well-formed
-
-
-class Answerable(Protocol):
-    """A connection, or what stands in for one."""
-
-    def answer(self, head: bytes, body: Content, release: Callable[[], None] | None) -> None:
-        """Take the answer."""
-
-    def answer_problem(self, error: ServekitError, request_id: str) -> None:
-        """Take why there is none."""
 
 
 class Value(Struct, eq=False):
@@ -110,14 +100,14 @@ class Part(Struct, eq=False):
 
 
 class Flow:
-    """Stands in for a task at its connection."""
+    """Stands in for a task at its exchange."""
 
     __slots__ = (
         "_accept",
         "_arrived",
         "_body",
-        "_connection",
         "_deadline",
+        "_exchange",
         "_gathered",
         "_headers",
         "_is_done",
@@ -126,26 +116,30 @@ class Flow:
         "_request_id",
         "_tasks",
         "_timing",
+        "_until",
         "_values",
     )
 
     def __init__(
         self,
         pipeline: Pipeline,
-        connection: Answerable,
+        exchange: Exchange,
         item: Item,
         headers: dict[bytes, bytes],
         arrived: float,
+        until: float,
     ) -> None:
         """Lead *item* through *pipeline*.
 
         :param headers: of its request, of which each stage sees those that it asked for.
+        :param until: when the client wants to have all of a stream, ``monotonic``.
         """
         self._body, content_type, self._accept, self._request_id, self._deadline = item
         self._pipeline = pipeline
-        self._connection = connection
+        self._exchange = exchange
         self._headers = headers
         self._arrived = arrived
+        self._until = until
         self._is_done = False
         self._values: list[Value | None] = [None] * len(pipeline.places)
         self._gathered: dict[int, list[Any]] = {}  #: outputs of the elements of a list, by place
@@ -245,21 +239,10 @@ class Flow:
     ) -> None:
         now, deadline, request_id = monotonic(), self._deadline, self._request_id
         item = (body, content_type, place.accept or self._accept, request_id, deadline)
-        size = len(body) if isinstance(body, bytes) else body.size
-        task = Task(
-            self._connection, place.batcher, item, request_id, now, deadline, size, self._until()
-        )
-        if TRACE in self._headers or place.batcher.asked:
-            task.headers = picked(self._headers, place.batcher.asked)
-            place.batcher.has_headers = True
+        task = make_task(place.batcher, self._exchange, item, self._headers, now, self._until)
         task.step = Part(self, at, element, place.target, now)
         self._tasks[task] = None
         pass_on(task)
-
-    def _until(self) -> float:
-        """Return when the client wants to have all of a stream."""
-        asked = self._headers.get(TIMEOUT)
-        return INFINITY if asked is None else self._arrived + int(asked) / 1000
 
     def take(self, part: Part, task: Task, value: Value) -> None:
         """Go on with the output of *task*.
@@ -324,20 +307,16 @@ class Flow:
         self._timing.append(b"%b;dur=%.3f" % (place.label.encode(), (monotonic() - begun) * 1e3))
 
     def _answer(self, value: Value) -> None:
-        pipeline, connection = self._pipeline, self._connection
-        start, status = pipeline.heads.ok(value.content_type.decode()), 200
+        media_type = media_types[value.content_type.decode("latin-1")]
+        timing = b", ".join(self._timing)
+        response = HttpResponse(200, value.content, media_type, self._request_id, timing)
         if value.response is not None:
-            status = value.response[0]
-            start = own_head(start, *value.response)
-        pipeline.count(status, monotonic() - self._arrived)
-        head = b"%b%b\r\nServer-Timing: %b\r\nContent-Length: %d\r\n" % (
-            start,
-            self._request_id.encode(),
-            b", ".join(self._timing),
-            len(value.content),
-        )
+            response.status, response.fields = value.response
+            check_fields(response.status, response.fields)
+        self._pipeline.count(response.status, monotonic() - self._arrived)
+        response.release, value.release = value.release, None
         self._end()
-        connection.answer(head, value.content, value.release)
+        self._exchange.respond(response)
 
     def begin_stream(self) -> tuple[float, bytes]:
         """Return when the request came, and ``Server-Timing`` of all steps but the last one."""
@@ -355,7 +334,7 @@ class Flow:
         if not self._is_done:
             self._pipeline.count_failure(error.status)
             self._end()
-            self._connection.answer_problem(error, self._request_id)
+            self._exchange.fail(error, self._request_id)
 
     def _end(self) -> None:
         """Let go of everything."""

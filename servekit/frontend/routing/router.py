@@ -10,8 +10,7 @@ from servekit.frontend.http.targets import path_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.pipelines.pipeline import Pipeline
+    from servekit.frontend.exchange.protocols import Route
 
 __all__ = ["Router"]
 
@@ -20,13 +19,13 @@ class Router:
     """Finds who answers at a request target. Lookups never touch the file system."""
 
     def __init__(self) -> None:
-        self._routes: dict[bytes, Batcher | Pipeline] = {}
+        self._routes: dict[bytes, Route] = {}
 
-    def replace(self, routes: Mapping[str, Batcher | Pipeline]) -> None:
+    def replace(self, routes: Mapping[str, Route]) -> None:
         """Take the paths of a new routing table."""
         self._routes = {path.encode(): way for path, way in routes.items()}
 
-    def find(self, method: bytes, target: bytes) -> Batcher | Pipeline | None:
+    def find(self, method: bytes, target: bytes) -> Route | None:
         """Return what answers, or ``None``: the Flask app knows all other routes."""
         if method != b"POST":
             return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from servekit.frontend.exchange.response import AnswerHeads
+    from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.pipelines.pipeline import Place
     from servekit.ipc.control import Hung, Lost
@@ -47,7 +47,6 @@ class Routing:
         counters: Counters,
         share: Share,
         loop: Any,
-        heads: AnswerHeads,
         report: Callable[[Hung | Lost], None],
         pressure: Pressure,
     ) -> None:
@@ -55,7 +54,6 @@ class Routing:
 
         :param counters: of all front-ends.
         :param share: where this one counts.
-        :param heads: of answers.
         :param report: tells the supervisor of a worker that hangs, or is gone with a batch.
         """
         self.table = Table([])
@@ -66,7 +64,6 @@ class Routing:
         self._counters = counters
         self._share = share
         self._loop = loop
-        self._heads = heads
         self._report = report
         self._pressure = pressure
         self._queue_memory = QueueMemory(settings.queue_memory)
@@ -116,11 +113,11 @@ class Routing:
         self.models.update(table)
         rows, batchers = {row.name: row for row in table.models}, self.models.by_label()
         self._caches.update(rows)
-        routes: dict[str, Batcher | Pipeline] = {
+        routes: dict[str, Route] = {
             f"/{name}/predict": batchers[name] for name, row in rows.items() if not row.stages
         }
         for name in rows.keys() & batchers.keys():
-            batchers[name].cache = self._caches.find(name)
+            batchers[name].middleware = self._caches.find(name)
         known, self._unresolved = self._unresolved, {}
         for row in table.models:
             for route in row.routes:
@@ -151,20 +148,19 @@ class Routing:
             row,
             places,
             self._metrics_of(row.name),
-            self._heads,
             large_body=self._settings.large_body,
             loop=self._loop,
         )
         if isinstance(found, Each):
             return Instances(found)
         if found.is_of_one_model:
-            found.cache = self._caches.find(row.name)
+            found.middleware = self._caches.find(row.name)
         return found
 
     def _stage_alone(self, row: ModelRow, place: Place) -> Batcher:
         """Return the stage of *place*, which answers as a model of one service does."""
         batcher: Batcher = place.batcher
-        batcher.target, batcher.cache = place.target, self._caches.find(row.name)
+        batcher.target, batcher.middleware = place.target, self._caches.find(row.name)
         return batcher
 
     def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:
@@ -190,4 +186,4 @@ class Routing:
         return self._metrics[label]
 
     def _make_replica(self, batcher: Batcher) -> Replica:
-        return Replica(batcher, self._loop, self._heads, self._report)
+        return Replica(batcher, self._loop, self._report)

@@ -16,17 +16,15 @@ import gevent
 from gevent.monkey import get_original
 
 from servekit.errors import NotReady
-from servekit.frontend.exchange.response import problem_answer
+from servekit.extension.problems import problem_response
 from servekit.frontend.http.tls import TlsSocket
-from servekit.frontend.http1.connection import Connection
-from servekit.frontend.middleware.access_log import LoggedConnection
-from servekit.settings.tls import alpn_protocols
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from servekit.frontend.server.front_end import FrontEnd
-    from servekit.frontend.server.management import Door
+    from servekit.frontend.http1.head import HeadWriter
+    from servekit.frontend.http1.transport import Http1
+    from servekit.frontend.server.connection_shares import Shares
     from servekit.settings import Settings
 
 __all__ = ["Acceptor"]
@@ -52,12 +50,18 @@ PlainSocket: Any = get_original("socket", "socket")
 class Acceptor:
     """Owns this process's copies of the listeners."""
 
-    def __init__(self, front_end: FrontEnd | Door) -> None:
-        """Accept nothing yet."""
-        self._front_end = front_end
+    def __init__(self, http1: Http1, shares: Shares | None = None) -> None:
+        """Accept nothing yet.
+
+        :param http1: makes the connections.
+        :param shares: of the front-ends that accept from the same listeners, if there are several.
+        """
+        self._http1 = http1
+        self._host = http1.host
+        self._shares = shares
         self._watchers: list[tuple[Any, Any]] = []
         self._is_paused = False
-        self._patience: Any = front_end.loop.timer(PATIENCE_S)
+        self._patience: Any = self._host.loop.timer(PATIENCE_S)
         self._is_patient = False  #: one that has fewer connections gets the chance to take them
 
     def open(self, listeners: Iterable[socket.socket]) -> None:
@@ -65,8 +69,8 @@ class Acceptor:
         for listener in listeners:
             plain = PlainSocket(fileno=os.dup(listener.fileno()))
             plain.setblocking(False)
-            set_options(plain, self._front_end.settings)
-            watcher = self._front_end.loop.io(plain.fileno(), READ)
+            set_options(plain, self._host.settings)
+            watcher = self._host.loop.io(plain.fileno(), READ)
             watcher.start(self._on_acceptable, plain)
             self._watchers.append((watcher, plain))
 
@@ -104,10 +108,10 @@ class Acceptor:
         self._patience.stop()
 
     def _on_acceptable(self, listener: Any) -> None:
-        shares = self._front_end.shares
+        shares = self._shares
         for _ in range(ACCEPTS_PER_TURN):
             if shares is not None:
-                now, count = monotonic(), len(self._front_end.connections)
+                now, count = monotonic(), len(self._host.connections)
                 shares.note(count, now)
                 if not self._is_patient and shares.is_ahead(count, now):
                     self._be_patient()
@@ -128,27 +132,22 @@ class Acceptor:
 
     def _accept(self, listener: Any) -> bool:
         """Take one connection; return whether there may be more."""
-        front_end = self._front_end
+        host = self._host
         try:
             accepted, peer = listener.accept()
         except OSError as error:
             if error.errno in EXHAUSTED:
                 self.pause()  # until the next sweep: the listener stays readable
             return error.errno == errno.ECONNABORTED
-        if len(front_end.connections) >= front_end.settings.max_connections + RESERVE:
-            turn_away(accepted, front_end.heads.date)
+        if len(host.connections) >= host.settings.max_connections + RESERVE:
+            turn_away(accepted, self._http1.heads)
             return True
         # accept() makes one of gevent's sockets, whose every call goes through Python
         sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
         sock.setblocking(False)
-        if front_end.tls is not None and listener.family != socket.AF_UNIX:
-            sock = TlsSocket(sock, front_end.tls, alpn_protocols(front_end.settings))
-        log = front_end.access_log
-        front_end.add(
-            Connection(sock, peer, front_end)
-            if log is None
-            else LoggedConnection(sock, peer, front_end, log)
-        )
+        if host.tls is not None and listener.family != socket.AF_UNIX:
+            sock = TlsSocket(sock, host.tls, self._http1.alpn)
+        self._http1.connect(sock, peer)
         return True
 
 
@@ -182,9 +181,10 @@ def refuse_connections(listener: Any) -> None:
         listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
-def turn_away(sock: socket.socket, date: bytes) -> None:
+def turn_away(sock: socket.socket, heads: HeadWriter) -> None:
     """Say 503 to a client for whom there is no connection left, and close."""
+    response = problem_response(NotReady(), "")
     with contextlib.suppress(OSError):
         sock.setblocking(False)
-        sock.send(problem_answer(NotReady(), "", date, closes=True))
+        sock.send(b"%bConnection: close\r\n\r\n%b" % (heads.head(response), response.body))  # type: ignore[str-format]
     sock.close()

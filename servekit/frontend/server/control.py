@@ -22,17 +22,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Control"]
 
+READ = 1
+
 
 class Control:
     """One connection to the supervisor; when it ends, so does this process."""
 
-    def __init__(self, path: Path, loop: Any, on_table: Callable[[Table], None]) -> None:
-        """Connect to *path* and hand every new table to *on_table*."""
+    def __init__(self, path: Path) -> None:
+        """Connect to *path*."""
         self._socket = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(str(path))
         self._reader: FrameReader[Table] = FrameReader(self._socket, Table)
+
+    def follow(self, loop: Any, on_table: Callable[[Table], None]) -> None:
+        """Hand every new table to *on_table*."""
         self._on_table = on_table
-        self._watcher = loop.io(self._socket.fileno(), 1)
+        self._watcher = loop.io(self._socket.fileno(), READ)
         self._watcher.start(self._on_readable)
 
     def say_ready(self) -> None:

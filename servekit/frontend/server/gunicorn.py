@@ -21,18 +21,16 @@ from gunicorn.workers.ggevent import GeventWorker
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
-from servekit.frontend.jobs.handler import FrontEndWithJobs
+from servekit.frontend.http2 import hooks as http2
+from servekit.frontend.jobs import hooks as jobs
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
-from servekit.frontend.middleware.auth import Access
-from servekit.frontend.middleware.compression import create_compression
+from servekit.frontend.middleware.compression import create_codings
+from servekit.frontend.server.assembly import Assembly, Resources
 from servekit.frontend.server.connection_shares import Shares
-from servekit.frontend.server.front_end import FrontEnd
-from servekit.frontend.server.management import Door
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tls import server_context
 from servekit.settings.tokens import read_tokens
 from servekit.system.parent_death import die_with_parent
-from servekit.web import create_app, create_management
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "FrontEndWorker"]
 
+BUILT_IN = (http2, jobs)
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 HUNG_S = 10  #: a front-end that says nothing for so long is replaced, and its jobs are lost
 #: what closed connections leave in circles is collected in pauses of some ms, not of a hundred;
@@ -114,8 +113,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         """Serve until told to stop, then drain."""
         front_end = self.app.front_end
         if self.app.shares is not None:
-            front_end.shares = self.app.shares
-            front_end.shares.sit_down(self.age)
+            self.app.shares.sit_down(self.age)
         front_end.start(listener.sock for listener in self.sockets)
         self.app.manage()
         gc.set_threshold(*COLLECT_AFTER)
@@ -124,7 +122,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         while self.alive:
             self.notify()
             gevent.sleep(NOTIFY_S)
-        draining = gevent.spawn(front_end.drain, front_end.settings.grace)
+        draining = gevent.spawn(front_end.drain, front_end.core.settings.grace)
         while not draining.ready():
             self.notify()
             draining.join(NOTIFY_S)
@@ -186,16 +184,19 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._settings = settings
         self._run_dir = run_dir
         self._listener = listener
+        with socket.socket(fileno=os.dup(listener)) as copy:
+            self._address = copy.getsockname()[:2]
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
-        self.front_end: Any = None
-        self.shares = Shares() if settings.front_ends > 1 else None
-        self._hooks = create_plugin_manager(required=settings.require_plugins).hook
+        self._stdout = stdout
+        self._hooks = create_plugin_manager(*BUILT_IN, required=settings.require_plugins).hook
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
-        self._compression = create_compression(settings)
-        self._stdout = stdout
+        self._codings = create_codings(settings)
         self._access_log = open_access_log(settings, stdout)
+        self.shares = Shares() if settings.front_ends > 1 else None
+        self.front_end: Any = None
+        self._assembly: Any = None
         super().__init__()
 
     def load_config(self) -> None:
@@ -238,28 +239,24 @@ class Application(BaseApplication):  # type: ignore[misc]
 
     def load(self) -> Any:
         """Make this process's front-end and return its Flask app."""
-        kind = FrontEndWithJobs if self._settings.jobs else FrontEnd
-        self.front_end = kind(self._settings, self._run_dir, self.counters)
-        self.front_end.access = self._access()
-        self.front_end.tls = self._tls
-        self.front_end.compression = self._compression
-        self.front_end.access_log = self._access_log
-        self.front_end.application = create_app(self.front_end)
+        resources = Resources(
+            hooks=self._hooks,
+            tokens=self._tokens,
+            tls=self._tls,
+            codings=self._codings,
+            access_log=self._access_log,
+            shares=self.shares,
+        )
+        self._assembly = Assembly(
+            self._settings, self._run_dir, self.counters, self._address, resources
+        )
+        self.front_end = self._assembly.front_end
         gc.freeze()  # nor need it look at what stays, while everybody waits
-        return self.front_end.application
+        return self._assembly.application
 
     def manage(self) -> None:
         """Serve management too."""
-        application = create_management(self.front_end)
-        for listener in self._manage:
-            door = Door(self.front_end, application, listener, self._tokens)
-            self.front_end.open(door, listener)
-
-    def _access(self) -> Access | None:
-        """Return what guards predictions, or ``None`` where nothing is asked for."""
-        authorize = self._hooks.authorize if self._hooks.authorize.get_hookimpls() else None
-        is_guarded = self._tokens.predict or authorize
-        return Access(self.front_end, self._tokens, authorize) if is_guarded else None
+        self._assembly.manage(self._manage)
 
     def _reread(self, read: Callable[[Settings], Read], old: Read) -> Read:
         """Return what the files say now; one that went bad changes nothing."""

@@ -83,7 +83,7 @@ class Process:
         self.started_at = monotonic()
         self._pidfd = os.pidfd_open(self.pid)
         loop.watch(self._pidfd, lambda _events: self._exited())
-        self._output = _Pipe(loop, cast(FileIO, self._popen.stdout), on_line)
+        self._output = _Pipe(loop, cast("FileIO", self._popen.stdout), on_line)
 
     @property
     def tail(self) -> list[str]:

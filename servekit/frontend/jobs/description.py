@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs in OpenAPI: what a prediction may be asked for, and where its answer is found later."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from servekit.description import problems
@@ -8,7 +9,7 @@ from servekit.description.content import PLACE
 from servekit.description.forms import TEXT
 from servekit.description.schemas import Schema
 
-__all__ = ["add_jobs"]
+__all__ = ["jobs_fragment"]
 
 STATUSES: Final = ("pending", "completed", "failed")
 SCHEMA: Final[Schema] = {
@@ -41,22 +42,22 @@ LOCATION: Final = {"description": "The path of the job.", "schema": TEXT}
 JOB: Final = {"application/json": {"schema": {"$ref": f"{PLACE}Job"}}}
 
 
-def add_jobs(document: dict[str, Any], secured: dict[str, Any]) -> None:
-    """Add to an OpenAPI *document* what jobs change; *secured* is what makes them need a token."""
-    parts, paths = document["components"], document["paths"]
-    parts["schemas"]["Job"] = SCHEMA
-    parts["parameters"]["Prefer"] = PREFER
+def jobs_fragment(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what jobs add to an OpenAPI *document*."""
+    is_secured = "token" in document["components"].get("securitySchemes", {})
     accepted = {
         "description": "A job, whose answer can be fetched later",
         "headers": {"Location": LOCATION},
         "content": JOB,
     }
-    for operations in paths.values():
-        if "post" in operations:
-            operations["post"]["parameters"].append({"$ref": "#/components/parameters/Prefer"})
-            operations["post"]["responses"]["202"] = accepted
-    paths.update(_job_paths(secured))
-    document["tags"].append({"name": "jobs"})
+    prefer = {"$ref": "#/components/parameters/Prefer"}
+    submitted = {"post": {"parameters": [prefer], "responses": {"202": accepted}}}
+    paths = {path: submitted for path, known in document["paths"].items() if "post" in known}
+    return {
+        "components": {"schemas": {"Job": SCHEMA}, "parameters": {"Prefer": PREFER}},
+        "paths": paths | _job_paths({"security": [{"token": []}]} if is_secured else {}),
+        "tags": [{"name": "jobs"}],
+    }
 
 
 def _job_paths(secured: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from servekit.frontend.exchange.protocols import Watched
+    from servekit.frontend.exchange.protocols import Timed
     from servekit.settings import Settings
 
 __all__ = ["Expiry", "longest_look_s"]
@@ -32,9 +32,9 @@ class Expiry:
         """Begin at *now* (``monotonic``)."""
         self._look_s = look_s
         self._tick = int(now / TICK_S)  #: the last that is over
-        self._due: dict[int, list[Watched]] = {}
+        self._due: dict[int, list[Timed]] = {}
 
-    def watch(self, connection: Watched, now: float) -> None:
+    def watch(self, connection: Timed, now: float) -> None:
         """Look at *connection* from now on, until it is closed."""
         moment = min(connection.expires, now + self._look_s)
         tick = max(int(moment / TICK_S), self._tick) + 1

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An exchange that goes on when the client of the one it was made of has left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from servekit.extension.exchange import BaseExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpResponse
+
+__all__ = ["BackgroundExchange"]
+
+
+class BackgroundExchange(BaseExchange):
+    """Hands its response to the client of another exchange, or to a function once that is left.
+
+    Middleware passes it to ``proceed`` in place of the exchange that it was given.
+    """
+
+    def __init__(self, client: Exchange) -> None:
+        """Stand in for *client*: when that is closed, the prediction is cancelled."""
+        super().__init__(client.peer)
+        self.is_encrypted, self.subject = client.is_encrypted, client.subject
+        self.is_cancelled = False  #: the client sends no more, and perhaps still reads
+        self._client: Exchange | None = client
+        self._keep: Callable[[HttpResponse], None] | None = None
+        client.prediction = self
+
+    def leave(self, keep: Callable[[HttpResponse], None]) -> None:
+        """Let the client go: *keep* gets the response. The client has yet to be answered."""
+        if self._client is not None:
+            self._client.prediction = None
+        self._client, self._keep = None, keep
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a worker has the prediction."""
+        return self.prediction is not None and bool(self.prediction.is_sent)
+
+    def cancel(self) -> None:
+        """Tell the worker; what it answers still goes to a client that is there."""
+        if not self.is_closed:
+            self.is_closed = self._client is None or self._client.is_closed
+            self.is_cancelled = True
+            if self.prediction is not None:
+                self.prediction.cancel()
+
+    def drop(self) -> None:
+        """Cancel the prediction: nobody wants its response any more."""
+        self._client = None
+        self.cancel()
+
+    def send(self, response: HttpResponse) -> None:
+        """Hand *response* to the client, or to the function given to ``leave``."""
+        self.is_closed = True
+        if self._client is not None:
+            self._client.respond(response)
+        elif self._keep is not None:
+            self._keep(response)
+
+    def begin_stream(self, _stream: Any, _response: HttpResponse) -> Any:
+        """Refuse: a response that is kept cannot be streamed."""
+        raise TypeError("a background exchange takes whole responses only")
+
+    def end_stream(self, _size: int) -> None:
+        """Never called: no stream has begun."""
+
+    def reset(self) -> None:
+        """Never called: no stream has begun."""

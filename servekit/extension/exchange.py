@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between a request and its response. Lives in the event loop of a front-end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from servekit.errors import ServekitError
+from servekit.extension.problems import problem_response
+
+if TYPE_CHECKING:
+    from servekit.extension.http import HttpResponse
+
+__all__ = [
+    "BaseExchange",
+    "BodyWriter",
+    "Exchange",
+    "InThread",
+    "Observer",
+    "OutputStream",
+    "Prediction",
+    "ResponseFilter",
+]
+
+log = logging.getLogger("servekit.frontend")
+
+
+class InThread:
+    """Returned by a filter whose work takes long: *work* runs in a thread and returns the response.
+
+    What it raises is logged, and the client gets a 500.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], HttpResponse]) -> None:
+        """Do nothing yet."""
+        self.work = work
+
+
+#: returns the response to send: the one it was given, changed or not, or another one. A
+#: response that is streamed has an empty body; its status and fields may be changed
+ResponseFilter = Callable[["HttpResponse"], "HttpResponse | InThread"]
+#: gets the status and the bytes of the body that were sent; the status is ``None`` if the client
+#: went away before there was a response
+Observer = Callable[[int | None, int], None]
+
+
+class Prediction(Protocol):
+    """What a request became: one task, a run through a pipeline, or a job."""
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a worker has it."""
+
+    def cancel(self) -> None:
+        """Drop it: the client is gone."""
+
+
+class OutputStream(Protocol):
+    """A streamed response that has begun."""
+
+    def fail(self, error: ServekitError) -> None:
+        """End it with *error*."""
+
+
+class BodyWriter(Protocol):
+    """Sends the body of a streamed response piece by piece."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has not taken all of it yet."""
+
+    def write(self, piece: bytes) -> bool:
+        """Send *piece*; return whether the client keeps up."""
+
+    def end(self) -> None:
+        """Send the end: nothing more will come."""
+
+
+class Exchange(Protocol):
+    """One request whose client waits for a response."""
+
+    peer: Any  #: the client's address, as ``accept`` returns it
+    is_closed: bool  #: nobody waits for the response any more
+    prediction: Prediction | None  #: under way for this request
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+
+    @property
+    def subject(self) -> str:
+        """Subject of the client's certificate; "" without one."""
+
+    def respond(self, response: HttpResponse) -> None:
+        """Send *response*, after the filters that middleware has added. Called once at most."""
+
+    def fail(self, error: ServekitError, request_id: str) -> None:
+        """Respond with the problem details of *error* (RFC 9457); a stream ends with them."""
+
+    def add_filter(self, change: ResponseFilter) -> None:
+        """Have *change* see the response to this request before it is sent."""
+
+    def add_observer(self, ended: Observer) -> None:
+        """Have *ended* called when the response has been sent, or the client has gone."""
+
+    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
+        """Send the head of *response*, and return what sends its body; then ``end_stream``."""
+
+    def end_stream(self, size: int) -> None:
+        """The body has been handed over, *size* bytes of it."""
+
+    def reset(self) -> None:
+        """Close at once: the client does not read what it is sent."""
+
+
+class BaseExchange:
+    """Passes responses through the filters of middleware, and errors on as responses."""
+
+    __slots__ = ("filters", "is_closed", "observers", "peer", "prediction", "stream")
+
+    def __init__(self, peer: Any) -> None:
+        """Wait for a request of the client at the address *peer*."""
+        self.peer = peer
+        self.is_closed = False
+        self.prediction: Prediction | None = None
+        self.stream: OutputStream | None = None  #: the response, if it is streamed and has begun
+        self.filters: list[ResponseFilter] | None = None
+        self.observers: list[Observer] | None = None
+
+    def add_filter(self, change: ResponseFilter) -> None:
+        """Have *change* see the response to this request before it is sent."""
+        if self.filters is None:
+            self.filters = []
+        self.filters.append(change)
+
+    def add_observer(self, ended: Observer) -> None:
+        """Have *ended* called with the status, or ``None``, and the bytes of the body."""
+        if self.observers is None:
+            self.observers = []
+        self.observers.append(ended)
+
+    def respond(self, response: HttpResponse) -> None:
+        """Send *response*, after the filters."""
+        if self.is_closed:
+            response.discard()
+        elif self.filters:
+            filters, self.filters = self.filters, None
+            self._respond_filtered(response, filters)
+        else:
+            self.send(response)
+
+    def send(self, response: HttpResponse) -> None:
+        """Send *response* as it is."""
+        raise NotImplementedError
+
+    def fail(self, error: ServekitError, request_id: str) -> None:
+        """Respond with the problem details of *error*; a stream ends with them."""
+        if self.is_closed:
+            return
+        if self.stream is not None:
+            self.stream.fail(error)
+        else:
+            self.respond(problem_response(error, request_id))
+
+    def _respond_filtered(self, response: HttpResponse, filters: list[ResponseFilter]) -> None:
+        while filters:
+            found = filters.pop()(response)  # the middleware nearest to the route comes first
+            if isinstance(found, InThread):
+                import gevent  # not above: hook modules are imported in workers, too
+
+                gevent.spawn(self._respond_later, found, response, filters)
+                return
+            response = found
+        self.send(response)
+
+    def _respond_later(
+        self, later: InThread, response: HttpResponse, filters: list[ResponseFilter]
+    ) -> None:
+        """Wait for a filter that works in a thread. Runs in a greenlet."""
+        import gevent
+
+        try:
+            response = gevent.get_hub().threadpool.apply(later.work)
+        except Exception:
+            log.exception("a response filter failed, request %s", response.request_id)
+            response.discard()
+            response = problem_response(ServekitError(), response.request_id)
+        if self.is_closed:
+            response.discard()
+        else:
+            self._respond_filtered(response, filters)
+
+    def filter_stream(self, response: HttpResponse) -> HttpResponse:
+        """Return the head of a streamed response after the filters, none of which may wait."""
+        filters, self.filters = self.filters or [], None
+        while filters:
+            found = filters.pop()(response)
+            response = found.work() if isinstance(found, InThread) else found
+        return response
+
+    def observe_end(self, status: int | None, size: int) -> None:
+        """Tell the observers how this exchange ended."""
+        observers, self.observers = self.observers or [], None
+        for ended in observers:
+            ended(status, size)

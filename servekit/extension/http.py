@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP as values: a request that has arrived, and its response.
+
+Neither knows which version of HTTP carries it: bytes are made and parsed by the transports alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from servekit.errors import ServekitError
+    from servekit.ipc.batches import Slab
+
+__all__ = ["NO_LENGTH", "HttpRequest", "HttpResponse"]
+
+#: statuses whose responses have no content (RFC 9110 15.3.5, 15.4.5), so no Content-Length
+WITHOUT_CONTENT = (204, 304)
+NO_LENGTH = -1
+
+
+class HttpRequest(Struct, eq=False):
+    """One request, received whole."""
+
+    method: bytes
+    target: bytes  #: in origin form, or ``*``
+    headers: dict[bytes, bytes]  #: names in lower case
+    body: bytes | Slab
+    keeps_alive: bool
+    version: str  #: ``2``, ``1.1`` or ``1.0``; "" if the request line never arrived whole
+    refusal: ServekitError | None = None  #: the response is this error, whatever the route
+    route: Any = None  #: the ``Route`` that answers, if it has been looked up
+    request_id: str = ""  #: from ``X-Request-Id``, or made here, before middleware sees it
+
+
+class HttpResponse(Struct, eq=False):
+    """The response to one request.
+
+    The transport adds ``Date``, ``Content-Length`` and what its version of HTTP needs.
+    """
+
+    status: int
+    body: bytes | memoryview = b""
+    media_type: str = ""  #: of the body: ``Content-Type``; "" for none
+    request_id: str = ""  #: ``X-Request-Id``
+    timing: bytes = b""  #: ``Server-Timing``; b"" for none
+    fields: Sequence[tuple[str, str]] = ()  #: further header fields, names as they are sent
+    release: Callable[[], None] | None = None  #: called once nobody looks at ``body`` any more
+    length: int | None = None  #: of the body that a GET would have had; ``None``: of ``body``
+
+    @property
+    def content_length(self) -> int:
+        """Bytes that ``Content-Length`` states; ``NO_LENGTH`` if there is no such field."""
+        if self.status in WITHOUT_CONTENT:
+            return NO_LENGTH
+        return len(self.body) if self.length is None else self.length
+
+    def discard(self) -> None:
+        """Give the memory of the body back: nobody will read it."""
+        release, self.release = self.release, None
+        if release is not None:
+            release()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front-end as plugins see it: what they read, and what they hand in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from prometheus_client import Metric
+
+    from servekit.extension.http import HttpRequest
+    from servekit.ipc.table import Table
+    from servekit.settings import Settings
+
+__all__ = ["Server"]
+
+
+class Server(Protocol):
+    """One front-end process. Hooks of the front-end get it when they register something."""
+
+    @property
+    def settings(self) -> Settings:
+        """What the operator decided; the same for the life of the process."""
+
+    @property
+    def run_directory(self) -> Path:
+        """Directory that all processes of this server share, and nobody else can read."""
+
+    @property
+    def table(self) -> Table:
+        """The models as they are now; another object after every change."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the server shuts down, or another front-end takes this one's place."""
+
+    def find_model(self, request: HttpRequest) -> str:
+        """Return the name of the model that *request* asks for a prediction; "" if it does not."""
+
+    def count_refusal(self, request: HttpRequest, status: int) -> None:
+        """Count a prediction that was refused with *status* before it reached its model."""
+
+    def add_metrics(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        """Have ``/metrics`` show what *collect* returns. Called at each scrape; must not block."""
+
+    def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
+        """Call *function* every *interval_s* seconds, as long as the process lives."""
+
+    def wait_for(self, is_busy: Callable[[], bool]) -> None:
+        """Let a shutdown wait, within the grace, while *is_busy* returns true."""

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all connections of one listener share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.connections import OpenConnections
+    from servekit.frontend.exchange.date import HttpDate
+    from servekit.frontend.exchange.protocols import Guard, Route
+    from servekit.frontend.exchange.request_ids import RequestIds
+    from servekit.frontend.exchange.time_slices import Slices
+    from servekit.frontend.memory.pressure import Pressure
+    from servekit.settings import Settings
+
+__all__ = ["Host"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One for the listener of clients, and one for each listener of management."""
+
+    settings: Settings
+    loop: Any  #: gevent's, of this process
+    date: HttpDate
+    connections: OpenConnections
+    pressure: Pressure
+    slices: Slices
+    request_ids: RequestIds
+    tls: ssl.SSLContext | None  #: ``None``: connections are in the clear
+    handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused
+    find: Callable[[bytes, bytes], Route | None]  #: who predicts at this method and target
+    guard: Callable[[Exchange], Guard] | None  #: makes what judges the requests of an exchange

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts of one front-end share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gevent
+
+from servekit.frontend.exchange.connections import OpenConnections
+from servekit.frontend.exchange.date import HttpDate
+from servekit.frontend.exchange.request_ids import RequestIds
+from servekit.frontend.exchange.time_slices import Slices
+from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.routing.table import Routing
+from servekit.frontend.server.control import Control
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from servekit.ipc.counters import Counters, Share
+    from servekit.settings import Settings
+
+__all__ = ["Core", "create_core"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """Made once in each front-end process."""
+
+    settings: Settings
+    run_directory: Path
+    loop: Any  #: gevent's
+    counters: Counters  #: of all front-ends
+    share: Share  #: where this one counts
+    control: Control
+    routing: Routing
+    connections: OpenConnections
+    pressure: Pressure
+    slices: Slices
+    date: HttpDate
+    request_ids: RequestIds
+
+
+def create_core(settings: Settings, run_directory: Path, counters: Counters) -> Core:
+    """Connect to the supervisor of *run_directory*.
+
+    :param counters: of all front-ends; this one has the share that was given last.
+    """
+    loop, share = gevent.get_hub().loop, counters.share(counters.last)
+    control = Control(run_directory / "control.sock")
+    pressure = Pressure(settings.memory, settings.body_timeout)
+    return Core(
+        settings=settings,
+        run_directory=run_directory,
+        loop=loop,
+        counters=counters,
+        share=share,
+        control=control,
+        routing=Routing(settings, counters, share, loop, control.say, pressure),
+        connections=OpenConnections(settings),
+        pressure=pressure,
+        slices=Slices(loop),
+        date=HttpDate(),
+        request_ids=RequestIds(),
+    )

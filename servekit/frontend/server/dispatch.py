@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a request goes: through the middleware, then to its model's route or to the Flask app."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import gevent
+
+from servekit.errors import Unavailable
+from servekit.extension.http import HttpResponse
+from servekit.frontend.http.targets import ASTERISK
+from servekit.frontend.server.wsgi import call_application
+from servekit.ipc.batches import Slab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware, Proceed
+    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.request_ids import RequestIds
+    from servekit.frontend.exchange.time_slices import Slices
+    from servekit.frontend.memory.pressure import Pressure
+
+__all__ = ["Dispatcher"]
+
+APPLICATION_S: Final = 0.0005  #: that the Flask app takes for a response
+ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
+
+
+class Dispatcher:
+    """Answers the requests of one listener."""
+
+    def __init__(
+        self,
+        *,
+        find: Callable[[bytes, bytes], Route | None],
+        application: Any,
+        address: tuple[str, int],
+        middleware: Sequence[Middleware],
+        request_ids: RequestIds,
+        pressure: Pressure,
+        slices: Slices,
+    ) -> None:
+        """Ask *find* for routes, and *application* for everything else.
+
+        :param application: WSGI.
+        :param address: host and port that the application believes to be at.
+        :param middleware: the first is the outermost.
+        """
+        self._find = find
+        self._application = application
+        self._address = address
+        self._request_ids = request_ids
+        self._pressure = pressure
+        self._slices = slices
+        self._outermost: Proceed | None = None
+        for each in reversed(middleware):
+            self._outermost = partial(_call, each, self._outermost or self._route)
+
+    def handle(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Answer *request*; one that has a ``refusal`` may have arrived in part only."""
+        request.request_id = self._request_ids.of(request.headers)
+        if self._outermost is not None:
+            self._outermost(exchange, request)
+        else:
+            self._route(exchange, request)
+
+    def _route(self, exchange: Exchange, request: HttpRequest) -> None:
+        if request.refusal is not None:
+            self._refuse(exchange, request)
+            return
+        route: Route | None = request.route or self._find(request.method, request.target)
+        if route is None:
+            self._answer_other(exchange, request)
+            return
+        request.route = route
+        if self._pressure.is_full:
+            request.refusal = Unavailable()
+            self._refuse(exchange, request)
+        elif route.middleware is not None:
+            route.middleware(exchange, request, route.begin)
+        else:
+            route.begin(exchange, request)
+
+    def _refuse(self, exchange: Exchange, request: HttpRequest) -> None:
+        if isinstance(request.body, Slab):
+            request.route.bodies.free(request.body)
+        assert request.refusal is not None
+        exchange.fail(request.refusal, request.request_id)
+
+    def _answer_other(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Answer what is not a prediction."""
+        if request.target == ASTERISK:
+            exchange.respond(HttpResponse(204, request_id=request.request_id, fields=ALLOWED))
+            return
+        if request.version == "2":  # many come at a time
+            self._slices.charge(APPLICATION_S)
+        gevent.spawn(call_application, self._application, self._address, exchange, request)
+
+
+def _call(
+    middleware: Middleware, proceed: Proceed, exchange: Exchange, request: HttpRequest
+) -> None:
+    middleware(exchange, request, proceed)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front-end as the Flask app and plugins see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from servekit.ipc import crash_reports
+from servekit.ipc.control import Reload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from prometheus_client import Metric
+
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.routing.table import Routing
+    from servekit.frontend.server.core import Core
+    from servekit.ipc.counters import Counters, Share
+    from servekit.ipc.crash_reports import CrashReport
+    from servekit.ipc.table import Table
+    from servekit.settings import Settings
+
+__all__ = ["FrontEndView"]
+
+
+class FrontEndView:
+    """``servekit.extension.Server``, and what the built-in pages need besides."""
+
+    def __init__(self, core: Core, *, needs_token: bool) -> None:
+        """Show *core*.
+
+        :param needs_token: whether predictions need a bearer token of the server's own.
+        """
+        self._core = core
+        self.settings: Settings = core.settings
+        self.run_directory: Path = core.run_directory
+        self.routing: Routing = core.routing
+        self.counters: Counters | None = core.counters
+        self.share: Share | None = core.share
+        self.needs_token = needs_token
+        self.collectors: list[Callable[[], Iterable[Metric]]] = []
+        self.waits: list[Callable[[], bool]] = []
+        self._timers: list[Any] = []
+
+    @property
+    def table(self) -> Table:
+        """The models as they are now."""
+        return self.routing.table
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the server shuts down, or another front-end takes this one's place."""
+        return self._core.connections.is_draining
+
+    def find_model(self, request: HttpRequest) -> str:
+        """Return the name of the model that *request* asks for a prediction; "" if it does not."""
+        route = request.route or self.routing.router.find(request.method, request.target)
+        return route.row.name if route is not None else ""
+
+    def count_refusal(self, request: HttpRequest, status: int) -> None:
+        """Count a prediction that was refused with *status*."""
+        route = request.route or self.routing.router.find(request.method, request.target)
+        if route is not None:
+            route.metrics.count_status(status)
+
+    def add_metrics(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        """Have ``/metrics`` show what *collect* returns."""
+        self.collectors.append(collect)
+
+    def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
+        """Call *function* every *interval_s* seconds."""
+        timer = self._core.loop.timer(interval_s, interval_s)
+        timer.start(function)
+        self._timers.append(timer)
+
+    def wait_for(self, is_busy: Callable[[], bool]) -> None:
+        """Let a shutdown wait while *is_busy* returns true."""
+        self.waits.append(is_busy)
+
+    def crashes(self) -> list[CrashReport]:
+        """Return the crash reports that are kept."""
+        return crash_reports.read_all(self.run_directory)
+
+    def ask_reload(self) -> None:
+        """Ask the supervisor for what SIGHUP makes it do."""
+        self._core.control.say(Reload())
