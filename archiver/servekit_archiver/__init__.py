@@ -15,24 +15,28 @@ from typing import TYPE_CHECKING, Any
 from servekit_archiver.version import __version__
 
 if TYPE_CHECKING:
-    from servekit_archiver.assets import Asset
-    from servekit_archiver.builder import Built, build_archive
-    from servekit_archiver.cache import Unpacked, default_cache_dir, unpack
-    from servekit_archiver.directory import load_directory
+    from servekit_archiver.archive.builder import Built, build_archive
+    from servekit_archiver.archive.reader import Archive, open_archive
+    from servekit_archiver.cache.unpack import Unpacked, default_cache_dir, unpack
+    from servekit_archiver.directory.model_directory import load_directory
     from servekit_archiver.errors import ArchiveError, ManifestError
     from servekit_archiver.hookspecs import hookimpl
     from servekit_archiver.limits import Limits
-    from servekit_archiver.manifest import DTYPES, RESERVED_NAMES, Manifest
-    from servekit_archiver.reader import Archive, open_archive
-    from servekit_archiver.stages import Route, Stage, Step
-    from servekit_archiver.tables import (
+    from servekit_archiver.manifest import (
+        DTYPES,
+        RESERVED_NAMES,
+        Asset,
         Batching,
         Example,
         FileInfo,
+        Manifest,
+        Route,
         Signature,
+        Stage,
+        Step,
         Tensor,
         WarmUp,
-        Worker,
+        WorkerSettings,
     )
 
 __all__ = [
@@ -55,7 +59,7 @@ __all__ = [
     "Tensor",
     "Unpacked",
     "WarmUp",
-    "Worker",
+    "WorkerSettings",
     "__version__",
     "build_archive",
     "default_cache_dir",
@@ -65,26 +69,27 @@ __all__ = [
     "unpack",
 ]
 
+#: where a name comes from; the others are the manifest's
 _HOME = {
-    "assets": ("Asset",),
-    "builder": ("Built", "build_archive"),
-    "cache": ("Unpacked", "default_cache_dir", "unpack"),
-    "directory": ("load_directory",),
-    "errors": ("ArchiveError", "ManifestError"),
-    "hookspecs": ("hookimpl",),
-    "limits": ("Limits",),
-    "manifest": ("DTYPES", "RESERVED_NAMES", "Manifest"),
-    "reader": ("Archive", "open_archive"),
-    "stages": ("Route", "Stage", "Step"),
-    "tables": ("Batching", "Example", "FileInfo", "Signature", "Tensor", "WarmUp", "Worker"),
+    "Archive": "archive.reader",
+    "ArchiveError": "errors",
+    "Built": "archive.builder",
+    "Limits": "limits",
+    "ManifestError": "errors",
+    "Unpacked": "cache.unpack",
+    "build_archive": "archive.builder",
+    "default_cache_dir": "cache.unpack",
+    "hookimpl": "hookspecs",
+    "load_directory": "directory.model_directory",
+    "open_archive": "archive.reader",
+    "unpack": "cache.unpack",
 }
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'manifest')}"), name)
 
 
 def __dir__() -> list[str]:

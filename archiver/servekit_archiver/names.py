@@ -4,11 +4,17 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
-from unicodedata import normalize
+from unicodedata import category, normalize
 
-from servekit_archiver.invisible import invisible_character
-
-__all__ = ["MANIFEST", "RESERVED", "find_clashes", "is_reserved", "name_problem", "parents"]
+__all__ = [
+    "MANIFEST",
+    "RESERVED",
+    "find_clashes",
+    "invisible_character",
+    "is_reserved",
+    "name_problem",
+    "parents",
+]
 
 RESERVED: Final = "MAR-INF"  #: the folder of the format itself
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
@@ -23,6 +29,24 @@ WILD: Final = re.compile(r'[<>:"|?*]')  # what Windows takes for streams, patter
 DEVICE: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\xb9\xb2\xb3]) *(?:\..*)?", re.IGNORECASE
 )
+
+#: What Unicode 16 says is not drawn (DerivedCoreProperties.txt, Default_Ignorable_Code_Point) and
+#: ``category`` does not: fillers, joiners, variation selectors, tags, and code points that are
+#: reserved for more of them. A table, so that every Python refuses the same names.
+IGNORABLE: Final = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff"
+)
+#: characters whose glyph is blank (the names list of the Unicode code charts): Braille pattern
+#: blank, object replacement, null notehead, Khitan filler, and the two Egyptian blanks
+BLANK: Final = "\u2800\ufffc\U0001d159\U00016fe4\U00013441\U00013442"
+#: code points that stand for no character and never will (The Unicode Standard, 23.7)
+NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
+    chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
+)
+LISTED: Final = re.compile(f"[{IGNORABLE}{BLANK}{NONCHARACTERS}]")
+#: format characters, line and paragraph separators, and spaces: that of ASCII is an ordinary one
+CATEGORIES: Final = frozenset(("Cf", "Zl", "Zp", "Zs"))
 
 
 def name_problem(name: str) -> str | None:
@@ -63,12 +87,23 @@ def _part_problem(part: str) -> str | None:
     if (size := len(part.encode())) > PART_BYTES:
         return f"has a part of {size} bytes, limit {PART_BYTES}"
     if found := WILD.search(part):
-        return f"contains {found[0]}, which means something else on Windows"
+        return f"contains {found[0]}, which has another meaning on Windows"
     if part[-1] in ". ":
-        return "has a part that ends in a dot or a space, which Windows leaves out"
+        return "has a part that ends in a dot or a space, which Windows removes"
     if DEVICE.fullmatch(part):
         return f"has the part '{part}', a device on Windows"
     return None
+
+
+def invisible_character(text: str) -> str:
+    """Return the first character of *text* that shows nothing, or ``""``."""
+    if text.isascii():
+        return ""
+    return next((each for each in text if not each.isascii() and _is_invisible(each)), "")
+
+
+def _is_invisible(character: str) -> bool:
+    return category(character) in CATEGORIES or LISTED.match(character) is not None
 
 
 def is_reserved(name: str) -> bool:

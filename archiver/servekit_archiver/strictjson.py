@@ -50,7 +50,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) != len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"key {show(twice)} is there twice")
+        raise ValueError(f"key {show(twice)} is given twice")
     return table
 
 

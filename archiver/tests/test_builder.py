@@ -121,7 +121,7 @@ def make_fifo(model):
         ),
         (
             lambda m: (m / "Service.py").touch(),
-            "{}: some systems take 'Service.py' and 'service.py' for one",
+            "{}: 'Service.py' and 'service.py' are one file on some systems",
         ),
         (
             lambda m: (m / "MAR-INF").mkdir() or (m / "MAR-INF/x").touch(),
@@ -164,7 +164,7 @@ def test_an_existing_file_is_replaced_only_by_force(model, tmp_path):
     output = tmp_path / "a.mar"
     output.write_text("precious")
 
-    with pytest.raises(ArchiveError, match=r"a\.mar: is there already \(--force replaces it\)"):
+    with pytest.raises(ArchiveError, match=r"a\.mar: already exists \(--force replaces it\)"):
         build_archive(model, output)
     assert output.read_text() == "precious"
     build_archive(model, output, force=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import ArchiveError, build_archive, default_cache_dir, unpack
-from servekit_archiver.holding import discard, hold
+from servekit_archiver.cache.holding import discard, hold
 from servekit_archiver.names import MANIFEST
 
 from archiver.tests.forging import Item

@@ -109,9 +109,9 @@ def test_inspect_prints_json(run, archive):
         (("extract", "digits.mar", "digits"), "digits: is not an empty directory (--force writes "),
         (("extract", "digits.mar", "bad.mar"), "bad.mar: is not a directory\n"),
         (("extract", "digits.mar", "bad.mar", "--force"), "bad.mar: is not a directory\n"),
-        (("build", "digits"), "digits.mar: is there already (--force replaces it)"),
+        (("build", "digits"), "digits.mar: already exists (--force replaces it)"),
         (("build", "no"), "no: no such directory"),
-        (("init", "digits"), "digits/model.toml: is there already"),
+        (("init", "digits"), "digits/model.toml: already exists"),
         (("init", "two words"), "name: 'two words' is not made of letters"),
     ],
 )

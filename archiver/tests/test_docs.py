@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import Limits, Manifest
-from servekit_archiver.builder import STORED_SUFFIXES
+from servekit_archiver.archive.builder import STORED_SUFFIXES
 from servekit_archiver.cli import main
-from servekit_archiver.ignore import ALWAYS
-from servekit_archiver.record import Table
+from servekit_archiver.directory.files import ALWAYS
+from servekit_archiver.manifest.record import TableOf
 from servekit_archiver.version import FORMAT
 
 README = Path(__file__).parents[1] / "README.md"
@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "archive-format.md"
 def keys(record):
     for spec in fields(record):
         yield spec.name
-        if isinstance(spec.metadata["kind"], Table):
+        if isinstance(spec.metadata["kind"], TableOf):
             yield from keys(spec.metadata["kind"].record)
 
 

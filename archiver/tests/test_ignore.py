@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-from servekit_archiver.ignore import is_ignored
+from servekit_archiver.directory.files import is_ignored
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_defaults_are_those_of_the_documentation():
         ({"stages": {"a": STAGE}}, "pipeline: is missing; the stages that a request goes through"),
         (
             {"stages": {"a": STAGE}, "pipeline": ["a"], "options": {"b": 1}},
-            "options: there is no service for it; it belongs in [stages.NAME]",
+            "options: the model has no service of its own for it; it belongs in [stages.NAME]",
         ),
         (
             {
@@ -65,7 +65,7 @@ def test_defaults_are_those_of_the_documentation():
                 "routes": {"/a": {"steps": ["a"]}},
                 "examples": [{"input": 1}],
             },
-            "examples: there is no pipeline for them; they belong in [stages.NAME]",
+            "examples: the model has no pipeline for them; they belong in [stages.NAME]",
         ),
     ],
 )
@@ -211,12 +211,12 @@ def test_every_key_is_kept():
         ({"worker": {"env": {"A=B": "c"}}}, "worker.env: key: 'A=B' is not a variable name"),
         ({"worker": {"env": {"A": 1}}}, "worker.env.A: 1 is a number, not a string; put it in q"),
         ({"worker": {"env": {"A": "\0"}}}, "worker.env.A: '\\x00' contains a control character"),
-        ({"worker": {"env": {"SERVEKIT_X": ""}}}, "worker.env: key: 'SERVEKIT_X' is the server's"),
+        ({"worker": {"env": {"SERVEKIT_X": ""}}}, "worker.env: key: 'SERVEKIT_X' is reserved for"),
         ({"signature": {"inputs": []}}, "signature.inputs: has 0 items, limit 1 to 256"),
         ({"signature": {}}, "signature.inputs: is missing"),
         ({"examples": [{}]}, "examples[0].input: give either input or input_file"),
         ({"examples": [{"input_file": "x"}]}, "examples[0].input_file: 'x' is not a file of the"),
-        ({"examples": [{"input": 1, "tolerance": 1}]}, "examples[0].tolerance: goes with output"),
+        ({"examples": [{"input": 1, "tolerance": 1}]}, "examples[0].tolerance: requires output"),
         (
             {"warm_up": {"batch_sizes": [1, 64]}},
             "warm_up.batch_sizes[1]: 64 is above max_batch_size, 32",
@@ -227,7 +227,7 @@ def test_every_key_is_kept():
         ({"assets": {"w": ASSET | {"url": "w.bin"}}}, "assets.w.url: 'w.bin' is not a URL"),
         (
             {"assets": {"w": ASSET | {"url": "https://me:secret@a/w"}}},
-            "assets.w.url: 'https://me:secret@a/w' holds a password",
+            "assets.w.url: 'https://me:secret@a/w' contains a password",
         ),
         (
             {"assets": {"w": ASSET | {"url": "file://other/w"}}},
@@ -250,7 +250,10 @@ def test_every_key_is_kept():
         ({"nmae": "x"}, "nmae: unknown key; did you mean name?"),
         ({"stage": {}}, "stage: unknown key; did you mean stages?"),
         ({"stages": {"predict": STAGE}}, "stages.predict: is the model's own service"),
-        ({"stages": {"request": STAGE}}, "stages: key: 'request' means the request itself"),
+        (
+            {"stages": {"request": STAGE}},
+            "stages: key: 'request' is reserved for the",
+        ),
         ({"stages": {"a/b": STAGE}}, "stages: key: 'a/b' is not made of letters"),
         ({"stages": {"a": {}}}, "stages.a.service: is missing"),
         (beside("b"), "stages.a.beside: 'b' is not a stage of the model"),
@@ -258,9 +261,12 @@ def test_every_key_is_kept():
         (beside("b", b=STAGE | {"beside": "predict"}), "stages.a.beside: 'b' is beside 'predict'"),
         (
             beside("predict", worker={"replicas": 2}),
-            "stages.a.worker: beside 'predict' it has the worker of that; leave it out",
+            "stages.a.worker: is that of the stage 'predict'; leave it out",
         ),
-        (beside("predict", batching={"max_batch_size": 8}), "stages.a.batching: beside 'predict'"),
+        (
+            beside("predict", batching={"max_batch_size": 8}),
+            "stages.a.batching: is that of the stage 'predict'",
+        ),
         (
             beside("b", b=STAGE | SMALL, warm_up={"batch_sizes": [9]}),
             "stages.a.warm_up.batch_sizes[0]: 9 is above max_batch_size, 8",
@@ -274,7 +280,7 @@ def test_every_key_is_kept():
             {"worker": {"replicas": 3, "env": [{}, {}]}},
             "worker.env: has 2 tables, but replicas is 3",
         ),
-        ({"worker": {"env": [{"SERVEKIT_X": ""}]}}, "worker.env[0]: key: 'SERVEKIT_X' is the s"),
+        ({"worker": {"env": [{"SERVEKIT_X": ""}]}}, "worker.env[0]: key: 'SERVEKIT_X' is res"),
         ({"pipeline": ["nix"]}, "pipeline[0].stage: 'nix' is not a stage of the model; known: pre"),
         ({"pipeline": [{}]}, "pipeline[0].stage: give either stage or model"),
         ({"pipeline": ["predict", "predict"]}, "pipeline[1].name: 'predict' is the name of an ea"),
@@ -284,15 +290,15 @@ def test_every_key_is_kept():
         ),
         (
             {"pipeline": ["predict", {"model": "other", "inputs": ["request"]}]},
-            "pipeline[0]: nothing takes what 'predict' gives",
+            "pipeline[0]: no later step uses the output of 'predict'",
         ),
         (
             {"pipeline": [{"stage": "predict", "each": True, "inputs": ["request", "request"]}]},
-            "pipeline[0].each: goes with one input, which is a list",
+            "pipeline[0].each: requires a single input, which is a list",
         ),
         ({"routes": {"v1/x": ROUTE}}, "routes: key: 'v1/x' is not a path such as /v1/embeddings"),
         ({"routes": {"/v1/../x": ROUTE}}, "routes: key: '/v1/../x' is not a path"),
-        ({"routes": {"/Ping/x": ROUTE}}, "routes: key: '/Ping/x' is the server's own"),
+        ({"routes": {"/Ping/x": ROUTE}}, "routes: key: '/Ping/x' is reserved for the server"),
         ({"routes": {"/v1/x": {"steps": []}}}, "routes./v1/x.steps: has 0 items, limit 1 to 64"),
         (
             {"routes": {"/v1/x": {"steps": ["a"]}}},
@@ -321,7 +327,7 @@ def test_one_wrong_key_is_one_problem_that_names_it(keys, problem):
         ({"dtype": "O"}, "dtype: 'O' is not one of bool"),
         (
             {"shape": [0, 3]},
-            "shape[0]: 0 is not allowed (-1 means any size; the batch axis is left",
+            "shape[0]: 0 is not allowed (-1 means any size; leave out the batch",
         ),
         ({"shape": [-2]}, "shape[0]: -2 is below -1"),
         ({"shape": [2**63]}, "shape[0]: 9223372036854775808 is above 2147483648"),
@@ -343,7 +349,7 @@ def test_tensors_of_one_side_have_different_names():
 
     found = problems_of(signature={"inputs": [tensor, tensor], "outputs": [tensor]})
 
-    assert found == ["signature.inputs: the name 'x' is there 2 times"]
+    assert found == ["signature.inputs: the name 'x' is used 2 times"]
 
 
 def test_all_problems_are_reported_at_once():
@@ -372,7 +378,7 @@ def test_all_problems_are_reported_at_once():
         ('{"format": 2, "new": 1}', "format: 2 is newer than 1, the newest this reader knows"),
         ('{"format": 1}', "created_by: is missing"),
         ('{"format": 0, "created_by": "", "files": {}}', "format: 0 is below 1"),
-        ('{"a": 1, "a": 2}', "key 'a' is there twice"),
+        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
     ],
 )
 def test_what_is_no_manifest_of_ours_says_so_first(text, problem):

@@ -30,20 +30,20 @@ from servekit_archiver.names import find_clashes, is_reserved, name_problem, par
         ("a/" * 600 + "b", "is 1201 bytes long, limit 1024"),
         ("a/" * 32 + "b", "is 33 folders deep, limit 32"),
         ("a\udcffb", "is not valid Unicode"),
-        ("a/..b.", "has a part that ends in a dot or a space, which Windows leaves out"),
-        ("...", "has a part that ends in a dot or a space, which Windows leaves out"),
-        ("a /b", "has a part that ends in a dot or a space, which Windows leaves out"),
+        ("a/..b.", "has a part that ends in a dot or a space, which Windows removes"),
+        ("...", "has a part that ends in a dot or a space, which Windows removes"),
+        ("a /b", "has a part that ends in a dot or a space, which Windows removes"),
         ("con", "has the part 'con', a device on Windows"),
         ("a/NUL.tar.gz", "has the part 'NUL.tar.gz', a device on Windows"),
         ("Com1.npy/x", "has the part 'Com1.npy', a device on Windows"),
         ("lpt\xb2", "has the part 'lpt\xb2', a device on Windows"),
         ("aux .py", "has the part 'aux .py', a device on Windows"),
-        ("ab:c", "contains :, which means something else on Windows"),
-        ("a/b?", "contains ?, which means something else on Windows"),
-        ("<a>", "contains <, which means something else on Windows"),
-        ("a|b", "contains |, which means something else on Windows"),
-        ('a"b', 'contains ", which means something else on Windows'),
-        ("*.py", "contains *, which means something else on Windows"),
+        ("ab:c", "contains :, which has another meaning on Windows"),
+        ("a/b?", "contains ?, which has another meaning on Windows"),
+        ("<a>", "contains <, which has another meaning on Windows"),
+        ("a|b", "contains |, which has another meaning on Windows"),
+        ('a"b', 'contains ", which has another meaning on Windows'),
+        ("*.py", "contains *, which has another meaning on Windows"),
         ("a\u202egpj.py", "contains an invisible character, U+202E"),
         ("a\u200bb", "contains an invisible character, U+200B"),
         ("\ufeffa", "contains an invisible character, U+FEFF"),
@@ -54,7 +54,7 @@ def test_a_name_that_could_mean_two_files_is_refused(name, why):
     assert name_problem(name) == why
 
 
-#: the source is named in ``servekit_archiver.invisible``; the rest are spaces and format characters
+#: the source is named in ``servekit_archiver.names``; the rest are spaces and format characters
 INVISIBLE = [
     *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
     *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x2800, 0x3164),

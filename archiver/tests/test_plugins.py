@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import ArchiveError, hookimpl, load_directory
-from servekit_archiver.plugins import recognise
+from servekit_archiver.directory.recognise import recognise
 
 
 class Knows:

@@ -3,7 +3,7 @@ import importlib.util
 
 import pytest
 from servekit_archiver import ArchiveError, build_archive, load_directory
-from servekit_archiver.scaffold import scaffold
+from servekit_archiver.directory.scaffold import scaffold
 
 
 def test_what_is_written_builds(tmp_path):
@@ -52,7 +52,7 @@ def test_a_name_that_no_model_may_have_is_refused(tmp_path, name):
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "service.py").write_text("mine")
 
-    with pytest.raises(ArchiveError, match=r"service\.py: is there already"):
+    with pytest.raises(ArchiveError, match=r"service\.py: already exists"):
         scaffold(tmp_path, "m")
 
     assert [path.name for path in tmp_path.iterdir()] == ["service.py"]

@@ -4,14 +4,15 @@ from importlib.resources import files
 
 import pytest
 from servekit_archiver import open_archive
-from servekit_archiver.schema import manifest_schema
+from servekit_archiver.manifest.schema import manifest_schema
 
 
 def test_the_published_schema_is_the_one_that_is_checked():
     published = (files("servekit_archiver") / "manifest.schema.json").read_text()
 
     assert json.loads(published) == manifest_schema(), (
-        "run: python -m servekit_archiver.schema > archiver/servekit_archiver/manifest.schema.json"
+        "run: python -m servekit_archiver.manifest.schema"
+        " > archiver/servekit_archiver/manifest.schema.json"
     )
 
 

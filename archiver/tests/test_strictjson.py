@@ -8,8 +8,8 @@ from servekit_archiver import strictjson
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b'{"a": 1, "a": 2}', "key 'a' is there twice"),
-        (b'{"x": {"a": 1, "a": 1}}', "key 'a' is there twice"),
+        (b'{"a": 1, "a": 2}', "key 'a' is given twice"),
+        (b'{"x": {"a": 1, "a": 1}}', "key 'a' is given twice"),
         (b"[NaN]", "NaN is not JSON"),
         (b"[-Infinity]", "-Infinity is not JSON"),
         (b"\xff", "is not UTF-8 (byte 0)"),
@@ -31,7 +31,7 @@ def test_what_is_not_strict_json_is_refused(text, why):
 def test_many_duplicate_keys_are_refused_in_no_time():
     keys = ",".join(f'"{index}": 0' for index in range(100_000))
 
-    with pytest.raises(ValueError, match="'7' is there twice"):
+    with pytest.raises(ValueError, match="'7' is given twice"):
         strictjson.loads(f'{{{keys}, "7": 0}}')
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import msgspec
 from servekit_archiver import Manifest, load_directory
-from servekit_archiver.model_toml import MODEL_TOML
+from servekit_archiver.directory.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
 from servekit.ipc.batches import QUERY

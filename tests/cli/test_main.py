@@ -219,7 +219,7 @@ def test_the_commands_of_the_archiver_are_its_own(tmp_path, monkeypatch, capsys)
     said = capsys.readouterr()
 
     assert "next: servekit build m" in said.out
-    assert said.err == "servekit: m.mar: is there already (--force replaces it)\n"
+    assert said.err == "servekit: m.mar: already exists (--force replaces it)\n"
     assert set(ARCHIVE_COMMANDS) < set(BUILT_IN.commands)
 
 

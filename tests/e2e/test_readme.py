@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from servekit_archiver.scaffold import scaffold
+from servekit_archiver.directory.scaffold import scaffold
 
 from .conftest import BIN, WAIT_S, Server
 

@@ -8,14 +8,14 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit_archiver.builder import build_archive
+from servekit_archiver.archive.builder import build_archive
+from servekit_archiver.archive.reader import open_archive
 from servekit_archiver.cli import contents
 from servekit_archiver.cli.exit_status import OK, REFUSED, TERMINATED
 from servekit_archiver.cli.output import human_bytes, progress_bar
 from servekit_archiver.counting import counted
+from servekit_archiver.directory.scaffold import scaffold
 from servekit_archiver.errors import ArchiveError, ManifestError
-from servekit_archiver.reader import open_archive
-from servekit_archiver.scaffold import scaffold
 
 __all__ = ["build", "extract", "init", "inspect", "verify"]
 

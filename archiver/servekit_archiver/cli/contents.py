@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from servekit_archiver.assets import Asset
+from servekit_archiver.archive.reader import Archive
 from servekit_archiver.cli.output import human_bytes
 from servekit_archiver.manifest import Manifest
-from servekit_archiver.reader import Archive
-from servekit_archiver.stages import Stage
-from servekit_archiver.tables import Tensor
+from servekit_archiver.manifest.assets import Asset
+from servekit_archiver.manifest.stages import Stage
+from servekit_archiver.manifest.tables import Tensor
 from servekit_archiver.zip.format import STORED
 
 __all__ = ["as_json", "as_text"]

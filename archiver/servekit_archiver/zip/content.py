@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from servekit_archiver.counting import counted
-from servekit_archiver.zip.format import STORED
-from servekit_archiver.zip.listing import Entry
+from servekit_archiver.zip.format import STORED, ZipEntry
 from servekit_archiver.zip.source import CHUNK_BYTES, Source
 
 __all__ = ["copy_content", "read_content"]
@@ -16,14 +15,14 @@ __all__ = ["copy_content", "read_content"]
 RAW: Final = -zlib.MAX_WBITS  #: deflate without a zlib header
 
 
-def read_content(source: Source, entry: Entry) -> bytes:
+def read_content(source: Source, entry: ZipEntry) -> bytes:
     """Return the content of a small entry."""
     pieces: list[bytes] = []
     copy_content(source, entry, pieces.append)
     return b"".join(pieces)
 
 
-def copy_content(source: Source, entry: Entry, write: Callable[[bytes], object]) -> str:
+def copy_content(source: Source, entry: ZipEntry, write: Callable[[bytes], object]) -> str:
     """Hand the content of *entry* to *write* in pieces; return its SHA-256.
 
     Never hands over more bytes than the entry's size.
@@ -50,7 +49,7 @@ def copy_content(source: Source, entry: Entry, write: Callable[[bytes], object])
     return sha256.hexdigest()
 
 
-def _packed(source: Source, entry: Entry) -> Iterator[bytes]:
+def _packed(source: Source, entry: ZipEntry) -> Iterator[bytes]:
     for offset in range(entry.start, entry.end, CHUNK_BYTES):
         yield source.read(offset, min(CHUNK_BYTES, entry.end - offset))
 
@@ -58,7 +57,7 @@ def _packed(source: Source, entry: Entry) -> Iterator[bytes]:
 _stored = _packed
 
 
-def _inflated(source: Source, entry: Entry) -> Iterator[bytes]:
+def _inflated(source: Source, entry: ZipEntry) -> Iterator[bytes]:
     inflater = zlib.decompressobj(RAW)
     packed = _packed(source, entry)
     while not inflater.eof:

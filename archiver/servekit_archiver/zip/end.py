@@ -22,7 +22,7 @@ from servekit_archiver.zip.format import (
 )
 from servekit_archiver.zip.source import Source
 
-__all__ = ["Directory", "find_directory"]
+__all__ = ["CentralDirectory", "find_directory"]
 
 #: suffixes of files that lie in a model directory
 OF_MODELS: Final = frozenset(
@@ -33,7 +33,7 @@ BYTES_PER_ENTRY: Final = 2048  #: of the central directory at most: a header, a 
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class CentralDirectory:
     """Where the central directory is."""
 
     count: int
@@ -41,7 +41,7 @@ class Directory:
     offset: int
 
 
-def find_directory(source: Source, limits: Limits) -> Directory:
+def find_directory(source: Source, limits: Limits) -> CentralDirectory:
     """Return where *source*'s central directory is; it ends where the end record begins.
 
     :raises ArchiveError: there is no end record, or it contradicts itself or the file.
@@ -59,12 +59,12 @@ def find_directory(source: Source, limits: Limits) -> Directory:
     elif MAX32 in (size, offset):
         raise source.refuse("its end record refers to a ZIP64 end record, which is not there")
     if any(disks) or here != count:
-        raise source.refuse("is a part of a split archive")
+        raise source.refuse("is part of a split archive")
     if count > limits.entries:
         raise source.refuse(f"has {count} entries, limit {limits.entries}")
     if offset + size != at or size > count * BYTES_PER_ENTRY:
         raise source.refuse("its end record does not say where its central directory is")
-    return Directory(count, size, offset)
+    return CentralDirectory(count, size, offset)
 
 
 def _find_wide(source: Source, end_at: int) -> tuple[int, tuple[int, ...]] | None:
@@ -75,7 +75,7 @@ def _find_wide(source: Source, end_at: int) -> tuple[int, tuple[int, ...]] | Non
         return None
     disk, at, disks = locator
     if disk or disks != 1:
-        raise source.refuse("is a part of a split archive")
+        raise source.refuse("is part of a split archive")
     if at != locator_at - END64.size or at < 0:
         raise source.refuse("its ZIP64 end record is not where it says")
     values = END64.unpack(source.read(at, END64.size))
@@ -86,7 +86,7 @@ def _find_wide(source: Source, end_at: int) -> tuple[int, tuple[int, ...]] | Non
             f"needs version {version / 10} of the zip format, limit {NEWEST_VERSION / 10}"
         )
     if values[3] or values[4]:
-        raise source.refuse("is a part of a split archive")
+        raise source.refuse("is part of a split archive")
     return at, values[5:]
 
 

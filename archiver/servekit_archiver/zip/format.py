@@ -7,7 +7,7 @@ carry what does not fit in 32 bits.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = [
@@ -25,7 +25,8 @@ __all__ = [
     "NEWEST_VERSION",
     "STORED",
     "UTF8",
-    "Record",
+    "RecordLayout",
+    "ZipEntry",
     "extra_fields",
 ]
 
@@ -42,7 +43,7 @@ EXTRA_ALIGNMENT: Final = 0xD935  #: alignment (u16), then zeros; Android's zipal
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordLayout:
     """The layout of one fixed-size record after its four-byte signature."""
 
     signature: bytes
@@ -63,16 +64,42 @@ class Record:
 
 
 #: version needed, flags, method, time, date, CRC, packed size, size, name length, extra length
-LOCAL: Final = Record(b"PK\x03\x04", "<5H3L2H")
+LOCAL: Final = RecordLayout(b"PK\x03\x04", "<5H3L2H")
 #: made by, then as in LOCAL; comment length, disk, internal, external attributes, offset
-CENTRAL: Final = Record(b"PK\x01\x02", "<6H3L5H2L")
+CENTRAL: Final = RecordLayout(b"PK\x01\x02", "<6H3L5H2L")
 #: disk, disk of the directory, entries here, entries, directory size, offset, comment length
-END: Final = Record(b"PK\x05\x06", "<4H2LH")
+END: Final = RecordLayout(b"PK\x05\x06", "<4H2LH")
 #: record size, made by, version needed, disk, disk of the directory, entries here, entries,
 #: directory size, offset
-END64: Final = Record(b"PK\x06\x06", "<Q2H2L4Q")
+END64: Final = RecordLayout(b"PK\x06\x06", "<Q2H2L4Q")
 #: disk of END64, offset of END64, number of disks
-LOCATOR64: Final = Record(b"PK\x06\x07", "<LQL")
+LOCATOR64: Final = RecordLayout(b"PK\x06\x07", "<LQL")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZipEntry:
+    """What the central directory says of one file or folder."""
+
+    name: str  #: without the ``/`` that ends a folder's
+    raw_name: bytes = field(repr=False)
+    is_folder: bool
+    version: int  #: of the zip format, needed to unpack
+    flags: int
+    method: int
+    stamp: tuple[int, int]  #: MS-DOS time and date; means nothing here
+    crc: int
+    packed_size: int
+    size: int
+    offset: int  #: of the local header
+    attributes: int
+    disk: int
+    comment_size: int
+    start: int = 0  #: of the packed bytes
+
+    @property
+    def end(self) -> int:
+        """The first byte after the packed ones."""
+        return self.start + self.packed_size
 
 
 def extra_fields(raw: bytes) -> list[tuple[int, bytes]]:

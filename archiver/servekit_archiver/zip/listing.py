@@ -9,45 +9,27 @@ CVE-2025-8291); it is not used.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from servekit_archiver.counting import counted
 from servekit_archiver.limits import Limits
-from servekit_archiver.zip.end import Directory, find_directory
-from servekit_archiver.zip.format import CENTRAL, EXTRA_ZIP64, LOCAL, MAX32, UTF8, extra_fields
+from servekit_archiver.zip.end import CentralDirectory, find_directory
+from servekit_archiver.zip.format import (
+    CENTRAL,
+    EXTRA_ZIP64,
+    LOCAL,
+    MAX32,
+    UTF8,
+    ZipEntry,
+    extra_fields,
+)
 from servekit_archiver.zip.rules import entry_problem, extras_problem, set_problems
 from servekit_archiver.zip.source import Source
 
-__all__ = ["Entry", "read_entries"]
+__all__ = ["read_entries"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One file, or folder, of a zip file."""
-
-    name: str  #: without the ``/`` that ends a folder's
-    raw_name: bytes = field(repr=False)
-    is_folder: bool
-    version: int  #: of the zip format, needed to unpack
-    flags: int
-    method: int
-    stamp: tuple[int, int]  #: MS-DOS time and date; means nothing here
-    crc: int
-    packed_size: int
-    size: int
-    offset: int  #: of the local header
-    attributes: int
-    disk: int
-    comment_size: int
-    start: int = 0  #: of the packed bytes
-
-    @property
-    def end(self) -> int:
-        """The first byte after the packed ones."""
-        return self.start + self.packed_size
-
-
-def read_entries(source: Source, limits: Limits) -> dict[str, Entry]:
+def read_entries(source: Source, limits: Limits) -> dict[str, ZipEntry]:
     """Return the files of *source* by name, in the order of the central directory.
 
     :raises ArchiveError: any rule of the format is broken; the entry is named.
@@ -63,7 +45,7 @@ def read_entries(source: Source, limits: Limits) -> dict[str, Entry]:
     return {entry.name: placed[entry.offset] for entry in listed if not entry.is_folder}
 
 
-def _read_directory(source: Source, directory: Directory) -> Iterator[Entry]:
+def _read_directory(source: Source, directory: CentralDirectory) -> Iterator[ZipEntry]:
     raw = source.read(directory.offset, directory.size)
     at = 0
     for index in range(directory.count):
@@ -82,12 +64,12 @@ def _read_directory(source: Source, directory: Directory) -> Iterator[Entry]:
         raise source.refuse("its central directory holds more than its entries")
 
 
-def _make_entry(source: Source, fixed: tuple[int, ...], raw_name: bytes, extra: bytes) -> Entry:
+def _make_entry(source: Source, fixed: tuple[int, ...], raw_name: bytes, extra: bytes) -> ZipEntry:
     _, version, flags, method, time, date, crc, packed, size = fixed[:9]
     comment_size, disk, _, attributes, offset = fixed[11:]
     name = _decode_name(source, raw_name, flags)
     size, packed, offset = _widen(source, name, extra, (size, packed, offset))
-    return Entry(
+    return ZipEntry(
         name=name.removesuffix("/") if len(name) > 1 else name,
         raw_name=raw_name,
         is_folder=name.endswith("/") and len(name) > 1,
@@ -150,9 +132,11 @@ def _needs_wide(values: tuple[int, ...], real: tuple[int, ...]) -> bool:
     )
 
 
-def _follow(source: Source, listed: list[Entry], directory: Directory) -> dict[int, Entry]:
+def _follow(
+    source: Source, listed: list[ZipEntry], directory: CentralDirectory
+) -> dict[int, ZipEntry]:
     """Return the entries by offset, with their start; each must begin where the last one ends."""
-    placed: dict[int, Entry] = {}
+    placed: dict[int, ZipEntry] = {}
     at, last = 0, "the start of the file"
     for entry in sorted(listed, key=lambda entry: entry.offset):
         if entry.offset != at:
@@ -171,7 +155,7 @@ def _follow(source: Source, listed: list[Entry], directory: Directory) -> dict[i
     return placed
 
 
-def _read_local(source: Source, entry: Entry) -> Entry:
+def _read_local(source: Source, entry: ZipEntry) -> ZipEntry:
     """Return *entry* with its start; its local header must say what the directory says."""
     raw = source.read(entry.offset, LOCAL.size)
     fixed = LOCAL.unpack(raw)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from stat import S_IFDIR, S_IFMT, S_IFREG
 from typing import TYPE_CHECKING, Final
 
 from servekit_archiver.counting import counted
+from servekit_archiver.limits import Limits
 from servekit_archiver.names import MANIFEST, find_clashes, is_reserved, name_problem, parents
 from servekit_archiver.zip.format import (
     DEFLATED,
@@ -15,13 +17,13 @@ from servekit_archiver.zip.format import (
     NEWEST_VERSION,
     STORED,
     UTF8,
+    ZipEntry,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from servekit_archiver.limits import Limits
-    from servekit_archiver.zip.listing import Entry
 
 __all__ = ["entry_problem", "extras_problem", "set_problems"]
 
@@ -38,7 +40,7 @@ SECOND_NAMES: Final = {0x7075: "Info-ZIP Unicode path", 0x554E: "Xceed Unicode n
 ENCRYPTIONS: Final = (0x0017, 0x9901)
 
 
-def entry_problem(entry: Entry, limits: Limits) -> str | None:
+def entry_problem(entry: ZipEntry, limits: Limits) -> str | None:
     """Return why *entry* alone is refused, or ``None``."""
     if problem := name_problem(entry.name):
         return f"its name {problem}"
@@ -47,7 +49,7 @@ def entry_problem(entry: Entry, limits: Limits) -> str | None:
     return next(filter(None, found), None) or _size_problem(entry, limits)
 
 
-def _flags_problem(entry: Entry) -> str | None:
+def _flags_problem(entry: ZipEntry) -> str | None:
     if entry.flags & ENCRYPTED:
         return "is encrypted"
     if entry.flags & DESCRIPTOR:
@@ -56,7 +58,7 @@ def _flags_problem(entry: Entry) -> str | None:
     return f"uses the flags {unknown:#06x}" if unknown else None
 
 
-def _mode_problem(entry: Entry) -> str | None:
+def _mode_problem(entry: ZipEntry) -> str | None:
     """Look at the Unix mode whatever system the entry says it was made on: some readers do."""
     mode = entry.attributes >> 16
     expected = S_IFDIR if entry.is_folder else S_IFREG
@@ -69,17 +71,17 @@ def _mode_problem(entry: Entry) -> str | None:
     return None
 
 
-def _header_problem(entry: Entry) -> str | None:
+def _header_problem(entry: ZipEntry) -> str | None:
     if entry.version > NEWEST_VERSION:
         return f"needs version {entry.version / 10} of the zip format, limit {NEWEST_VERSION / 10}"
     if entry.method not in (STORED, DEFLATED):
-        return f"is packed by method {entry.method}, neither stored (0) nor deflated (8)"
+        return f"uses compression method {entry.method}, not stored (0) or deflated (8)"
     if entry.disk:
         return f"is on disk {entry.disk} of a split archive"
     return "has a comment" if entry.comment_size else None
 
 
-def _size_problem(entry: Entry, limits: Limits) -> str | None:
+def _size_problem(entry: ZipEntry, limits: Limits) -> str | None:
     if entry.is_folder and any((entry.size, entry.packed_size, entry.crc, entry.method)):
         return "is a folder with content"
     if entry.method == STORED and entry.size != entry.packed_size:
@@ -101,23 +103,23 @@ def extras_problem(identifiers: Sequence[int]) -> str | None:
         if identifier in ENCRYPTIONS:
             return "is encrypted"
         if identifier not in HARMLESS_EXTRAS:
-            return f"has the extra field {identifier:#06x}, which readers take differently"
+            return f"has the extra field {identifier:#06x}, which readers interpret differently"
     return "has an extra field twice" if len(set(identifiers)) < len(identifiers) else None
 
 
-def set_problems(entries: Sequence[Entry], limits: Limits) -> Iterator[tuple[str | None, str]]:
+def set_problems(entries: Sequence[ZipEntry], limits: Limits) -> Iterator[tuple[str | None, str]]:
     """Yield what is wrong with *entries* together: an entry's name, or ``None``, and why."""
     files = [entry.name for entry in entries if not entry.is_folder]
     for one, other in find_clashes(files):
-        yield other, f"cannot lie beside {one!r}: some systems take both for one"
+        yield other, f"clashes with {one!r}: some systems treat both names as one file"
     folders = {folder for name in files for folder in parents(name)}
     for entry in entries:
         if entry.is_folder:
             if entry.name not in folders:
-                yield entry.name, "is an empty folder, or there twice"
+                yield entry.name, "is an empty folder, or is listed twice"
             folders.discard(entry.name)
         elif is_reserved(entry.name) and entry.name != MANIFEST:
-            yield entry.name, f"lies beside {MANIFEST}, where nothing else may"
+            yield entry.name, f"is in the folder of {MANIFEST}, where no other file may be"
     total = sum(entry.size for entry in entries)
     if total > limits.total_bytes:
         yield None, f"unpacks to {counted(total, 'byte')}, limit {limits.total_bytes}"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
-from servekit_archiver import Manifest, Stage, Step, Worker
+from servekit_archiver import Manifest, Stage, Step, WorkerSettings
 from servekit_container.image import Image, Packed
 from servekit_container.packages import installed_closure, pins, wanted_names
 
@@ -58,7 +58,7 @@ def test_kubernetes_gets_a_name_that_it_takes(tag, label):
 
 
 def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
-    apart = Stage(service="m:A", worker=Worker(replicas=3))
+    apart = Stage(service="m:A", worker=WorkerSettings(replicas=3))
     beside = Stage(service="m:B", beside="a")
     manifest = Manifest(name="m", stages={"a": apart, "b": beside}, pipeline=[Step(stage="a")])
     model = Packed(name="m", manifest=manifest, digest="0")

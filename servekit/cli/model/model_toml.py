@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from servekit_archiver import Manifest
-from servekit_archiver.directory import default_name, describe_directory
-from servekit_archiver.model_toml import MODEL_TOML, manifest_from_toml
+from servekit_archiver.directory.model_directory import default_name, describe_directory
+from servekit_archiver.directory.model_toml import MODEL_TOML, manifest_from_toml
 
 from servekit.errors import StartupError
 

@@ -25,7 +25,7 @@ class ModelFiles:
         self._directory = Path(prepared.directory)
         self._held: int | None = None
         if prepared.digest and self._directory.name == prepared.digest:
-            from servekit_archiver.holding import hold  # which not every supervisor needs
+            from servekit_archiver.cache.holding import hold  # which not every supervisor needs
 
             self._held = hold(self._directory)
             if self._held is None:
@@ -40,7 +40,7 @@ class ModelFiles:
     def discard(self) -> None:
         """Remove it, unless somebody else holds it. A thread does it, since it may take long."""
         if self._held is not None:
-            from servekit_archiver.holding import discard
+            from servekit_archiver.cache.holding import discard
 
             self.release()
             Thread(target=discard, args=(self._directory,), daemon=True).start()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from servekit_archiver.ignore import is_ignored, read_patterns
+from servekit_archiver.directory.files import is_ignored, read_patterns
 
 __all__ = ["stamp"]
 

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from servekit_archiver.errors import ArchiveError, refuse_os_errors
-from servekit_archiver.limits import DEFAULT_LIMITS, Limits
-from servekit_archiver.manifest import Manifest
-from servekit_archiver.names import MANIFEST
-from servekit_archiver.progress import Progress
-from servekit_archiver.reader import Archive, open_archive
-from servekit_archiver.stamps import (
+from servekit_archiver.archive.reader import Archive, open_archive
+from servekit_archiver.cache.stamps import (
     is_intact,
     is_verified,
     remember_intact,
     remember_verified,
     state_of,
 )
+from servekit_archiver.errors import ArchiveError, refuse_os_errors
+from servekit_archiver.limits import DEFAULT_LIMITS, Limits
+from servekit_archiver.manifest import Manifest
+from servekit_archiver.names import MANIFEST
+from servekit_archiver.progress import Progress
 
 __all__ = ["Unpacked", "default_cache_dir", "own_folder", "unpack"]
 
@@ -135,7 +135,7 @@ def _is_right(directory: Path, name: str, archive: Archive) -> bool:
 
 
 def _install(archive: Archive, directory: Path, verified: Path, progress: Progress | None) -> None:
-    from servekit_archiver.holding import remove_unused
+    from servekit_archiver.cache.holding import remove_unused
     from servekit_archiver.scratch import remove_abandoned, scratch_directory
 
     models = directory.parent

@@ -4,9 +4,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from servekit_archiver.stages import PREDICT, REQUEST, Route, Stage, Step
+from servekit_archiver.manifest.stages import PREDICT, REQUEST, Route, Stage, Step
+from servekit_archiver.manifest.tables import Batching, WorkerSettings, too_large
 from servekit_archiver.strictjson import join, show
-from servekit_archiver.tables import Batching, Worker, too_large
 
 __all__ = ["stage_problems"]
 
@@ -14,7 +14,7 @@ __all__ = ["stage_problems"]
 OWN: Final[Mapping[str, Any]] = {
     "signature": None,
     "batching": Batching(),
-    "worker": Worker(),
+    "worker": WorkerSettings(),
     "warm_up": None,
     "options": {},
 }
@@ -37,7 +37,7 @@ def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> I
         labels.append(step.label)
     for index, label in enumerate(labels[:-1]):
         if label not in used:
-            yield f"{where}[{index}]: nothing takes what {show(label)} gives"
+            yield f"{where}[{index}]: no later step uses the output of {show(label)}"
 
 
 def stage_problems(manifest: Any) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _own_problems(
     if not (manifest.pipeline or routes):
         yield "pipeline: is missing; the stages that a request goes through, in their order"
     if manifest.examples and not manifest.pipeline:
-        yield "examples: there is no pipeline for them; they belong in [stages.NAME]"
+        yield "examples: the model has no pipeline for them; they belong in [stages.NAME]"
     for name, default in OWN.items():
         if getattr(manifest, name) != default:
-            yield f"{name}: there is no service for it; it belongs in [stages.NAME]"
+            yield f"{name}: the model has no service of its own for it; it belongs in [stages.NAME]"

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from servekit_archiver.counting import counted
-from servekit_archiver.directory import Recognise, default_name, describe_directory
+from servekit_archiver.directory.files import list_files, open_file
+from servekit_archiver.directory.model_directory import Recognise, default_name, describe_directory
+from servekit_archiver.directory.model_toml import manifest_from_toml
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES
 from servekit_archiver.manifest import FileInfo, Manifest
-from servekit_archiver.model_toml import manifest_from_toml
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Meter, Progress
-from servekit_archiver.tree import list_files, open_file
 from servekit_archiver.zip.writer import ZipWriter
 
 __all__ = ["Built", "build_archive"]
@@ -157,4 +157,4 @@ def _require_free(path: Path, force: bool) -> None:
         if not path.is_file():
             raise ArchiveError(f"{path}: is not a regular file")
         if not force:
-            raise ArchiveError(f"{path}: is there already (--force replaces it)")
+            raise ArchiveError(f"{path}: already exists (--force replaces it)")

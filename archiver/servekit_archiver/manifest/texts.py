@@ -3,9 +3,9 @@
 
 from typing import Final
 
-from servekit_archiver.kinds import Text
+from servekit_archiver.manifest.kinds import Text
+from servekit_archiver.manifest.references import PLUGIN_SERVICE, SERVICE
 from servekit_archiver.names import RESERVED, is_reserved, name_problem
-from servekit_archiver.references import PLUGIN_SERVICE, SERVICE
 
 __all__ = ["MODEL_NAME", "PATH", "RESERVED_NAMES", "SERVICE_NAME", "VERSION"]
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from servekit_archiver.kinds import Number, Text
+from servekit_archiver.manifest.kinds import Number, Text
+from servekit_archiver.manifest.record import ManifestTable, key
 from servekit_archiver.names import is_reserved, name_problem
-from servekit_archiver.record import Record, key
 
 __all__ = ["ASSET_NAME", "Asset"]
 
@@ -24,7 +24,7 @@ def _url_problem(url: str) -> str | None:
     except ValueError as error:
         return f"is not a URL ({error})"
     if parts.password is not None:
-        return "holds a password, which whoever has the archive could read"
+        return "contains a password, which anybody with the archive can read"
     return "is not on this machine; write file:///path" if _is_elsewhere(*parts[:2]) else None
 
 
@@ -46,7 +46,7 @@ ASSET_NAME: Final = Text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asset(Record):
+class Asset(ManifestTable):
     """What the model needs and its archive does not hold: a file that is fetched once, or a file
     or folder that the service's ``store_assets`` makes once."""
 

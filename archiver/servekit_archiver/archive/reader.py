@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens an archive: every rule but the files' content is checked before anything is handed out."""
 
+import errno
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Self
+from typing import Final, Self
 
 from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, ManifestError, refuse_os_errors
-from servekit_archiver.extract import merge, require_space, write_new_file
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES, Limits
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.scratch import scratch_directory
 from servekit_archiver.zip.content import copy_content, read_content
-from servekit_archiver.zip.listing import Entry, read_entries
+from servekit_archiver.zip.format import ZipEntry
+from servekit_archiver.zip.listing import read_entries
 from servekit_archiver.zip.source import Source
 
 __all__ = ["Archive", "open_archive"]
+
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_archive(path: str | Path, *, limits: Limits = DEFAULT_LIMITS) -> "Archive":
@@ -81,11 +85,11 @@ class Archive:
         :param mode: permissions of the files; ``None``: what the umask leaves.
         :raises ArchiveError: a file differs from the manifest, or cannot be written.
         """
-        require_space(directory, self.unpacked_size)
+        _require_space(directory, self.unpacked_size)
         meter = Meter(self.unpacked_size, progress)
         for name in self.entries:
             with refuse_os_errors(f"{self.path}: entry {name!r}", names_file=False):
-                write_new_file(directory / name, mode, self._filler(name, meter))
+                _write_new_file(directory / name, mode, self._filler(name, meter))
 
     def extract(
         self,
@@ -117,7 +121,7 @@ class Archive:
                     if with_manifest:
                         (scratch / MANIFEST).parent.mkdir()
                         (scratch / MANIFEST).write_bytes(self.manifest_bytes)
-                    merge(scratch, names, target)
+                    _merge(scratch, names, target)
             except BaseException:
                 if is_new:
                     target.rmdir()
@@ -141,7 +145,7 @@ class Archive:
         return digest
 
 
-def _read_manifest(source: Source, entries: dict[str, Entry]) -> bytes:
+def _read_manifest(source: Source, entries: dict[str, ZipEntry]) -> bytes:
     entry = entries.get(MANIFEST)
     if entry is None:
         raise source.refuse(f"has no {MANIFEST}, so it is not a model archive")
@@ -157,7 +161,7 @@ def _parse(source: Source, content: bytes) -> Manifest:
         raise ManifestError(error.problems, f"{source.path}: {error.source}") from None
 
 
-def _require_listed(source: Source, entries: dict[str, Entry], manifest: Manifest) -> None:
+def _require_listed(source: Source, entries: dict[str, ZipEntry], manifest: Manifest) -> None:
     for name, entry in entries.items():
         if name not in manifest.files:
             raise source.refuse("is not listed in the manifest", name)
@@ -165,4 +169,60 @@ def _require_listed(source: Source, entries: dict[str, Entry], manifest: Manifes
             raise source.refuse(f"is {counted(entry.size, 'byte')}, not {listed} as listed", name)
     for name in manifest.files:
         if name not in entries:
-            raise source.refuse("is listed in the manifest and not there", name)
+            raise source.refuse("is listed in the manifest but missing", name)
+
+
+def _require_space(directory: Path, needed: int) -> None:
+    """Refuse to begin what cannot be finished.
+
+    :raises ArchiveError: the file system of *directory* has less than *needed* bytes free.
+    """
+    with refuse_os_errors(directory):
+        stat = os.statvfs(directory)
+    free = stat.f_bavail * stat.f_frsize
+    if needed > free:
+        reason = os.strerror(errno.ENOSPC)
+        raise ArchiveError(f"{directory}: {reason}: {counted(needed, 'byte')} needed, {free} free")
+
+
+def _write_new_file(
+    path: Path, mode: int | None, fill: Callable[[Callable[[bytes], object]], str]
+) -> str:
+    """Make the file *path* and its folders, let *fill* write it, and see it safely on disk.
+
+    :param mode: permissions when done; ``None``: what the umask leaves.
+    :return: what *fill* returns.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, NEW_FILE, 0o666 if mode is None else 0o600)
+    with os.fdopen(fd, "wb") as file:
+        result = fill(file.write)
+        file.flush()
+        if mode is not None:
+            os.fchmod(fd, mode)
+        os.fsync(fd)
+    return result
+
+
+def _merge(source: Path, names: list[str], destination: Path) -> None:
+    """Move the files *names* from *source* into *destination*, over what is there.
+
+    :raises ArchiveError: a folder on the way is a link or a file; nothing is moved then.
+    """
+    for name in names:
+        _refuse_detour(destination, name)
+    for name in names:
+        target = destination / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (source / name).replace(target)
+
+
+def _refuse_detour(destination: Path, name: str) -> None:
+    *folders, _ = name.split("/")
+    path = destination
+    for folder in folders:
+        path /= folder
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            raise ArchiveError(f"{path}: is not a directory, as entry {name!r} needs it")
+    if (destination / name).is_dir() and not (destination / name).is_symlink():
+        raise ArchiveError(f"{destination / name}: is a directory; entry {name!r} is a file")

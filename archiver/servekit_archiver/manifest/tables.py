@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from servekit_archiver import strictjson
 from servekit_archiver.counting import counted
-from servekit_archiver.kinds import Choice, Either, Json, ListOf, MapOf, Number, Text
-from servekit_archiver.record import Record, Table, key
-from servekit_archiver.texts import PATH
+from servekit_archiver.manifest.kinds import Choice, Either, Json, ListOf, MapOf, Number, Text
+from servekit_archiver.manifest.record import ManifestTable, TableOf, key
+from servekit_archiver.manifest.texts import PATH
 
 __all__ = [
     "DTYPES",
@@ -22,7 +22,7 @@ __all__ = [
     "Signature",
     "Tensor",
     "WarmUp",
-    "Worker",
+    "WorkerSettings",
     "too_large",
 ]
 
@@ -40,12 +40,12 @@ AXIS: Final = Number(
     high=1 << 31,
     whole=True,
     refused=(0,),
-    hint="-1 means any size; the batch axis is left out",
+    hint="-1 means any size; leave out the batch axis",
 )
 
 
 def _env_problem(name: str) -> str | None:
-    return "is the server's own" if name.startswith("SERVEKIT_") else None
+    return "is reserved for the server" if name.startswith("SERVEKIT_") else None
 
 
 VARIABLES: Final = MapOf(
@@ -61,7 +61,7 @@ VARIABLES: Final = MapOf(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor(Record):
+class Tensor(ManifestTable):
     """One named input or output of a model, without the batch axis."""
 
     name: str = key(Text(max_length=128, min_length=1), help="the key of this array in a request")
@@ -72,14 +72,14 @@ class Tensor(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signature(Record):
+class Signature(ManifestTable):
     """The declared inputs and outputs of a model."""
 
     inputs: tuple[Tensor, ...] = key(
-        ListOf(Table(Tensor), max_items=256, min_items=1), help="arrays a request holds"
+        ListOf(TableOf(Tensor), max_items=256, min_items=1), help="arrays a request holds"
     )
     outputs: tuple[Tensor, ...] = key(
-        ListOf(Table(Tensor), max_items=256), default=(), help="arrays an answer holds"
+        ListOf(TableOf(Tensor), max_items=256), default=(), help="arrays an answer holds"
     )
 
     def _problems(self) -> Iterator[str]:
@@ -87,11 +87,11 @@ class Signature(Record):
             if isinstance(tensors, tuple):
                 names = Counter(t.name for t in tensors if isinstance(t, Tensor))
                 for name in (name for name, count in names.items() if count > 1):
-                    yield f"{side}: the name {strictjson.show(name)} is there {names[name]} times"
+                    yield f"{side}: the name {strictjson.show(name)} is used {names[name]} times"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batching(Record):
+class Batching(ManifestTable):
     """How waiting inputs become a batch."""
 
     max_batch_size: int = key(
@@ -100,24 +100,24 @@ class Batching(Record):
     max_delay_ms: float = key(
         Number(low=0, high=60_000),
         default=0,
-        help="how long an idle replica holds a partial batch back for company, in milliseconds",
+        help="how long an idle replica waits for a fuller batch, in milliseconds",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cache(Record):
-    """Answers that are kept for requests that say the same."""
+class Cache(ManifestTable):
+    """Answers that are kept and sent again for equal requests."""
 
     max_bytes: int = key(
         Number(low=1, high=1 << 40, whole=True),
         default=64 << 20,
         help="memory for the answers, in each front-end",
     )
-    ttl_s: float = key(SECONDS, default=300, help="how long an answer is good, in seconds")
+    ttl_s: float = key(SECONDS, default=300, help="how long an answer is kept, in seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker(Record):
+class WorkerSettings(ManifestTable):
     """The processes that serve a model."""
 
     replicas: int = key(REPLICAS, default=1, help="processes that hold the model at once")
@@ -140,18 +140,18 @@ class Worker(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarmUp(Record):
+class WarmUp(ManifestTable):
     """What a worker runs after the examples, before it is ready."""
 
     batch_sizes: tuple[int, ...] = key(
         ListOf(Number(low=1, high=65_536, whole=True), max_items=64),
         default=(),
-        help="batches of the examples to predict once each, for what compiles per size",
+        help="batches of examples to predict once, for services that compile for each size",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example(Record):
+class Example(ManifestTable):
     """One request that the model must answer: warm-up, self-test and documentation."""
 
     input: Any = key(Json(), default=None, help="the input as JSON; or give input_file")
@@ -170,13 +170,13 @@ class Example(Record):
         if (self.input is None) == (self.input_file is None):
             yield "input: give either input or input_file"
         if self.content_type is not None and self.input_file is None:
-            yield "content_type: goes with input_file"
+            yield "content_type: requires input_file"
         if self.tolerance is not None and self.output is None:
-            yield "tolerance: goes with output"
+            yield "tolerance: requires output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileInfo(Record):
+class FileInfo(ManifestTable):
     """What a file of the archive must be."""
 
     size: int = key(Number(low=0, high=1 << 62, whole=True), help="bytes")

@@ -6,11 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from servekit_archiver.kinds import Json, ListOf, MapOf, Switch, Text
-from servekit_archiver.record import Record, Table, key
+from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Switch, Text
+from servekit_archiver.manifest.record import ManifestTable, TableOf, key
+from servekit_archiver.manifest.tables import (
+    Batching,
+    Example,
+    Signature,
+    WarmUp,
+    WorkerSettings,
+    too_large,
+)
+from servekit_archiver.manifest.texts import MODEL_NAME, SERVICE_NAME
 from servekit_archiver.strictjson import show
-from servekit_archiver.tables import Batching, Example, Signature, WarmUp, Worker, too_large
-from servekit_archiver.texts import MODEL_NAME, SERVICE_NAME
 
 __all__ = [
     "OF_BOTH",
@@ -32,11 +39,11 @@ FIXED: Final = frozenset(["api-description", "docs", "metrics", "openapi.json", 
 
 
 def _stage_problem(name: str) -> str | None:
-    return "means the request itself" if name == REQUEST else None
+    return "is reserved for the request itself" if name == REQUEST else None
 
 
 def _path_problem(path: str) -> str | None:
-    return "is the server's own" if path.split("/")[1].casefold() in FIXED else None
+    return "is reserved for the server" if path.split("/")[1].casefold() in FIXED else None
 
 
 NAME: Final = r"[A-Za-z][A-Za-z0-9_-]*"
@@ -52,7 +59,7 @@ ROUTE_PATH: Final = Text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(Record):
+class Stage(ManifestTable):
     """One step of a model with a service, processes and batches of its own."""
 
     service: str = key(SERVICE_NAME, help="module:Class, or a plugin's name for one")
@@ -62,17 +69,19 @@ class Stage(Record):
         help="a stage in whose workers this one runs; it then has no batching or worker of its own",
     )
     signature: Signature | None = key(
-        Table(Signature), default=None, help="declared arrays; predict then gets stacked ones"
+        TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )
-    batching: Batching = key(Table(Batching), factory=Batching, help="how batches are made")
-    worker: Worker = key(Table(Worker), factory=Worker, help="the stage's processes")
+    batching: Batching = key(TableOf(Batching), factory=Batching, help="how batches are made")
+    worker: WorkerSettings = key(
+        TableOf(WorkerSettings), factory=WorkerSettings, help="the stage's processes"
+    )
     examples: tuple[Example, ...] = key(
-        ListOf(Table(Example), max_items=100),
+        ListOf(TableOf(Example), max_items=100),
         default=(),
         help="requests that the stage alone must answer",
     )
     warm_up: WarmUp | None = key(
-        Table(WarmUp), default=None, help="batches to run before a replica is ready"
+        TableOf(WarmUp), default=None, help="batches to run before a replica is ready"
     )
     options: Mapping[str, Any] = key(
         Json(table=True), factory=dict, help="free keys for the service: context.options"
@@ -84,15 +93,15 @@ class Stage(Record):
             return
         for name, default in PROCESSES.items():
             if getattr(self, name) != default:
-                yield f"{name}: beside {show(self.beside)} it has the {name} of that; leave it out"
+                yield f"{name}: is that of the stage {show(self.beside)}; leave it out"
 
 
 #: keys of a stage that is beside another: those of the other
-PROCESSES: Final[Mapping[str, Any]] = {"batching": Batching(), "worker": Worker()}
+PROCESSES: Final[Mapping[str, Any]] = {"batching": Batching(), "worker": WorkerSettings()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step(Record):
+class Step(ManifestTable):
     """One step of a route: who gets what."""
 
     stage: str | None = key(STAGE_NAME, default=None, help="a stage of this model")
@@ -121,7 +130,7 @@ class Step(Record):
         if (self.stage is None) == (self.model is None):
             yield "stage: give either stage or model"
         if self.each and len(self.inputs) > 1:
-            yield "each: goes with one input, which is a list"
+            yield "each: requires a single input, which is a list"
 
 
 class StepKind:
@@ -130,18 +139,18 @@ class StepKind:
     def check(self, value: object, where: str, problems: list[str]) -> Any:
         """Return the step."""
         given = {"stage": value} if isinstance(value, str) else value
-        return Table(Step).check(given, where, problems)
+        return TableOf(Step).check(given, where, problems)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of either."""
-        return {"anyOf": [STAGE_NAME.schema(), Table(Step).schema()]}
+        return {"anyOf": [STAGE_NAME.schema(), TableOf(Step).schema()]}
 
 
 STEPS: Final = ListOf(StepKind(), max_items=64, min_items=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route(Record):
+class Route(ManifestTable):
     """One more path that the model answers at."""
 
     steps: tuple[Step, ...] = key(STEPS, help="as those of pipeline")
@@ -154,9 +163,9 @@ class Route(Record):
     )
 
 
-STAGES: Final = MapOf(STAGE_NAME, Table(Stage), max_items=64)
+STAGES: Final = MapOf(STAGE_NAME, TableOf(Stage), max_items=64)
 PIPELINE: Final = ListOf(StepKind(), max_items=64)
-ROUTES: Final = MapOf(ROUTE_PATH, Table(Route), max_items=256)
+ROUTES: Final = MapOf(ROUTE_PATH, TableOf(Route), max_items=256)
 
 
 #: keys that a stage and a model have both

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of the manifest, made from the same declarations that check it.
 
-``python -m servekit_archiver.schema`` prints it; ``manifest.schema.json`` is the copy that
+``python -m servekit_archiver.manifest.schema`` prints it; ``manifest.schema.json`` is the copy that
 is published, and a test holds it to this.
 """
 
@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from servekit_archiver.manifest import Manifest
-from servekit_archiver.record import Table
+from servekit_archiver.manifest.record import TableOf
 
 __all__ = ["manifest_schema"]
 
@@ -19,7 +19,7 @@ def manifest_schema() -> dict[str, Any]:
 
     What it cannot say: no key twice, names that do not clash, and files that are there.
     """
-    schema = Table(Manifest).schema()
+    schema = TableOf(Manifest).schema()
     required = ["format", "created_by", "files", *schema["required"]]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from servekit_archiver.errors import ManifestError
-from servekit_archiver.kinds import Kind
+from servekit_archiver.manifest.kinds import Kind
 from servekit_archiver.strictjson import describe, join, show
 
-__all__ = ["Record", "Table", "key"]
+__all__ = ["ManifestTable", "TableOf", "key"]
 
 ABSENT: Final = object()  #: the value of a key that must be given and was not
 
@@ -24,7 +24,7 @@ def key(kind: Kind, *, default: Any = ABSENT, factory: Any = MISSING, help: str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class ManifestTable:
     """A table of the manifest. To hold one is to know that it is valid.
 
     :raises ManifestError: on construction, with every problem.
@@ -55,7 +55,7 @@ class Record:
 
 def plain(value: Any) -> Any:
     """Return *value* with records, tuples and read-only tables turned into plain ones."""
-    if isinstance(value, Record):
+    if isinstance(value, ManifestTable):
         return value.to_mapping()
     if isinstance(value, Mapping):
         return {name: plain(entry) for name, entry in value.items()}
@@ -63,10 +63,10 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableOf:
     """The kind of a key that holds a record."""
 
-    record: type[Record]
+    record: type[ManifestTable]
 
     def check(self, value: object, where: str, problems: list[str]) -> Any:
         """Return the record made of *value*, or ``None`` if it has problems."""
@@ -93,7 +93,7 @@ class Table:
         text = join("", name).removeprefix(".")
         for table, spec in known.items():
             kind = spec.metadata["kind"]
-            if isinstance(kind, Table) and name in {inner.name for inner in fields(kind.record)}:
+            if isinstance(kind, TableOf) and name in {inner.name for inner in fields(kind.record)}:
                 return f"{text}: unknown key here; it belongs in [{table}]"
         near = get_close_matches(str(name)[:80].lower(), known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"

@@ -4,8 +4,8 @@
 from importlib.resources import files
 from pathlib import Path
 
+from servekit_archiver.directory.model_toml import MODEL_TOML, manifest_from_toml, parse
 from servekit_archiver.errors import ArchiveError, ManifestError, refuse_os_errors
-from servekit_archiver.model_toml import MODEL_TOML, manifest_from_toml, parse
 
 __all__ = ["scaffold"]
 
@@ -17,7 +17,7 @@ def scaffold(directory: str | Path, name: str | None = None) -> list[Path]:
     """Write ``model.toml``, ``service.py`` and a README into *directory*; return their paths.
 
     :param name: of the model; default: the directory's own.
-    :raises ArchiveError: a file is there already, or the name is not one a model may have.
+    :raises ArchiveError: a file already exists, or the name is not one a model may have.
     """
     directory = Path(directory)
     model = name if name is not None else directory.resolve().name
@@ -31,7 +31,7 @@ def scaffold(directory: str | Path, name: str | None = None) -> list[Path]:
         directory.mkdir(parents=True, exist_ok=True)
         for file in NAMES:
             if (directory / file).exists():
-                raise ArchiveError(f"{directory / file}: is there already")
+                raise ArchiveError(f"{directory / file}: already exists")
         for file, text in texts.items():
             (directory / file).write_text(text, "utf-8")
     return [directory / file for file in NAMES]

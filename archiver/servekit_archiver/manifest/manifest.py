@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from servekit_archiver import strictjson
-from servekit_archiver.assets import ASSET_NAME, Asset
 from servekit_archiver.errors import ManifestError
-from servekit_archiver.kinds import Json, ListOf, MapOf, Number, Switch, Text
-from servekit_archiver.names import MANIFEST, find_clashes
-from servekit_archiver.record import Record, Table, key
-from servekit_archiver.references import reference_problems
-from servekit_archiver.stage_rules import stage_problems
-from servekit_archiver.stages import (
+from servekit_archiver.manifest.assets import ASSET_NAME, Asset
+from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Number, Switch, Text
+from servekit_archiver.manifest.record import ManifestTable, TableOf, key
+from servekit_archiver.manifest.references import reference_problems
+from servekit_archiver.manifest.stage_rules import stage_problems
+from servekit_archiver.manifest.stages import (
     OF_BOTH,
     PIPELINE,
     PREDICT,
@@ -25,42 +24,25 @@ from servekit_archiver.stages import (
     Stage,
     Step,
 )
-from servekit_archiver.tables import (
-    DTYPES,
+from servekit_archiver.manifest.tables import (
     Batching,
     Cache,
     Example,
     FileInfo,
     Signature,
-    Tensor,
     WarmUp,
-    Worker,
+    WorkerSettings,
     too_large,
 )
-from servekit_archiver.texts import MODEL_NAME, PATH, RESERVED_NAMES, SERVICE_NAME, VERSION
+from servekit_archiver.manifest.texts import MODEL_NAME, PATH, SERVICE_NAME, VERSION
+from servekit_archiver.names import MANIFEST, find_clashes
 from servekit_archiver.version import CREATED_BY, FORMAT
 
-__all__ = [
-    "DTYPES",
-    "RESERVED_NAMES",
-    "Asset",
-    "Batching",
-    "Cache",
-    "Example",
-    "FileInfo",
-    "Manifest",
-    "Route",
-    "Signature",
-    "Stage",
-    "Step",
-    "Tensor",
-    "WarmUp",
-    "Worker",
-]
+__all__ = ["Manifest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest(Record):
+class Manifest(ManifestTable):
     """An archive's ``MAR-INF/MANIFEST.json``. To hold one is to know that it is valid."""
 
     format: int = key(
@@ -82,13 +64,17 @@ class Manifest(Record):
         PATH, default=None, help="pip requirements file of the model's own environment"
     )
     signature: Signature | None = key(
-        Table(Signature), default=None, help="declared arrays; predict then gets stacked ones"
+        TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )
-    batching: Batching = key(Table(Batching), factory=Batching, help="how batches are made")
+    batching: Batching = key(TableOf(Batching), factory=Batching, help="how batches are made")
     cache: Cache | None = key(
-        Table(Cache), default=None, help="keeps answers, for a service whose outputs do not change"
+        TableOf(Cache),
+        default=None,
+        help="keeps answers, for services whose outputs never change",
     )
-    worker: Worker = key(Table(Worker), factory=Worker, help="the model's processes")
+    worker: WorkerSettings = key(
+        TableOf(WorkerSettings), factory=WorkerSettings, help="the model's processes"
+    )
     retry: bool = key(
         Switch(),
         default=False,
@@ -104,15 +90,15 @@ class Manifest(Record):
         ROUTES, factory=dict, help="more paths, and the steps that answer there"
     )
     examples: tuple[Example, ...] = key(
-        ListOf(Table(Example), max_items=100),
+        ListOf(TableOf(Example), max_items=100),
         default=(),
         help="requests that the model must answer",
     )
     warm_up: WarmUp | None = key(
-        Table(WarmUp), default=None, help="batches to run before a replica is ready"
+        TableOf(WarmUp), default=None, help="batches to run before a replica is ready"
     )
     assets: Mapping[str, Asset] = key(
-        MapOf(ASSET_NAME, Table(Asset), max_items=1000),
+        MapOf(ASSET_NAME, TableOf(Asset), max_items=1000),
         factory=dict,
         help="files to fetch or make once, which the archive does not hold: context.asset(NAME)",
     )
@@ -120,7 +106,7 @@ class Manifest(Record):
         Json(table=True), factory=dict, help="free keys for the service: context.options"
     )
     files: Mapping[str, FileInfo] = key(
-        MapOf(PATH, Table(FileInfo), max_items=10_000),
+        MapOf(PATH, TableOf(FileInfo), max_items=10_000),
         factory=dict,
         help="every file of the archive but the manifest",
     )
@@ -164,7 +150,7 @@ class Manifest(Record):
         :raises ManifestError: with every problem.
         """
         problems: list[str] = []
-        manifest = Table(cls).check(table, "", problems)
+        manifest = TableOf(cls).check(table, "", problems)
         if isinstance(table, Mapping) and exists is not None:
             problems += reference_problems(table, exists)
         if problems:

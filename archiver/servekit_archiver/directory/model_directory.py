@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from servekit_archiver.directory.model_toml import MODEL_TOML, fill, manifest_from_toml, read
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import MANIFEST_BYTES
 from servekit_archiver.manifest import Manifest
-from servekit_archiver.model_toml import MODEL_TOML, fill, manifest_from_toml, read
 from servekit_archiver.names import MANIFEST
 
 __all__ = ["Recognise", "describe_directory", "load_directory"]
@@ -75,6 +75,6 @@ def default_name(directory: Path) -> str:
 
 
 def _ask_plugins(directory: Path) -> Mapping[str, Any] | None:
-    from servekit_archiver.plugins import recognise
+    from servekit_archiver.directory.recognise import recognise
 
     return recognise(directory)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unpacked archives, shared by everybody who serves the same content."""
