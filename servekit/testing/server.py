@@ -42,7 +42,7 @@ class ServedModel:
         :param settings: options of ``servekit start``: ``replicas=2, max_body="1MiB"``.
         """
         flags = _flags({"port": 0, **settings, "log_format": "json"})
-        command = [sys.executable, "-P", "-m", "servekit.testing.tethered", str(os.getpid())]
+        command = [sys.executable, "-P", "-m", "servekit.cli.tethered", str(os.getpid())]
         self.process = subprocess.Popen(
             [*command, "start", str(directory), *flags],
             env=environment,

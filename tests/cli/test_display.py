@@ -14,8 +14,10 @@ from time import monotonic
 
 import pytest
 
-from servekit.cli.output.display import JsonDisplay, PlainDisplay, create_display
-from servekit.cli.output.nonblocking_writer import MAX_WAITING_BYTES, Outlet
+from servekit.cli.output.display import create_display
+from servekit.cli.output.json_lines import JsonDisplay
+from servekit.cli.output.nonblocking_writer import MAX_WAITING_BYTES, NonblockingWriter
+from servekit.cli.output.plain import PlainDisplay
 from servekit.cli.output.terminal import TerminalDisplay
 from servekit.settings import Settings
 from servekit.supervisor.reporting.journal import Notice
@@ -210,7 +212,7 @@ def test_display_fits_the_terminal(monkeypatch, settings, environment, expected,
     assert getattr(display, "_has_colour", None) is has_colour
 
 
-# ---------------------------------------------------------------- outlet
+# ---------------------------------------------------------------- output
 
 
 @pytest.fixture
@@ -223,27 +225,27 @@ def pipe():
 
 
 def test_reader_that_is_stuck_delays_nobody(pipe):
-    outlet = Outlet(pipe[1])
+    output = NonblockingWriter(pipe[1])
     started_at = monotonic()
     for _ in range(20_000):
-        outlet.write("x" * 99 + "\n")
+        output.write("x" * 99 + "\n")
 
     assert monotonic() - started_at < 5
-    assert len(outlet._waiting) <= MAX_WAITING_BYTES + 100
+    assert len(output._waiting) <= MAX_WAITING_BYTES + 100
 
 
 def test_what_waits_is_written_later_and_the_loss_is_told(pipe):
     reader, writer = pipe
     os.set_blocking(reader, False)
-    outlet, calls, read = Outlet(writer), [], bytearray()
-    outlet.call_later = lambda delay, call: calls.append(call)
+    output, calls, read = NonblockingWriter(writer), [], bytearray()
+    output.call_later = lambda delay, call: calls.append(call)
     for _ in range(20_000):
-        outlet.write("x" * 99 + "\n")
-    dropped = outlet._dropped
+        output.write("x" * 99 + "\n")
+    dropped = output._dropped
     while calls:
         read += os.read(reader, 1 << 20)
         calls.pop()()
-    outlet.write("end\n")
+    output.write("end\n")
     read += os.read(reader, 1 << 20)
 
     assert read.decode().endswith(f"x\n[{dropped} lines dropped]\nend\n")
@@ -252,11 +254,11 @@ def test_what_waits_is_written_later_and_the_loss_is_told(pipe):
 
 def test_reader_that_is_gone_is_harmless(pipe):
     os.close(pipe[0])
-    outlet = Outlet(pipe[1])
-    outlet.write("to nobody\n")
-    outlet.close()
+    output = NonblockingWriter(pipe[1])
+    output.write("to nobody\n")
+    output.close()
 
-    assert not outlet._waiting
+    assert not output._waiting
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,9 @@ def test_nothing_that_serves_can_fetch():
 
     assert found == {
         "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
-        "cli/private.py": {"http.client"},  # asks the socket in the run directory of a server
+        "cli/running_server.py": {
+            "http.client"
+        },  # asks the socket in the run directory of a server
         "testing/server.py": {"http.client"},  # asks the server that a test has started
     }
 

@@ -33,7 +33,11 @@ DIALLERS = {
 }
 #: what an operator asks for by name, and what an author tests with; ``private`` connects to a
 #: socket of the operator's own run directory
-MAY_DIAL = {"servekit/assets/http.py", "servekit/cli/private.py", "servekit/testing/server.py"}
+MAY_DIAL = {
+    "servekit/assets/http.py",
+    "servekit/cli/running_server.py",
+    "servekit/testing/server.py",
+}
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "breakpoint"}
 
 

@@ -19,7 +19,7 @@ from servekit.checkup.messages import (
     Step,
     Tried,
 )
-from servekit.cli.output.display import Display
+from servekit.cli.output.plain import Display
 from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.control import BootFailed

@@ -10,7 +10,7 @@ from typing import Any
 from servekit_archiver import default_cache_dir
 
 from servekit.assets.cache import asset_path, is_cached
-from servekit.cli.model.fetch_progress import Getting
+from servekit.cli.model.fetch_progress import AssetCollection
 from servekit.cli.model.manifest import manifest_of, refusing
 from servekit.cli.model.model_toml import read_unfinished, write_digests
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
@@ -64,26 +64,26 @@ def run(parsed: argparse.Namespace) -> int:
     with refusing():
         cache = Path(settings.cache_dir) if settings.cache_dir else default_cache_dir()
         manifest = read_unfinished(parsed.model) if parsed.write else manifest_of(parsed.model)
-        getting = Getting(parsed.model, manifest, cache)
+        collection = AssetCollection(parsed.model, manifest, cache)
         if not parsed.offline:
-            getting.fetch()
-            getting.make(is_new=parsed.write, installs=parsed.install_requirements)
+            collection.fetch()
+            collection.make(is_new=parsed.write, installs=parsed.install_requirements)
     if parsed.write:
-        known = getting.assets.items()
+        known = collection.assets.items()
         write_digests(
-            parsed.model, {name: a.sha256 for name, a in known if name not in getting.errors}
+            parsed.model, {name: a.sha256 for name, a in known if name not in collection.errors}
         )
-    found = list(facts(getting))
+    found = list(facts(collection))
     print(json.dumps(found, indent=2) if parsed.json else as_text(found))
     return PROBLEM_FOUND if any(entry["error"] for entry in found) else OK
 
 
-def facts(getting: Getting) -> Iterator[dict[str, Any]]:
+def facts(collection: AssetCollection) -> Iterator[dict[str, Any]]:
     """Yield what is known of each asset."""
-    for name, asset in getting.assets.items():
-        path = asset_path(getting.cache, asset)
+    for name, asset in collection.assets.items():
+        path = asset_path(collection.cache, asset)
         lacking = "" if is_cached(path, asset) else "not in the cache"
-        error = getting.errors.get(name, lacking)
+        error = collection.errors.get(name, lacking)
         yield {"name": name, **asset.to_mapping(), "path": str(path), "error": error}
 
 

@@ -10,7 +10,8 @@ from servekit_archiver import Manifest
 
 from servekit.cli.checking.checking import examine, prepare
 from servekit.cli.checking.report import as_json, as_text, whole_as_json
-from servekit.cli.output.display import Display, create_display
+from servekit.cli.output.display import create_display
+from servekit.cli.output.plain import Display
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.extension.commands import Run

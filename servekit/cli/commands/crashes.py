@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from servekit.cli import private
+from servekit.cli import running_server
 from servekit.cli.parsing.exit_status import OK
 from servekit.extension.commands import Run
 from servekit.ipc.crash_reports import CrashReport, read_all
@@ -27,7 +27,7 @@ examples:
 def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    private.add_arguments(parser)
+    running_server.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only those of one model")
     return run
 
@@ -37,7 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises NoServer: no such server runs.
     """
-    run_dir = private.find_server(parsed).run_dir
+    run_dir = running_server.find_server(parsed).run_dir
     reports = [report for report in read_all(run_dir) if parsed.model in (None, report.model)]
     if parsed.json:
         print(json.dumps(msgspec.to_builtins(reports), indent=2))

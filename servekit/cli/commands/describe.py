@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from servekit.cli.model import model
-from servekit.cli.model.model import Known
+from servekit.cli.model import known_model
+from servekit.cli.model.known_model import KnownModel
 from servekit.cli.parsing.exit_status import OK
 from servekit.description.interface import Described
 from servekit.description.openapi import openapi
@@ -39,8 +39,8 @@ NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
 def describe(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    model.add_arguments(parser)
-    model.add_path(parser, "of what answers there alone")
+    known_model.add_arguments(parser)
+    known_model.add_path(parser, "of what answers there alone")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--openapi", action="store_true", help="print OpenAPI 3.1, as a server of it would"
@@ -55,7 +55,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: the model is refused.
     """
-    known = model.read(parsed)
+    known = known_model.read(parsed)
     shown = [known.at(parsed.path)] if parsed.path else known.paths
     if parsed.openapi:
         print(as_json(openapi(shown)))
@@ -73,7 +73,7 @@ def as_json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def facts(known: Known, shown: Sequence[Described]) -> dict[str, Any]:
+def facts(known: KnownModel, shown: Sequence[Described]) -> dict[str, Any]:
     """Return what is known as one object."""
     manifest = known.manifest
     stages = {name: stage.service for name, stage in manifest.every_stage.items()}
@@ -105,7 +105,7 @@ def _path_facts(described: Described) -> dict[str, Any]:
     }
 
 
-def lines(known: Known, shown: Sequence[Described]) -> Iterator[tuple[str, str]]:
+def lines(known: KnownModel, shown: Sequence[Described]) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each line of the table."""
     manifest = known.manifest
     yield "model", f"{manifest.name} {manifest.version}"

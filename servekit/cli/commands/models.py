@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from servekit.cli import private
+from servekit.cli import running_server
 from servekit.cli.output.tables import table
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.extension.commands import Run
@@ -27,7 +27,7 @@ HEAD = ("model", "version", "replica", "state", "pid", "restarts", "reason")
 def models(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    private.add_arguments(parser)
+    running_server.add_arguments(parser)
     parser.add_argument(
         "--model", metavar="NAME", help="only this one; status 1 if it is not there"
     )
@@ -39,7 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises NoServer: no such server runs, or it does not answer.
     """
-    every = private.find_server(parsed).ask("/models")[1]["models"]
+    every = running_server.find_server(parsed).ask("/models")[1]["models"]
     found = [model for model in every if parsed.model in (None, model["name"])]
     if parsed.json:
         print(json.dumps(found, indent=2))

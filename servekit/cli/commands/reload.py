@@ -4,7 +4,7 @@
 import argparse
 import json
 
-from servekit.cli import private
+from servekit.cli import running_server
 from servekit.cli.parsing.exit_status import OK
 from servekit.extension.commands import Run
 
@@ -23,7 +23,7 @@ examples:
 def reload(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    private.add_arguments(parser)
+    running_server.add_arguments(parser)
     return run
 
 
@@ -32,10 +32,12 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises NoServer: no such server runs, or it does not answer.
     """
-    server = private.find_server(parsed)
+    server = running_server.find_server(parsed)
     status, answer = server.ask("/reload", "POST")
     if status >= 400:
-        raise private.NoServer(f"the server with pid {server.pid} answers {status}: {answer}")
+        raise running_server.NoServer(
+            f"the server with pid {server.pid} answers {status}: {answer}"
+        )
     if parsed.json:
         print(json.dumps({"pid": server.pid, **answer}, indent=2))
     else:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from servekit.cli.model import model
+from servekit.cli.model import known_model
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.description.interface import Described
 from servekit.description.samples import File, Form, Value, sample, sample_form
@@ -35,8 +35,8 @@ COMMENTS = {"javascript": "//"}
 def snippet(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    model.add_arguments(parser)
-    model.add_path(parser, "a call of what answers there, in place of predict")
+    known_model.add_arguments(parser)
+    known_model.add_path(parser, "a call of what answers there, in place of predict")
     parser.add_argument("--format", choices=FORMATS, default="curl", help="default: curl")
     parser.add_argument(
         "--url", type=server_url, default="http://127.0.0.1:8080", metavar="URL",
@@ -60,7 +60,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: the model is refused.
     """
-    described = model.read(parsed).at(parsed.path)
+    described = known_model.read(parsed).at(parsed.path)
     found = sample_form(described) if parsed.form else sample(described)
     if reason := problem(described, found, parsed):
         sys.stderr.write(f"servekit: {described.path}: {reason}\n")

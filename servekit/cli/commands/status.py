@@ -5,7 +5,7 @@ import argparse
 import json
 from typing import Any
 
-from servekit.cli import private
+from servekit.cli import running_server
 from servekit.cli.output.tables import table
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.extension.commands import Run
@@ -29,7 +29,7 @@ SERVING = "serving"  #: a replica that takes tasks
 def status(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    private.add_arguments(parser)
+    running_server.add_arguments(parser)
     return run
 
 
@@ -38,7 +38,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises NoServer: no such server runs, or it does not answer.
     """
-    server = private.find_server(parsed)
+    server = running_server.find_server(parsed)
     _, ping = server.ask("/ping")
     reasons = ping.get("reasons", [])
     models = server.ask("/models")[1]["models"]

@@ -20,13 +20,13 @@ from servekit.errors import StartupError
 from servekit.plugins import create_plugin_manager
 from servekit.supervisor.preparing.storing import StoreAssets
 
-__all__ = ["Getting"]
+__all__ = ["AssetCollection"]
 
 #: called with the bytes that are there, and the bytes in all (0 if nobody knows)
 Progress = Callable[[int, int], object]
 
 
-class Getting:
+class AssetCollection:
     """The assets of one model on their way into the cache."""
 
     def __init__(self, path: Path, manifest: Manifest, cache: Path) -> None:

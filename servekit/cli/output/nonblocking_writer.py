@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes text to a descriptor that may be slow or gone, without waiting for it."""
+"""Writes text to a descriptor whose reader may be slow or gone, without waiting for it."""
 
 import os
 import select
@@ -11,7 +11,7 @@ from servekit.counting import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Outlet"]
+__all__ = ["NonblockingWriter"]
 
 #: a pipe that polls writable takes this much without blocking: PIPE_BUF of pipe(7)
 CHUNK_BYTES = 4096
@@ -20,11 +20,11 @@ RETRY_S = 0.05
 LAST_WAIT_S = 1.0
 
 
-class Outlet:
-    """Holds back what the reader does not take, up to a limit, then drops and counts.
+class NonblockingWriter:
+    """Keeps what the reader does not take yet, up to a limit; then drops lines and counts them.
 
-    The descriptor stays as it is: making it non-blocking would change it for everybody
-    who shares the terminal.
+    The descriptor itself stays blocking: the flag would apply to every process that shares the
+    terminal.
     """
 
     def __init__(self, fd: int) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live terminal: one spinner line for each model that loads, below everything else."""
+"""Shows the journal on a terminal: a spinner for each loading model, below everything else."""
 
 import shutil
 from collections.abc import Callable
 from time import monotonic
 
-from servekit.cli.output.display import STDERR, STDOUT, PlainDisplay
+from servekit.cli.output.plain import STDERR, STDOUT, PlainDisplay
 from servekit.supervisor.reporting.journal import Notice
 
 __all__ = ["TerminalDisplay"]
@@ -16,7 +16,7 @@ COLOURS = {"error": "31", "warning": "33", "subject": "36", "line": "2", "servin
 
 
 class TerminalDisplay(PlainDisplay):
-    """Lines scroll above; what loads is drawn in place."""
+    """Lines scroll above; the models that load are redrawn in place."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TerminalDisplay(PlainDisplay):
         self._above(f"{self._paint(subject + ' |', 'line')} {line}\n")
 
     def progress(self, subject: str, text: str) -> None:
-        """Draw, change or take away a spinner line."""
+        """Draw, change or remove a spinner."""
         started_at = self._loading.get(subject, ("", monotonic()))[1]
         self._loading.pop(subject, None)
         if text:
@@ -53,7 +53,7 @@ class TerminalDisplay(PlainDisplay):
         self._keep_ticking()
 
     def close(self) -> None:
-        """Take the spinners away."""
+        """Remove the spinners."""
         self._loading.clear()
         self._above("")
         super().close()
@@ -62,8 +62,7 @@ class TerminalDisplay(PlainDisplay):
         kind = notice.event if notice.event in COLOURS else notice.level
         subject = self._paint(notice.subject, "subject")
         self._lines.write(self._erase())
-        outlet = self._results if notice.event == "serving" else self._lines
-        outlet.write(f"{subject} {self._paint(notice.text, kind)}\n")
+        self._writer(notice).write(f"{subject} {self._paint(notice.text, kind)}\n")
         self._lines.write(self._draw())
 
     def _above(self, text: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.testing.tethered PARENT COMMAND ...``: a ``servekit`` that ends with PARENT.
+"""``python -m servekit.cli.tethered PARENT COMMAND ...``: a ``servekit`` that ends with PARENT.
 
-A test that is killed, or runs into its time limit, ends no servers.
+For tests: one that is killed, or runs into its time limit, could not stop its servers.
 """
 
 import sys

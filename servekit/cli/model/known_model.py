@@ -22,11 +22,11 @@ from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.process import python_module
 from servekit.supervisor.os.resources import usable_cores
 
-__all__ = ["Known", "add_arguments", "read"]
+__all__ = ["KnownModel", "add_arguments", "read"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownModel:
     """A model as far as it is known."""
 
     manifest: Manifest
@@ -74,14 +74,14 @@ def _path(text: str) -> str:
     return text
 
 
-def read(parsed: argparse.Namespace) -> Known:
+def read(parsed: argparse.Namespace) -> KnownModel:
     """Return what the arguments ask for.
 
     :raises StartupError: the model is refused, or its service cannot be imported.
     """
     manifest = manifest_of(parsed.model)
     known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
-    return Known(manifest, describe_models([_row(manifest, known)]), parsed.imports)
+    return KnownModel(manifest, describe_models([_row(manifest, known)]), parsed.imports)
 
 
 def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
