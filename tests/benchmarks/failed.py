@@ -32,7 +32,7 @@ class Failed:
         key = (server.key, what)
         try:
             yield key not in self.found
-        except BenchmarkError as error:
+        except (BenchmarkError, OSError) as error:
             print(f"\nbench: failed: {server.title}, {what}: {error}", file=sys.stderr)
             first = str(error).partition("\n")[0]
             self.found[key] = LeftOut(server.title, what, f"failed: {first}")

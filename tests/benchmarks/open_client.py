@@ -127,7 +127,16 @@ class OpenClient:
             self._receive(self._by_fd[fd], outcome)
 
     def _receive(self, connection: Connection, outcome: Outcome) -> None:
-        data = connection.sock.recv(READ_BYTES)
+        try:
+            data = connection.sock.recv(READ_BYTES)
+        except ConnectionResetError:
+            data = b""
+        if (
+            not data and connection in self._free
+        ):  # closed by the server while nothing was asked on it
+            self._free.remove(connection)
+            self._free.append(self._replace(connection))
+            return
         answer = connection.received + data if connection.received else data
         is_right = answer.endswith(self._answer) and answer.startswith(OK)
         if not is_right:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+import selectors
 import socket
 import threading
 import time
@@ -119,3 +120,32 @@ def test_every_answer_is_looked_at(body, errors):
     outcome = ask([BODY, body, BODY])
 
     assert (len(outcome.latencies_s), outcome.errors) == (3, errors)
+
+
+def test_an_idle_connection_that_the_server_closes_is_replaced_and_counts_as_nothing():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with OpenClient(listener.getsockname()[1], REQUEST, BODY, connections=2) as client:
+        listener.accept()[0].close()
+        kept, _ = listener.accept()
+        server = threading.Thread(target=answer_all, args=(kept, listener))
+        server.start()
+        time.sleep(STALL_S)
+        outcome = client.run(rate=100, seconds=0.1)
+    server.join(20)
+    listener.close()
+
+    assert (len(outcome.latencies_s), outcome.errors) == (10, 0)
+
+
+def answer_all(kept, listener):
+    """Answer on the connection that is left, and on the one that replaces the other."""
+    with kept, listener.accept()[0] as new:
+        selector = selectors.DefaultSelector()
+        for each in (kept, new):
+            selector.register(each, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select(10):
+                if key.fileobj.recv(1 << 16):
+                    key.fileobj.sendall(ANSWER % (len(BODY), BODY))
+                else:
+                    selector.unregister(key.fileobj)
