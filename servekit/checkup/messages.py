@@ -14,7 +14,7 @@ __all__ = [
     "ExampleRun",
     "Finding",
     "ServiceLoaded",
-    "Step",
+    "StepStarted",
     "Tried",
 ]
 
@@ -28,7 +28,7 @@ class Checkup(Struct, array_like=True, tag=30):
     is_fed: bool = False  #: its inputs are outputs of other stages
 
 
-class Step(Struct, array_like=True, tag=31):
+class StepStarted(Struct, array_like=True, tag=31):
     """What begins now, and may take as long as the model's limits allow."""
 
     text: str
@@ -74,4 +74,4 @@ class Checked(Struct, array_like=True, tag=35):
     peak_bytes: int  #: the highest RSS that the process had
 
 
-Finding = Step | ServiceLoaded | ExampleRun | BatchRun | Tried | Checked | BootFailed
+Finding = StepStarted | ServiceLoaded | ExampleRun | BatchRun | Tried | Checked | BootFailed

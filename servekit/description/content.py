@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies in OpenAPI 3.1: one entry for each media type a model takes or gives."""
+"""Bodies in OpenAPI 3.1: an entry for each media type that a model reads or writes."""
 
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ import msgspec
 from servekit.description.forms import BINARY, TEXT, form_schema
 from servekit.description.interface import (
     JSON,
-    LONGEST_EXAMPLE_BYTES,
+    MAX_EXAMPLE_BYTES,
     MULTIPART,
-    Described,
-    Example,
+    ExampleRequest,
+    PathDescription,
 )
-from servekit.description.sample_values import made
+from servekit.description.sample_values import sample_value
 from servekit.description.schemas import (
     Schema,
     input_schema,
@@ -34,11 +34,11 @@ INSTANCES_FORM: Final[Schema] = {
 PLACE: Final = "#/components/schemas/"
 
 
-def request_content(model: Described) -> dict[str, Any]:
+def request_content(model: PathDescription) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
     schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
     examples = _inputs(model)
-    # what examples are sent as comes first: image/png is of more use than image/*
+    # media types of examples come first: image/png is more useful than image/*
     sent_as = [example.media_type for example in model.examples]
     return {
         media_type: _input(model, media_type, schema, examples)
@@ -46,7 +46,7 @@ def request_content(model: Described) -> dict[str, Any]:
     }
 
 
-def answer_content(model: Described) -> dict[str, Any]:
+def answer_content(model: PathDescription) -> dict[str, Any]:
     """Return the ``content`` of the answer to a prediction."""
     if model.instances:
         return {JSON: {"schema": predictions(model, PLACE)}}
@@ -59,10 +59,10 @@ def answer_content(model: Described) -> dict[str, Any]:
     return {media_type: _value(media_type, schema, examples) for media_type in model.produces}
 
 
-def _inputs(model: Described) -> dict[str, Any]:
-    """Return the inputs of the model's own examples; else one that is made of the schema.
+def _inputs(model: PathDescription) -> dict[str, Any]:
+    """Return the inputs of the model's examples, or one that is made from the schema.
 
-    A page makes one of bounds otherwise, and a float32 of -3.4e38 helps nobody as an example.
+    Without it Swagger UI makes one from the bounds, such as a float32 of -3.4e38.
     """
     own = {
         name: {"value": example.input}
@@ -73,15 +73,15 @@ def _inputs(model: Described) -> dict[str, Any]:
         own = {name: {"value": {"instances": [each["value"]]}} for name, each in own.items()}
     if own or not (model.input_schema or model.signature.inputs):
         return own
-    value = made(model.input_schema or input_schema(model, PLACE), model.definitions)
+    value = sample_value(model.input_schema or input_schema(model, PLACE), model.definitions)
     if model.instances:
         value = {"instances": [value]}
-    is_short = len(msgspec.json.encode(value)) <= LONGEST_EXAMPLE_BYTES
+    is_short = len(msgspec.json.encode(value)) <= MAX_EXAMPLE_BYTES
     return {"made-of-the-schema": {"value": value}} if is_short else {}
 
 
 def _input(
-    model: Described, media_type: str, schema: Schema, examples: dict[str, Any]
+    model: PathDescription, media_type: str, schema: Schema, examples: dict[str, Any]
 ) -> dict[str, Any]:
     if media_type == MULTIPART:
         return {"schema": INSTANCES_FORM if model.instances else form_schema(model)}
@@ -101,14 +101,15 @@ def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[st
 def _stream_words(media_type: str) -> str:
     if media_type == EVENT_STREAM:
         return (
-            "An event for each output as soon as it is there: its data is JSON, an element of the "
-            "list that is answered otherwise. The last one is of type end, or error with a problem."
+            "An event for each output as soon as it exists: its data is JSON, an element of the "
+            "list of a response without streaming. The last event has the type end, or error with "
+            "a problem."
         )
     return (
-        'A line for each output as soon as it is there: {"output": ...}, an element of the list '
-        'that is answered otherwise. After a failure the last one is {"error": a problem}.'
+        'A line for each output as soon as it exists: {"output": ...}, an element of the list of a '
+        'response without streaming. After a failure the last line is {"error": a problem}.'
     )
 
 
-def _named(model: Described) -> list[tuple[str, Example]]:
+def _named(model: PathDescription) -> list[tuple[str, ExampleRequest]]:
     return [(f"example-{number}", each) for number, each in enumerate(model.examples, 1)]

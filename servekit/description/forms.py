@@ -6,28 +6,28 @@ from typing import Any, Final
 
 import msgspec
 
-from servekit.description.interface import JSON, Described, Tensor
+from servekit.description.interface import JSON, PathDescription, TensorType
 from servekit.description.schemas import Schema, tensor_schema
 
-__all__ = ["BINARY", "TEXT", "Part", "form_schema", "media_of", "parts"]
+__all__ = ["BINARY", "TEXT", "FormPart", "form_schema", "media_of", "parts"]
 
 BINARY: Final[Schema] = {"type": "string", "format": "binary"}
 TEXT: Final[Schema] = {"type": "string"}
 
 
-class Part(msgspec.Struct, frozen=True):
+class FormPart(msgspec.Struct, frozen=True):
     """One part of a form."""
 
     name: str
     is_file: bool
     is_required: bool
-    words: str  #: what it holds
-    is_json: bool = True  #: otherwise a file, or text as it is
+    words: str  #: its content
+    is_json: bool = True  #: otherwise a file, or plain text
     media: str = ""  #: media range of a file, if that is known
     is_list: bool = False  #: there may be several parts of this name
 
 
-def form_schema(model: Described) -> Schema:
+def form_schema(model: PathDescription) -> Schema:
     """Return the schema of a form: every part is a file, JSON text, or plain text."""
     found = parts(model)
     if not found:
@@ -40,8 +40,8 @@ def form_schema(model: Described) -> Schema:
     }
 
 
-def parts(model: Described) -> list[Part]:
-    """Return the parts of a form of *model*; none if it is not known to have fields."""
+def parts(model: PathDescription) -> list[FormPart]:
+    """Return the parts of a form of *model*; none if its fields are not known."""
     if model.signature.inputs:
         return [_of_tensor(model, tensor) for tensor in model.signature.inputs]
     schema = _followed(model.input_schema, model)
@@ -52,26 +52,28 @@ def parts(model: Described) -> list[Part]:
     ]
 
 
-def _of_tensor(model: Described, tensor: Tensor) -> Part:
+def _of_tensor(model: PathDescription, tensor: TensorType) -> FormPart:
     array = tensor_schema(tensor).get("description", tensor.dtype)
     if tensor.dtype == "str" and not tensor.shape:
-        return Part(tensor.name, model.takes_files, True, "text", is_json=False)
-    return Part(tensor.name, model.takes_files, True, f"{array}, as JSON")
+        return FormPart(tensor.name, model.takes_files, True, "text", is_json=False)
+    return FormPart(tensor.name, model.takes_files, True, f"{array}, as JSON")
 
 
-def _of_field(name: str, schema: Mapping[str, Any], is_required: bool, model: Described) -> Part:
+def _of_field(
+    name: str, schema: Mapping[str, Any], is_required: bool, model: PathDescription
+) -> FormPart:
     if inner := _file_in_a_list(schema, model):
-        return Part(
+        return FormPart(
             name, True, is_required, "files, a part each", is_json=False, media=inner, is_list=True
         )
     media = next(filter(None, map(media_of, schema.get("anyOf") or [schema])), "")
     is_file = bool(media)
     kind = "a file" if is_file else "text" if _is_text(schema, model) else "JSON"
     words = str(schema.get("description", kind))
-    return Part(name, is_file, is_required, words, is_json=kind == "JSON", media=media)
+    return FormPart(name, is_file, is_required, words, is_json=kind == "JSON", media=media)
 
 
-def _schema(model: Described, part: Part) -> Schema:
+def _schema(model: PathDescription, part: FormPart) -> Schema:
     if part.is_file:
         return {"type": "array", "items": BINARY} if part.is_list else BINARY
     schema: Schema = {**TEXT, "description": part.words}
@@ -85,8 +87,8 @@ def _schema(model: Described, part: Part) -> Schema:
     return schema
 
 
-def _is_text(schema: Mapping[str, Any], model: Described) -> bool:
-    """Whether *schema* is that of a text, which may be left out, but no date and no choice."""
+def _is_text(schema: Mapping[str, Any], model: PathDescription) -> bool:
+    """Whether *schema* is that of text, optional or not, but not a date or a choice."""
     forms = [_followed(form, model) for form in schema.get("anyOf") or [schema]]
     values = [form for form in forms if form.get("type") != "null"]
     return bool(values) and all(
@@ -94,7 +96,7 @@ def _is_text(schema: Mapping[str, Any], model: Described) -> bool:
     )
 
 
-def _file_in_a_list(schema: Mapping[str, Any], model: Described) -> str:
+def _file_in_a_list(schema: Mapping[str, Any], model: PathDescription) -> str:
     """Return the media range of the files of a list, or ""."""
     forms = schema.get("anyOf") or [schema]
     items = (form.get("items") for form in forms if form.get("type") == "array")
@@ -102,13 +104,13 @@ def _file_in_a_list(schema: Mapping[str, Any], model: Described) -> str:
 
 
 def media_of(schema: Mapping[str, Any]) -> str:
-    """Return the media range of a file of ``servekit.types``; "" if *schema* is that of none."""
+    """Return the media range of a file of ``servekit.types``; "" if *schema* is something else."""
     content = schema.get("properties", {}).get("b64", {})
     is_file = content.get("contentEncoding") == "base64"
     return str(content.get("contentMediaType", "")) if is_file else ""
 
 
-def _followed(schema: Any, model: Described) -> Mapping[str, Any]:
+def _followed(schema: Any, model: PathDescription) -> Mapping[str, Any]:
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     found: Mapping[str, Any] = model.definitions.get(name, schema)
     return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model takes and gives, as far as is known: from its worker, else from its manifest."""
+"""The inputs and outputs of a model, as far as its worker or else its manifest declares them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,22 +13,26 @@ from servekit.types.file_types import media_type_of
 
 __all__ = [
     "JSON",
-    "LONGEST_EXAMPLE_BYTES",
+    "MAX_EXAMPLE_BYTES",
     "MULTIPART",
-    "Described",
-    "Example",
-    "Signature",
-    "Tensor",
+    "ExampleRequest",
+    "PathDescription",
+    "TensorSignature",
+    "TensorType",
     "describe",
 ]
 
 JSON: Final = "application/json"
 MULTIPART: Final = "multipart/form-data"
+#: described with every operation, or by its media types and its security
+DESCRIBED_HEADERS: Final = frozenset(
+    ["accept", "authorization", "content-type", "x-request-id", "x-request-timeout-ms"]
+)
 T = TypeVar("T")
-LONGEST_EXAMPLE_BYTES: Final = 16_384  # a page with a longer one is no fun to read
+MAX_EXAMPLE_BYTES: Final = 16_384  # longer ones make a page hard to read
 
 
-class Tensor(Struct, frozen=True):
+class TensorType(Struct, frozen=True):
     """One input or output of a signature; the shape has no batch axis, -1 is any size."""
 
     name: str
@@ -36,14 +40,14 @@ class Tensor(Struct, frozen=True):
     shape: list[int] = []
 
 
-class Signature(Struct, frozen=True):
+class TensorSignature(Struct, frozen=True):
     """The ``[signature]`` of ``model.toml``."""
 
-    inputs: list[Tensor] = []
-    outputs: list[Tensor] = []
+    inputs: list[TensorType] = []
+    outputs: list[TensorType] = []
 
 
-class Example(Struct, frozen=True):
+class ExampleRequest(Struct, frozen=True):
     """One of the ``[[examples]]`` of ``model.toml``: an input as JSON, or a file."""
 
     input: Any = None
@@ -53,36 +57,46 @@ class Example(Struct, frozen=True):
 
     @property
     def media_type(self) -> str:
-        """What the input is sent as."""
+        """The media type that the input is sent as."""
         if self.input_file is None:
             return JSON
         return self.content_type or media_type_of(self.input_file)
 
 
-class Described(Struct, frozen=True):
+class PathDescription(Struct, frozen=True):
     """One model at one path, ready to be described in any format."""
 
     name: str
     version: str
     description: str
-    signature: Signature
+    signature: TensorSignature
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     definitions: dict[str, Any]
-    is_loaded: bool  #: the schemas are the worker's own: ``{}`` means that it takes anything
+    is_loaded: bool  #: the schemas come from the worker: ``{}`` accepts anything
     consumes: list[str]
     produces: list[str]
-    examples: list[Example]
+    examples: list[ExampleRequest]
     path: str  #: where it answers
-    request_headers: list[str]  #: in lower case: those that its services look at
-    request_query: list[str]  #: parameters of the query, as well
-    instances: bool = False  #: takes several inputs, each answered by itself
-    slug: str = ""  #: tells it from what else the model answers; "" is its own ``/predict``
+    request_headers: list[str]  #: in lower case: those that its services read
+    request_query: list[str]  #: the parameters of the query that they read
+    instances: bool = False  #: takes several inputs, and answers each separately
+    slug: str = ""  #: a name for the path, unique in the model; "" is ``/predict``
 
     @property
     def operation(self) -> str:
         """The name of its operation in descriptions."""
         return f"{self.name}_{self.slug or 'predict'}"
+
+    @property
+    def parameters(self) -> Iterator[dict[str, Any]]:
+        """The headers and query parameters that its services read, without their types."""
+        about = "The service reads it."
+        for name in self.request_headers:
+            if name not in DESCRIBED_HEADERS:
+                yield {"name": name, "in": "header", "description": about}
+        for name in self.request_query:
+            yield {"name": name, "in": "query", "description": about}
 
     @property
     def streams(self) -> bool:
@@ -91,22 +105,22 @@ class Described(Struct, frozen=True):
 
     @property
     def takes_files(self) -> bool:
-        """Whether an input is a file, an image say, before it is anything else."""
+        """Whether the first way to send an input is a file, such as an image."""
         sent_as = [each.media_type for each in self.examples]
         return _is_binary([*sent_as, *self.consumes][0])
 
 
-def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Described:
-    """Return what is known of a model.
+def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> PathDescription:
+    """Return what is known about a model.
 
-    :param known: what its worker says; without it, or without media types, only the manifest
-        counts.
+    :param known: what its worker reports; if it is missing, or has no media types, only the
+        manifest is used.
     """
     known = known if known and known.consumes else None
     declared = known.signature if known else manifest.get("signature")
-    signature = _convert(declared or {}, Signature) or Signature()
+    signature = _convert(declared or {}, TensorSignature) or TensorSignature()
     forms = [MULTIPART] if signature.inputs else []
-    return Described(
+    return PathDescription(
         name=manifest["name"],
         version=manifest.get("version", "1.0"),
         description=manifest.get("description", ""),
@@ -124,13 +138,13 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Des
     )
 
 
-def _examples(manifest: Mapping[str, Any]) -> list[Example]:
-    examples = _convert(manifest.get("examples") or [], list[Example]) or []
+def _examples(manifest: Mapping[str, Any]) -> list[ExampleRequest]:
+    examples = _convert(manifest.get("examples") or [], list[ExampleRequest]) or []
     return [each for each in examples if _is_short(each)]
 
 
-def _is_short(example: Example) -> bool:
-    return len(msgspec.json.encode(example)) <= LONGEST_EXAMPLE_BYTES
+def _is_short(example: ExampleRequest) -> bool:
+    return len(msgspec.json.encode(example)) <= MAX_EXAMPLE_BYTES
 
 
 def _is_binary(media_type: str) -> bool:
@@ -139,7 +153,7 @@ def _is_binary(media_type: str) -> bool:
 
 
 def _convert(value: Any, to: type[T]) -> T | None:
-    """Return *value* as *to*, or ``None``: one odd model must not cost all their description."""
+    """Return *value* as *to*, or ``None``: one wrong model must not break the whole description."""
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError:

@@ -8,8 +8,7 @@ import servekit
 from servekit.description import problems
 from servekit.description.content import PLACE, answer_content, request_content
 from servekit.description.forms import TEXT
-from servekit.description.interface import Described
-from servekit.description.parameters import asked_parameters
+from servekit.description.interface import PathDescription
 from servekit.description.schemas import Schema, definitions
 
 __all__ = ["openapi"]
@@ -24,7 +23,7 @@ HEALTH: Final[Schema] = {
 }
 HEADERS: Final = {
     "X-Request-Id": {
-        "description": "The client's own id if it sent one; the server's logs name it.",
+        "description": "The id that the client sent, or a new one; it is in the server's logs.",
         "schema": {"type": "string"},
     },
     "Server-Timing": {
@@ -38,8 +37,8 @@ PARAMETERS: Final = {
     "RequestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "An id to find this request by: 1 to 128 visible ASCII characters; the "
-        "server makes one in place of any other.",
+        "description": "An id for this request: 1 to 128 visible ASCII characters; the "
+        "server replaces any other.",
         "schema": {"type": "string"},
     },
     "RequestTimeout": {
@@ -51,7 +50,7 @@ PARAMETERS: Final = {
 }
 
 
-def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
+def openapi(models: Sequence[PathDescription], *, needs_token: bool = False) -> dict[str, Any]:
     """Return the description of every route, and of each of *models*.
 
     :param needs_token: predictions need a bearer token.
@@ -80,7 +79,7 @@ def openapi(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
     }
 
 
-def _model_tags(models: Sequence[Described]) -> list[dict[str, str]]:
+def _model_tags(models: Sequence[PathDescription]) -> list[dict[str, str]]:
     about = {model.name: model.description for model in models if not model.slug}
     names = dict.fromkeys(model.name for model in models)
     return [{"name": name, "description": about.get(name, "")} for name in names]
@@ -117,12 +116,12 @@ def _health(model: str, summary: str, kind: str = "") -> Schema:
     operation = "_".join(filter(None, [model, "ping", kind]))
     content = {"application/json": {"schema": {"$ref": f"{PLACE}Health"}}}
     responses = {"200": {"description": "Healthy", "content": content}}
-    if kind != "live":  # which cannot answer that it does not
+    if kind != "live":  # if it is not alive, it does not answer
         responses["503"] = {"description": "Not healthy", "content": content}
     return _get(operation, summary, responses, model or "server")
 
 
-def _predict(model: Described) -> Schema:
+def _predict(model: PathDescription) -> Schema:
     known = [{"$ref": f"#/components/parameters/{name}"} for name in PARAMETERS]
     answer = {
         "description": "The predictions" if model.instances else "The prediction",
@@ -131,13 +130,13 @@ def _predict(model: Described) -> Schema:
     }
     answers = {"200": answer}
     if model.instances:
-        answers["207"] = {**answer, "description": "For some instances an error"}
+        answers["207"] = {**answer, "description": "Some instances have an error"}
     return {
         "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
         "description": model.description,
         "tags": [model.name],
-        "parameters": [*known, *({**each, "schema": TEXT} for each in asked_parameters(model))],
+        "parameters": [*known, *({**each, "schema": TEXT} for each in model.parameters)],
         "requestBody": {"required": True, "content": request_content(model)},
         "responses": {**answers, **problems.responses()},
     }

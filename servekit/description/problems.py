@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the errors of a prediction are described."""
+"""The errors of a prediction, as OpenAPI describes them."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ from servekit.errors import (
 __all__ = ["SCHEMA", "responses", "shared_responses"]
 
 TEXT: Final = {"type": "string"}
-#: problem details (RFC 9457), in words that Swagger 2.0 knows too
+#: problem details (RFC 9457), as a schema that Swagger 2.0 can express too
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
@@ -40,9 +40,9 @@ RETRY_AFTER: Final = {
     "description": "Seconds to wait before the next try.",
     "schema": {"type": "integer"},
 }
-CHALLENGE: Final = {"description": "What has to come in ``Authorization``.", "schema": TEXT}
+CHALLENGE: Final = {"description": "What ``Authorization`` must contain.", "schema": TEXT}
 CODINGS: Final = {
-    "description": "The codings that are taken, where ``Content-Encoding`` is refused.",
+    "description": "The accepted codings, if ``Content-Encoding`` is refused.",
     "schema": TEXT,
 }
 ALLOW: Final = {"description": "The methods of this route.", "schema": TEXT}
@@ -52,20 +52,20 @@ HEADERS: Final = {
     Unauthorized: ("WWW-Authenticate", CHALLENGE),
 }
 RESPONSES: Final = "#/components/responses/"
-#: by the first digit of their status: a name, and whose fault it is
+#: first digit of the status to a name and a description
 GROUPS: Final = {
-    "4XX": ("Refused", "The request is refused: the client can mend it, or has to wait."),
+    "4XX": ("Refused", "The request is refused: the client can correct it, or must wait."),
     "5XX": ("Failed", "The server or the service failed, or cannot answer now."),
 }
 
 
 def responses() -> dict[str, Any]:
-    """Return the errors of an operation, all of one kind under one name: there are many."""
+    """Return the errors of an operation, grouped under one name for each kind."""
     return {status: {"$ref": f"{RESPONSES}{name}"} for status, (name, _) in GROUPS.items()}
 
 
 def shared_responses(schema: str) -> dict[str, Any]:
-    """Return what ``responses`` refers to; *schema* is where ``SCHEMA`` lies."""
+    """Return the components of ``responses``; *schema* is the reference of ``SCHEMA``."""
     content = {"application/problem+json": {"schema": {"$ref": schema}}}
     return {
         name: {"description": _described(words, first), "content": content, **_headers(first)}
@@ -85,7 +85,7 @@ def _of_group(group: str) -> list[tuple[int, list[type[ServekitError]]]]:
 
 
 def _kinds_by_status() -> dict[int, list[type[ServekitError]]]:
-    """Return every error that a client can meet, bases before what derives from them."""
+    """Return every error that a client can get, base classes first."""
     found: dict[int, list[type[ServekitError]]] = {}
     for kind in vars(errors).values():
         is_error = isinstance(kind, type) and issubclass(kind, ServekitError)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers at each path of the models: services, their endpoints, and steps of several."""
+"""Describes each path of the models: their services, endpoints and pipelines."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,35 +7,35 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from servekit.description.interface import JSON, MULTIPART, Described, describe
+from servekit.description.interface import JSON, MULTIPART, PathDescription, describe
 from servekit.description.schemas import relocate
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.stream_formats import STREAM_FORMATS
-from servekit.ipc.table import Interface, ModelRow, RouteRow, Step, stage_rows
+from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow, stage_rows
 
 __all__ = ["describe_models"]
 
-#: what holds a mapping, or a list of anything
+#: media types that can hold a mapping, or a list of anything
 STRUCTURED: Final = (
     JSON,
     "application/msgpack",
     "application/x-msgpack",
     "application/vnd.msgpack",
 )
-#: of one value that is neither
+#: prefixes of media types of a single plain value
 PLAIN: Final = ("text/", "image/", "audio/", "video/", "application/octet-stream", "*/", MULTIPART)
-DEEPEST: Final = 16  #: models within models
+MAX_DEPTH: Final = 16  #: of models within models
 
 Rows = Mapping[str, ModelRow]
 
 
-def describe_models(models: Sequence[ModelRow]) -> list[Described]:
-    """Return a description for each path of *models*, a model's own before its other ones."""
+def describe_models(models: Sequence[ModelRow]) -> list[PathDescription]:
+    """Return a description of each path of *models*, ``/predict`` before the others of a model."""
     rows = {row.name: row for row in models}
     return [each for row in models for each in _describe(row, rows)]
 
 
-def _describe(row: ModelRow, rows: Rows) -> list[Described]:
+def _describe(row: ModelRow, rows: Rows) -> list[PathDescription]:
     own = f"/{row.name}/predict"
     answering = [route for route in row.routes if not route.problem]
     routes = sorted(answering, key=lambda route: (route.path != own, route.path))
@@ -45,12 +45,12 @@ def _describe(row: ModelRow, rows: Rows) -> list[Described]:
 
 
 def _manifest(row: ModelRow) -> dict[str, Any]:
-    """Return the manifest of a model; one that cannot be loaded has a name, at least."""
+    """Return the manifest of a model; even one that cannot be loaded has a name."""
     named = {"name": row.name, "version": row.version, "description": row.description}
     return {**row.manifest, **named}
 
 
-def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> Described:
+def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> PathDescription:
     manifest = {**_manifest(row), "signature": None}
     known = _joined(row, route.steps, rows)
     if route.path == f"/{row.name}/predict":
@@ -62,16 +62,16 @@ def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> Described:
     return _of_instances(described) if route.instances else described
 
 
-def _of_instances(described: Described) -> Described:
+def _of_instances(described: PathDescription) -> PathDescription:
     return structs.replace(
         described, instances=True, consumes=[*STRUCTURED, MULTIPART], produces=[JSON]
     )
 
 
 def _interface(
-    row: ModelRow, steps: Sequence[Step], end: int, rows: Rows, depth: int = 0
+    row: ModelRow, steps: Sequence[StepRow], end: int, rows: Rows, depth: int = 0
 ) -> Interface | None:
-    """Return the interface of the step at the *end* (0 or -1) of *steps*, as far as it is known."""
+    """Return the interface of the step at the *end* (0 or -1) of *steps*, if it is known."""
     step = steps[end]
     if step.stage:
         known = _of_stage(row, step.stage)
@@ -79,7 +79,7 @@ def _interface(
             return known
         return next((e.interface for e in known.endpoints if e.name == step.target), None)
     other = rows.get(step.model)
-    if other is None or depth > DEEPEST:
+    if other is None or depth > MAX_DEPTH:
         return None
     inner = _own_steps(other)
     return _interface(other, inner, end, rows, depth + 1) if inner else other.interface
@@ -92,18 +92,20 @@ def _of_stage(row: ModelRow, name: str) -> Interface | None:
     return stages.get(name)
 
 
-def _own_steps(row: ModelRow) -> Sequence[Step]:
+def _own_steps(row: ModelRow) -> Sequence[StepRow]:
     path = f"/{row.name}/predict"
     return next((route.steps for route in row.routes if route.path == path), ())
 
 
-def _every(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> Iterator[Interface]:
-    """Yield the interface of every service of *steps*, as far as they are known."""
+def _every(
+    row: ModelRow, steps: Sequence[StepRow], rows: Rows, depth: int = 0
+) -> Iterator[Interface]:
+    """Yield the interface of every service of *steps* whose interface is known."""
     for step in steps:
         other = rows.get(step.model)
         if step.stage:
             known = _of_stage(row, step.stage)
-        elif other is None or depth > DEEPEST:
+        elif other is None or depth > MAX_DEPTH:
             continue
         else:
             yield from _every(other, _own_steps(other), rows, depth + 1)
@@ -112,8 +114,8 @@ def _every(row: ModelRow, steps: Sequence[Step], rows: Rows, depth: int = 0) -> 
             yield known
 
 
-def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | None:
-    """Return what goes into the first of *steps* and comes out of the last."""
+def _joined(row: ModelRow, steps: Sequence[StepRow], rows: Rows) -> Interface | None:
+    """Return the inputs of the first of *steps* and the outputs of the last."""
     first, last = _interface(row, steps, 0, rows), _interface(row, steps, -1, rows)
     if first is None or last is None:
         return None
@@ -137,7 +139,7 @@ def _joined(row: ModelRow, steps: Sequence[Step], rows: Rows) -> Interface | Non
 
 
 def _of_lists(media_types: Sequence[str]) -> list[str]:
-    """Return those of *media_types* that hold a list where they hold an element of it."""
+    """Return those of *media_types* that can hold a list of what they hold."""
     return [each for each in media_types if not (each.startswith(PLAIN) or each in STREAM_FORMATS)]
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a value that fits a JSON Schema, as far as types, choices, sizes and bounds tell it."""
+"""Makes a value that fits a JSON Schema: its types, choices, sizes and bounds."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["made"]
+__all__ = ["sample_value"]
 
 Definitions = Mapping[str, Any]
 PLACE: Final = "#/$defs/"
@@ -20,26 +20,26 @@ TEXTS: Final = {
 
 
 class _Endless(Exception):
-    """A type that holds itself."""
+    """A type that contains itself, without end."""
 
 
-def made(schema: Any, definitions: Definitions) -> Any:
+def sample_value(schema: Any, definitions: Definitions) -> Any:
     """Return a value of *schema*, whose references are ``#/$defs/NAME`` of *definitions*."""
     try:
-        return _made(schema, definitions, ())
+        return _value_of(schema, definitions, ())
     except _Endless:
         return None
 
 
-def _made(schema: Any, definitions: Definitions, inside: tuple[str, ...]) -> Any:
-    """:param inside: the definitions that the value is a part of."""
+def _value_of(schema: Any, definitions: Definitions, inside: tuple[str, ...]) -> Any:
+    """:param inside: the definitions that the value is part of."""
     if not isinstance(schema, Mapping):
         return {}
     if "$ref" in schema:
         name = str(schema["$ref"]).removeprefix(PLACE)
         if name in inside:
             raise _Endless
-        return _made(definitions.get(name), definitions, (*inside, name))
+        return _value_of(definitions.get(name), definitions, (*inside, name))
     if given := _given(schema):
         return given[0]
     forms = schema.get("anyOf") or schema.get("oneOf")
@@ -53,7 +53,7 @@ def _made(schema: Any, definitions: Definitions, inside: tuple[str, ...]) -> Any
 
 
 def _given(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """Return values that the schema itself names, the best one first."""
+    """Return the values that the schema itself names, the best one first."""
     for key in ("examples", "enum"):
         if schema.get(key):
             return list(schema[key])
@@ -61,37 +61,37 @@ def _given(schema: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _first(forms: Sequence[Any], definitions: Definitions, inside: tuple[str, ...]) -> Any:
-    """Return a value of the first of *forms* that ends; null only if there is nothing else."""
+    """Return a value of the first of *forms* that ends; null only if no other does."""
     for form in sorted(forms, key=lambda form: form == {"type": "null"}):
         try:
-            return _made(form, definitions, inside)
+            return _value_of(form, definitions, inside)
         except _Endless:
             continue
     raise _Endless
 
 
 def _object(schema: Mapping[str, Any], definitions: Definitions, inside: tuple[str, ...]) -> Any:
-    """Return every field that must be there; where none must, every field."""
+    """Return every required field; if none is required, every field."""
     fields = schema.get("properties", {})
     wanted = schema.get("required") or [name for name in fields if not _holds(fields[name], inside)]
-    value = {name: _made(fields.get(name, {}), definitions, inside) for name in wanted}
+    value = {name: _value_of(fields.get(name, {}), definitions, inside) for name in wanted}
     more = schema.get("additionalProperties")
     if not fields and isinstance(more, Mapping):
-        value["key"] = _made(more, definitions, inside)
+        value["key"] = _value_of(more, definitions, inside)
     return value
 
 
 def _holds(schema: Any, inside: tuple[str, ...]) -> bool:
-    """Whether a field leads back to what it is a part of."""
+    """Whether a field refers to a definition that it is part of."""
     text = str(schema)
     return any(f"{PLACE}{name}'" in text for name in inside)
 
 
 def _array(schema: Mapping[str, Any], definitions: Definitions, inside: tuple[str, ...]) -> Any:
-    value = [_made(each, definitions, inside) for each in schema.get("prefixItems", ())]
+    value = [_value_of(each, definitions, inside) for each in schema.get("prefixItems", ())]
     least = schema.get("minItems", 0 if value else 1)
     while len(value) < min(least, schema.get("maxItems", least)):
-        value.append(_made(schema.get("items"), definitions, inside))
+        value.append(_value_of(schema.get("items"), definitions, inside))
     return value
 
 

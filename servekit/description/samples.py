@@ -7,19 +7,19 @@ from math import prod
 from typing import Any, Final
 
 from servekit.description.forms import parts
-from servekit.description.interface import Described, Tensor
-from servekit.description.sample_values import made
+from servekit.description.interface import PathDescription, TensorType
+from servekit.description.sample_values import sample_value
 
-__all__ = ["File", "Filled", "Form", "Value", "sample", "sample_form"]
+__all__ = ["FilledArray", "SampleFile", "SampleForm", "SampleValue", "sample", "sample_form"]
 
-ANY_SIZE: Final = 2  #: what an axis of any size gets
-#: of files that stand in a form for those of the reader
+ANY_SIZE: Final = 2  #: the size of an axis that may have any
+#: by media range: the suffix of a file that the reader puts into a form
 SUFFIXES: Final = {"image/*": ".png", "audio/*": ".wav"}
 ELEMENTS: Final = {"bool": True, "str": "text"}
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SampleFile:
     """A file that is sent as it is."""
 
     path: str  #: relative to the model directory
@@ -27,8 +27,8 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """An array of numbers, all the same; at least one axis."""
+class FilledArray:
+    """An array of equal numbers; at least one axis."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Filled:
         return prod(self.shape)
 
     def as_lists(self) -> Any:
-        """Return it as JSON holds it."""
+        """Return it as lists in lists, for JSON."""
         value = self.element
         for size in reversed(self.shape):
             value = [value] * size
@@ -48,44 +48,48 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """Plain JSON, or a mapping some of whose members are ``Filled``."""
+class SampleValue:
+    """Plain JSON, or a mapping with some ``FilledArray`` members."""
 
     value: Any
 
     @property
-    def arrays(self) -> list[Filled]:
-        """The members that are filled."""
+    def arrays(self) -> list[FilledArray]:
+        """The members that are filled arrays."""
         members = self.value.values() if isinstance(self.value, dict) else ()
-        return [each for each in members if isinstance(each, Filled)]
+        return [each for each in members if isinstance(each, FilledArray)]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A form: what is no file of it is plain text, or JSON."""
+class SampleForm:
+    """A form: its parts are files, plain text and JSON."""
 
-    files: dict[str, str]  #: paths of files that the reader has to put there
-    values: dict[str, Any]  #: all else, as ``Value`` has it
-    texts: dict[str, str]  #: the same, as parts
-    lists: frozenset[str] = frozenset()  #: names of files of which there may be several
+    files: dict[str, str]  #: field to the path of a file that the reader has to provide
+    values: dict[str, Any]  #: the other fields, as in ``SampleValue``
+    texts: dict[str, str]  #: the same fields, as the text of their parts
+    lists: frozenset[str] = frozenset()  #: fields that may have several files
 
 
-def sample(model: Described) -> File | Value | None:
-    """Return what to try *model* with; ``None`` if nothing tells what it takes."""
+def sample(model: PathDescription) -> SampleFile | SampleValue | None:
+    """Return an input to try *model* with; ``None`` if its inputs are not known."""
     if model.examples:
         first = model.examples[0]
-        return File(first.input_file, first.media_type) if first.input_file else Value(first.input)
+        return (
+            SampleFile(first.input_file, first.media_type)
+            if first.input_file
+            else SampleValue(first.input)
+        )
     if model.signature.inputs:
-        return Value({tensor.name: _array(tensor) for tensor in model.signature.inputs})
+        return SampleValue({tensor.name: _array(tensor) for tensor in model.signature.inputs})
     if model.input_schema:
-        return Value(made(model.input_schema, model.definitions))
+        return SampleValue(sample_value(model.input_schema, model.definitions))
     return None
 
 
-def sample_form(model: Described) -> Form | None:
-    """Return the form to try *model* with; ``None`` if nothing tells its fields."""
+def sample_form(model: PathDescription) -> SampleForm | None:
+    """Return a form to try *model* with; ``None`` if its fields are not known."""
     known, found = {part.name: part for part in parts(model)}, sample(model)
-    if not isinstance(found, Value) or not isinstance(found.value, dict) or not known:
+    if not isinstance(found, SampleValue) or not isinstance(found.value, dict) or not known:
         return None
     files = {
         name: name + SUFFIXES.get(known[name].media, ".bin")
@@ -96,14 +100,16 @@ def sample_form(model: Described) -> Form | None:
     texts = {
         name: each
         if isinstance(each, str) and not known[name].is_json
-        else json.dumps(each, default=Filled.as_lists)
+        else json.dumps(each, default=FilledArray.as_lists)
         for name, each in values.items()
     }
-    return Form(files, values, texts, frozenset(name for name in files if known[name].is_list))
+    return SampleForm(
+        files, values, texts, frozenset(name for name in files if known[name].is_list)
+    )
 
 
-def _array(tensor: Tensor) -> Any:
+def _array(tensor: TensorType) -> Any:
     shape = tuple(ANY_SIZE if size < 0 else size for size in tensor.shape)
     element = ELEMENTS.get(tensor.dtype, 0.5 if tensor.dtype.startswith("float") else 1)
-    filled = Filled(tensor.dtype, shape, element)
+    filled = FilledArray(tensor.dtype, shape, element)
     return filled if shape and tensor.dtype != "str" else filled.as_lists()

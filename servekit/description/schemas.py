@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from servekit.description.interface import Described, Tensor
+from servekit.description.interface import PathDescription, TensorType
 
 __all__ = [
     "Schema",
@@ -25,16 +25,16 @@ Schema = dict[str, Any]
 DTYPE: Final = re.compile(r"(u?int|float)(\d+)")
 
 
-def input_schema(model: Described, place: str) -> Schema:
+def input_schema(model: PathDescription, place: str) -> Schema:
     """Return the schema of one input; its references point below *place*."""
     schema = _schema(model, model.input_schema, model.signature.inputs, place)
     if schema or not model.signature.inputs:
         return schema
     arrays = [f"{each.name}, {each.dtype} {each.shape}" for each in model.signature.inputs]
-    return {"description": f"What the service itself makes into: {'; '.join(arrays)}"}
+    return {"description": f"Converted by the service to: {'; '.join(arrays)}"}
 
 
-def output_schema(model: Described, place: str) -> Schema:
+def output_schema(model: PathDescription, place: str) -> Schema:
     """Return the schema of one output; its references point below *place*."""
     return _schema(model, model.output_schema, model.signature.outputs, place)
 
@@ -44,13 +44,13 @@ def prediction(output: Schema) -> Schema:
     return {"type": "object", "properties": {"prediction": output}, "required": ["prediction"]}
 
 
-def instances(model: Described, place: str) -> Schema:
+def instances(model: PathDescription, place: str) -> Schema:
     """Return the schema of a body with several inputs."""
     inputs = {"type": "array", "items": input_schema(model, place)}
     return {"type": "object", "properties": {"instances": inputs}, "required": ["instances"]}
 
 
-def predictions(model: Described, place: str) -> Schema:
+def predictions(model: PathDescription, place: str) -> Schema:
     """Return the schema of the answer to several inputs: a prediction or an error of each."""
     error = {
         "type": "object",
@@ -65,8 +65,8 @@ def predictions(model: Described, place: str) -> Schema:
     }
 
 
-def definitions(model: Described, place: str) -> dict[str, Schema]:
-    """Return what the model's schemas refer to, under names that no other model has."""
+def definitions(model: PathDescription, place: str) -> dict[str, Schema]:
+    """Return the schemas that the model's schemas refer to, under names unique to the model."""
     moves = _moves(model, place)
     return {
         _public_name(model, name): relocate(schema, moves)
@@ -74,7 +74,7 @@ def definitions(model: Described, place: str) -> dict[str, Schema]:
     }
 
 
-def tensor_schema(tensor: Tensor) -> Schema:
+def tensor_schema(tensor: TensorType) -> Schema:
     """Return the schema of one array in JSON: lists in lists, or a single value."""
     schema = _scalar_schema(tensor.dtype)
     for size in reversed(tensor.shape):
@@ -86,7 +86,9 @@ def tensor_schema(tensor: Tensor) -> Schema:
     return schema
 
 
-def _schema(model: Described, known: Schema, tensors: Sequence[Tensor], place: str) -> Schema:
+def _schema(
+    model: PathDescription, known: Schema, tensors: Sequence[TensorType], place: str
+) -> Schema:
     if known or model.is_loaded:
         relocated: Schema = relocate(known, _moves(model, place))
         return relocated
@@ -116,33 +118,33 @@ def _scalar_schema(dtype: str) -> Schema:
     return {"type": "integer", "minimum": low, "maximum": high, "examples": [0]}
 
 
-def _public_name(model: Described, name: str) -> str:
-    # the name of a model may hold dots, so the part behind the last one must not
+def _public_name(model: PathDescription, name: str) -> str:
+    # the name of a model may contain dots, so the part after the last one must not
     own = f"{model.slug}--{name}" if model.slug else name
     return f"{model.name}.{re.sub(r'[^A-Za-z0-9_-]', '_', own)}"
 
 
-def _moves(model: Described, place: str) -> dict[str, str]:
+def _moves(model: PathDescription, place: str) -> dict[str, str]:
     return {f"#/$defs/{name}": f"{place}{_public_name(model, name)}" for name in model.definitions}
 
 
 def relocate(value: Any, moves: Mapping[str, str]) -> Any:
-    """Return a copy of *value* with its references moved; what cannot be said is dropped.
+    """Return a copy of *value* with its references moved; what JSON cannot express is dropped.
 
-    Discriminators name their targets outside of ``$ref``, so every text is looked at.
+    Discriminators name their targets outside of ``$ref``, so every string is checked.
     """
     if isinstance(value, Mapping):
         return {
             key: relocate(inner, moves)
             for key, inner in value.items()
-            if not _is_unsayable(key, inner, moves)
+            if not _is_inexpressible(key, inner, moves)
         }
     if isinstance(value, list | tuple):
         return [relocate(inner, moves) for inner in value]
     return moves.get(value, value) if isinstance(value, str) else value
 
 
-def _is_unsayable(key: str, value: Any, moves: Mapping[str, str]) -> bool:
+def _is_inexpressible(key: str, value: Any, moves: Mapping[str, str]) -> bool:
     if key == "default":  # JSON has no NaN, and null is another value
         return isinstance(value, float) and not math.isfinite(value)
     return key == "$ref" and isinstance(value, str) and value not in moves

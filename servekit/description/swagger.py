@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server in Swagger 2.0, in the shape that clients of MXNet Model Server read.
+"""The server in Swagger 2.0, in the form that clients of MXNet Model Server read.
 
-A model with a signature, or with files among its fields, takes a form with one field for each,
-as there. Swagger knows no JSON body beside a form, so any other model takes a body.
+As there, a model with a signature, or with files among its fields, takes a form with one field for
+each. Swagger cannot describe a JSON body beside a form, so any other model takes a body.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from servekit.description import problems
-from servekit.description.forms import Part, parts
-from servekit.description.interface import JSON, MULTIPART, Described
-from servekit.description.parameters import asked_parameters
+from servekit.description.forms import FormPart, parts
+from servekit.description.interface import JSON, MULTIPART, PathDescription
 from servekit.description.schemas import (
     Schema,
     definitions,
@@ -21,13 +20,13 @@ from servekit.description.schemas import (
     prediction,
     predictions,
 )
-from servekit.description.swagger_schemas import reduce_schema
+from servekit.description.swagger_schemas import swagger_schema
 
 __all__ = ["swagger"]
 
 PLACE: Final = "#/definitions/"
 TEXT: Final = {"type": "string"}
-#: Swagger 2.0 knows no bearer tokens
+#: Swagger 2.0 has no bearer tokens
 TOKEN: Final = {
     "type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer TOKEN",
 }  # fmt: skip
@@ -35,8 +34,8 @@ SECURED: Final[dict[str, Any]] = {"security": [{"token": []}]}
 PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{PLACE}Problem"}}
 
 
-def swagger(models: Sequence[Described], *, needs_token: bool = False) -> dict[str, Any]:
-    """Return the description of each of *models*; where they are served is left out.
+def swagger(models: Sequence[PathDescription], *, needs_token: bool = False) -> dict[str, Any]:
+    """Return the description of each of *models*, without the address of the server.
 
     :param needs_token: predictions need a bearer token.
     """
@@ -44,7 +43,7 @@ def swagger(models: Sequence[Described], *, needs_token: bool = False) -> dict[s
     paths = _server_paths()
     for model in models:
         own = definitions(model, PLACE)
-        schemas |= {name: reduce_schema(schema) for name, schema in own.items()}
+        schemas |= {name: swagger_schema(schema) for name, schema in own.items()}
         paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
     return {
         "swagger": "2.0",
@@ -74,12 +73,12 @@ def _get(operation: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _predict(model: Described) -> dict[str, Any]:
+def _predict(model: PathDescription) -> dict[str, Any]:
     found = parts(model)
     has_form = model.signature.inputs or any(part.is_file for part in found)
     is_form = has_form and not model.instances
     taken = [_field(part) for part in found] if is_form else [_body(model)]
-    asked = [{**each, **TEXT, "required": False} for each in asked_parameters(model)]
+    asked = [{**each, **TEXT, "required": False} for each in model.parameters]
     return {
         "operationId": model.operation,
         "summary": f"Predict with {model.name} {model.version}",
@@ -94,12 +93,12 @@ def _predict(model: Described) -> dict[str, Any]:
     }
 
 
-def _bodies(model: Described) -> list[str]:
-    """Return what a body may be; a form cannot be described without the names of its fields."""
+def _bodies(model: PathDescription) -> list[str]:
+    """Return the media types of a body; a form needs the names of its fields."""
     return [each for each in model.consumes if each != MULTIPART] or [JSON]
 
 
-def _field(part: Part) -> dict[str, Any]:
+def _field(part: FormPart) -> dict[str, Any]:
     words = (
         part.words
         if part.is_list
@@ -116,29 +115,29 @@ def _field(part: Part) -> dict[str, Any]:
     }
 
 
-def _body(model: Described) -> dict[str, Any]:
+def _body(model: PathDescription) -> dict[str, Any]:
     schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
     return {
         "in": "body",
         "name": "input",
         "description": "Several inputs" if model.instances else "One input",
         "required": True,
-        "schema": reduce_schema(schema),
+        "schema": swagger_schema(schema),
     }
 
 
-def _answers(model: Described) -> dict[str, Any]:
+def _answers(model: PathDescription) -> dict[str, Any]:
     if not model.instances:
         return {"200": _answer(model)}
-    schema = reduce_schema(predictions(model, PLACE))
-    words = {"200": "OK", "207": "For some instances an error"}
+    schema = swagger_schema(predictions(model, PLACE))
+    words = {"200": "OK", "207": "Some instances have an error"}
     return {status: {"description": text, "schema": schema} for status, text in words.items()}
 
 
-def _answer(model: Described) -> dict[str, Any]:
+def _answer(model: PathDescription) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "description": "OK",
-        "schema": reduce_schema(prediction(output_schema(model, PLACE))),
+        "schema": swagger_schema(prediction(output_schema(model, PLACE))),
     }
     for example in model.examples:
         if example.output is not None and JSON in model.produces:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON Schema reduced to what a Schema Object of Swagger 2.0 can say (its section 5.3.15).
 
-What it cannot say is left out, so the result takes at least what the schema takes.
+What it cannot express is left out, so the result accepts at least what the schema accepts.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["reduce_schema"]
+__all__ = ["swagger_schema"]
 
 KEPT: Final = (
     *("type", "title", "description", "format", "pattern", "minLength", "maxLength"),
@@ -16,9 +16,9 @@ KEPT: Final = (
 )
 
 
-def reduce_schema(schema: Any) -> dict[str, Any]:
-    """Return *schema*, its references unchanged, in the words of Swagger 2.0."""
-    if not isinstance(schema, Mapping):  # true takes everything; false nothing, which is unsayable
+def swagger_schema(schema: Any) -> dict[str, Any]:
+    """Return *schema*, its references unchanged, as a Schema Object of Swagger 2.0."""
+    if not isinstance(schema, Mapping):  # true accepts everything; Swagger cannot express false
         return {}
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
@@ -45,8 +45,8 @@ def _reduce_alternatives(schema: Mapping[str, Any], forms: Sequence[Any]) -> dic
     told = {key: schema[key] for key in ("title", "description") if key in schema}
     real = [form for form in forms if not _is_null(form)]
     if len(real) == 1:
-        lone = reduce_schema(real[0])
-        # nothing may stand beside a reference
+        lone = swagger_schema(real[0])
+        # a reference has no other keys
         return lone if "$ref" in lone else {**told, **lone, "x-nullable": len(forms) > 1}
     return told
 
@@ -68,12 +68,12 @@ def _inner_schemas(schema: Mapping[str, Any]) -> dict[str, Any]:
     inner: dict[str, Any] = {}
     if "properties" in schema:
         properties = schema["properties"].items()
-        inner["properties"] = {name: reduce_schema(each) for name, each in properties}
+        inner["properties"] = {name: swagger_schema(each) for name, each in properties}
     if schema.get("type") == "array":  # which must have items
-        inner["items"] = {} if "prefixItems" in schema else reduce_schema(schema.get("items"))
+        inner["items"] = {} if "prefixItems" in schema else swagger_schema(schema.get("items"))
     extra = schema.get("additionalProperties")
     if extra is not None:
-        inner["additionalProperties"] = extra if isinstance(extra, bool) else reduce_schema(extra)
+        inner["additionalProperties"] = extra if isinstance(extra, bool) else swagger_schema(extra)
     if schema.get("allOf"):
-        inner["allOf"] = [reduce_schema(each) for each in schema["allOf"]]
+        inner["allOf"] = [swagger_schema(each) for each in schema["allOf"]]
     return inner

@@ -18,7 +18,7 @@ __all__ = [
     "ReplicaRow",
     "RouteRow",
     "StageRow",
-    "Step",
+    "StepRow",
     "Table",
     "Tally",
     "stage_rows",
@@ -76,7 +76,7 @@ class StageRow(Struct):
     beside: dict[str, Interface | None] = {}  #: stages that its workers serve too
 
 
-class Step(Struct, omit_defaults=True):
+class StepRow(Struct, omit_defaults=True):
     """One step of a route, as ``model.toml`` names it."""
 
     stage: str = ""  #: of the same model
@@ -96,7 +96,7 @@ class RouteRow(Struct):
     """A path of a model, and the steps that answer there."""
 
     path: str
-    steps: list[Step]
+    steps: list[StepRow]
     problem: str = ""  #: why nothing answers there
     instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
 

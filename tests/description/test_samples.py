@@ -12,8 +12,8 @@ import pytest
 from msgspec import Meta
 
 from servekit.description.interface import describe
-from servekit.description.sample_values import made
-from servekit.description.samples import File, Filled, Value, sample
+from servekit.description.sample_values import sample_value
+from servekit.description.samples import FilledArray, SampleFile, SampleValue, sample
 from servekit.ipc.table import Interface
 
 X = {"name": "x", "dtype": "float32", "shape": [-1, 3]}
@@ -63,7 +63,7 @@ class Chain(msgspec.Struct):
 )
 def test_what_is_made_of_a_schema_fits_it(kind):
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    value = made(schema, parts)
+    value = sample_value(schema, parts)
 
     jsonschema.validate(value, {**schema, "$defs": parts})
     assert value is not None or kind in (None, Any)
@@ -83,30 +83,30 @@ def test_what_is_made_of_a_schema_fits_it(kind):
 def test_a_schema_that_cannot_be_filled_does_no_harm(schema):
     loop = {"type": "object", "properties": {"x": {"$ref": "#/$defs/Loop"}}, "required": ["x"]}
 
-    assert made(schema, {"Loop": loop}) in (None, {})
+    assert sample_value(schema, {"Loop": loop}) in (None, {})
 
 
 @pytest.mark.parametrize(
     ("manifest", "known", "found"),
     [
-        pytest.param({"examples": [{"input": 7}, {"input": 8}]}, None, Value(7), id="an example"),
+        pytest.param({"examples": [{"input": 7}, {"input": 8}]}, None, SampleValue(7), id="one"),
         pytest.param(
             {"examples": [{"input_file": "a.png"}], "signature": {"inputs": [X]}}, None,
-            File("a.png", "image/png"), id="a file, by its name",
+            SampleFile("a.png", "image/png"), id="a file, by its name",
         ),
         pytest.param(
             {"examples": [{"input_file": "a", "content_type": "text/plain"}]}, None,
-            File("a", "text/plain"), id="a file, as the manifest says",
+            SampleFile("a", "text/plain"), id="a file, as the manifest says",
         ),
         pytest.param(
             {"signature": {"inputs": [X, N, T]}}, None,
-            Value({"x": Filled("float32", (2, 3), 0.5), "n": 1, "t": ["text", "text"]}),
+            SampleValue({"x": FilledArray("float32", (2, 3), 0.5), "n": 1, "t": ["text", "text"]}),
             id="a signature",
         ),
         pytest.param(
             {},
             Interface(input_schema={"type": "boolean"}, consumes=["application/json"]),
-            Value(True),
+            SampleValue(True),
             id="types",
         ),
         pytest.param({}, Interface(), None, id="a service that takes anything"),

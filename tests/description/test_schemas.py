@@ -4,9 +4,9 @@
 import jsonschema
 import pytest
 
-from servekit.description.interface import Tensor, describe
+from servekit.description.interface import TensorType, describe
 from servekit.description.schemas import input_schema, tensor_schema
-from servekit.description.swagger_schemas import reduce_schema
+from servekit.description.swagger_schemas import swagger_schema
 from servekit.ipc.table import Interface
 
 LONE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}]}
@@ -34,7 +34,7 @@ LONE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}]}
     ],
 )
 def test_the_schema_of_a_tensor_takes_what_fits_its_dtype_and_shape(dtype, shape, value, is_valid):
-    schema = tensor_schema(Tensor("x", dtype, shape))
+    schema = tensor_schema(TensorType("x", dtype, shape))
 
     assert jsonschema.Draft202012Validator(schema).is_valid(value) is is_valid
 
@@ -102,4 +102,4 @@ def test_a_loaded_service_that_reads_its_inputs_itself_takes_anything():
     ],
 )
 def test_json_schema_is_reduced_to_what_swagger_2_can_say(schema, reduced):
-    assert reduce_schema(schema) == reduced
+    assert swagger_schema(schema) == reduced

@@ -6,29 +6,34 @@ import shlex
 
 import pytest
 
-from servekit.description.samples import File, Filled, Form, Value
-from servekit.description.snippets import FORMATS, Call
+from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
+from servekit.description.snippets import FORMATS, SnippetRequest
 
 URL = "http://h:1"
 NASTY = 'it\'s "$(x)" `y` \\ é\n'
+NASTY_SAMPLES = [SampleValue({NASTY: [NASTY]}), SampleFile(f"{NASTY}.png", "image/png")]
 
 
 def call(sample, path="/m/predict", **how):
-    return Call(server=URL, path=path, sample=sample, **how)
+    return SnippetRequest(server=URL, path=path, sample=sample, **how)
 
 
-@pytest.mark.parametrize("sample", [Value({NASTY: [NASTY]}), File(f"{NASTY}.png", "image/png")])
+@pytest.mark.parametrize(
+    "sample", [SampleValue({NASTY: [NASTY]}), SampleFile(f"{NASTY}.png", "image/png")]
+)
 def test_nothing_in_an_input_leaves_its_quotes_in_a_shell(sample):
     words = shlex.split(FORMATS["curl"](call(sample)).replace(" \\\n", " "))
 
     assert len(words) == 6
-    if isinstance(sample, Value):
+    if isinstance(sample, SampleValue):
         assert json.loads(words[5]) == sample.value
     else:
         assert words[5] == f"@{sample.path}"
 
 
-@pytest.mark.parametrize("sample", [Value({NASTY: [NASTY]}), File(f"{NASTY}.png", "image/png")])
+@pytest.mark.parametrize(
+    "sample", [SampleValue({NASTY: [NASTY]}), SampleFile(f"{NASTY}.png", "image/png")]
+)
 def test_nothing_in_an_input_leaves_its_quotes_in_python(sample):
     compile(FORMATS["python"](call(sample)), "snippet.py", "exec")
 
@@ -42,14 +47,14 @@ def test_nothing_in_an_input_leaves_its_quotes_in_python(sample):
     ],
 )
 def test_a_large_array_is_not_written_out(name, shown):
-    text = FORMATS[name](call(Value({"x": Filled("float32", (3, 224, 224), 0.5)})))
+    text = FORMATS[name](call(SampleValue({"x": FilledArray("float32", (3, 224, 224), 0.5)})))
 
     assert shown in text
     assert len(text) < 500
 
 
 def test_nothing_in_a_form_leaves_its_quotes_in_a_shell():
-    form = Form({"file": f"{NASTY}.png"}, {NASTY: NASTY}, {NASTY: NASTY})
+    form = SampleForm({"file": f"{NASTY}.png"}, {NASTY: NASTY}, {NASTY: NASTY})
     words = shlex.split(FORMATS["curl"](call(form)).replace(" \\\n", " "))
 
     assert words[2:] == ["-F", f"file=@{NASTY}.png", "--form-string", f"{NASTY}={NASTY}"]
@@ -61,4 +66,4 @@ def test_nothing_in_a_form_leaves_its_quotes_in_a_shell():
     [("/m/predict", "'m'"), ("/v1/predict/x", "'/v1/predict/x'"), ("/a", "'/a'")],
 )
 def test_the_client_calls_a_model_by_its_name_and_any_other_path_by_itself(path, target):
-    assert f"client.predict({target}, item)" in FORMATS["python"](call(Value(1), path))
+    assert f"client.predict({target}, item)" in FORMATS["python"](call(SampleValue(1), path))

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from servekit.description.interface import Tensor
-from servekit.description.summaries import fields, in_words, tensor_words
+from servekit.description.interface import TensorType
+from servekit.description.summaries import summarize, summarize_fields, summarize_tensor
 
 
 class Parcel(msgspec.Struct):
@@ -33,13 +33,13 @@ class Parcel(msgspec.Struct):
 def test_a_type_in_words(kind, words):
     (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
 
-    assert in_words(schema, parts) == words
+    assert summarize(schema, parts) == words
 
 
 def test_an_object_is_told_field_by_field():
     (schema,), parts = msgspec.json.schema_components([Parcel], ref_template="#/$defs/{name}")
 
-    assert fields(schema, parts) == [
+    assert summarize_fields(schema, parts) == [
         ("weight_kg", "number, > 0, <= 30"),
         ("to", '"DE" | "FR"'),
         ("express", "boolean, optional"),
@@ -48,4 +48,4 @@ def test_an_object_is_told_field_by_field():
 
 
 def test_a_tensor_in_words():
-    assert tensor_words(Tensor("x", "int8", [-1, 3])) == "int8[any, 3]"
+    assert summarize_tensor(TensorType("x", "int8", [-1, 3])) == "int8[any, 3]"

@@ -8,7 +8,7 @@ import pytest
 from servekit.frontend.pipelines.pipeline import REQUEST
 from servekit.frontend.pipelines.planner import Unresolved, resolve
 from servekit.ipc.batches import IDENTITY, SPLIT
-from servekit.ipc.table import ModelRow, RouteRow, StageRow, Step
+from servekit.ipc.table import ModelRow, RouteRow, StageRow, StepRow
 
 
 def model(name, *stages, own=(), beside=None):
@@ -21,11 +21,11 @@ def model(name, *stages, own=(), beside=None):
     return ModelRow(name, "1.0", "", [], 1, 0.0, 1.0, 8, stages=rows, routes=routes)
 
 
-AB = model("ab", "a", "b", own=[Step(stage="a"), Step(stage="b")])
+AB = model("ab", "a", "b", own=[StepRow(stage="a"), StepRow(stage="b")])
 ALONE = model("alone")
 WITHOUT = model("without", "x")
-LOOP = model("loop", "l", own=[Step(stage="l"), Step(model="back")])
-BACK = model("back", "k", own=[Step(model="loop")])
+LOOP = model("loop", "l", own=[StepRow(stage="l"), StepRow(model="back")])
+BACK = model("back", "k", own=[StepRow(model="loop")])
 HOST = model("host", "h", "other", beside={"h": ["guest"]})
 
 
@@ -54,18 +54,18 @@ def place(label, batcher, sources, names=(), target="", *, is_each=False):
     return label, batcher, list(sources), list(names), is_each, target
 
 
-A, B = Step(stage="a"), Step(stage="b")
+A, B = StepRow(stage="a"), StepRow(stage="b")
 FIRST = place("a", "ab:a", [REQUEST])
 WAYS = {
     "a chain": (AB, [A, B], [FIRST, place("b", "ab:b", [0])]),
     "a stage twice": (
         AB,
-        [A, Step(stage="a", name="again")],
+        [A, StepRow(stage="a", name="again")],
         [FIRST, place("again", "ab:a", [0])],
     ),
     "several inputs": (
         AB,
-        [A, Step(stage="b", inputs=["a", "request"])],
+        [A, StepRow(stage="b", inputs=["a", "request"])],
         [
             FIRST,
             place("", "ab:b", [REQUEST], target=IDENTITY),
@@ -74,12 +74,12 @@ WAYS = {
     ),
     "an earlier step alone": (
         AB,
-        [A, Step(stage="b", name="aside"), Step(stage="b", inputs=["a"])],
+        [A, StepRow(stage="b", name="aside"), StepRow(stage="b", inputs=["a"])],
         [FIRST, place("aside", "ab:b", [0]), place("b", "ab:b", [0])],
     ),
     "each of what the client sent": (
         AB,
-        [Step(stage="a", each=True), B],
+        [StepRow(stage="a", each=True), B],
         [
             place("", "ab:a", [REQUEST], target=SPLIT),
             place("a", "ab:a", [0], is_each=True),
@@ -88,27 +88,31 @@ WAYS = {
     ),
     "each at the end is written for the client": (
         AB,
-        [A, Step(stage="b", each=True)],
+        [A, StepRow(stage="b", each=True)],
         [
             FIRST,
             place("b", "ab:b", [0], is_each=True),
             place("", "ab:b", [1], target=IDENTITY),
         ],
     ),
-    "an endpoint": (AB, [Step(stage="a", target="m")], [place("a", "ab:a", [REQUEST], target="m")]),
+    "an endpoint": (
+        AB,
+        [StepRow(stage="a", target="m")],
+        [place("a", "ab:a", [REQUEST], target="m")],
+    ),
     "a model of one service": (
         AB,
-        [A, Step(model="alone")],
+        [A, StepRow(model="alone")],
         [FIRST, place("alone", "alone", [0])],
     ),
     "a model of stages": (
         HOST,
-        [Step(model="ab", name="inner"), Step(stage="other", inputs=["inner"])],
+        [StepRow(model="ab", name="inner"), StepRow(stage="other", inputs=["inner"])],
         [FIRST, place("b", "ab:b", [0]), place("other", "host:other", [1])],
     ),
     "stages of one worker are one place": (
         HOST,
-        [Step(stage="h"), Step(stage="guest"), Step(stage="other")],
+        [StepRow(stage="h"), StepRow(stage="guest"), StepRow(stage="other")],
         [
             place("h+guest", "host:h", [REQUEST], target="h:>guest:"),
             place("other", "host:other", [0]),
@@ -123,18 +127,18 @@ def test_steps_become_places(row, steps, expected):
 
 
 PROBLEMS = {
-    "no such model": ([Step(model="nobody")], "no model is called nobody"),
-    "a model within itself": ([Step(model="loop")], "loop is a part of itself"),
+    "no such model": ([StepRow(model="nobody")], "no model is called nobody"),
+    "a model within itself": ([StepRow(model="loop")], "loop is a part of itself"),
     "a model without a path of its own": (
-        [Step(model="without")],
+        [StepRow(model="without")],
         "without has no /without/predict",
     ),
     "each into a model of stages": (
-        [A, Step(model="loop", each=True)],
+        [A, StepRow(model="loop", each=True)],
         "loop has several stages: it takes one input, as it is",
     ),
     "several inputs into a model of stages": (
-        [A, Step(model="loop", inputs=["a", "request"])],
+        [A, StepRow(model="loop", inputs=["a", "request"])],
         "loop has several stages: it takes one input, as it is",
     ),
 }

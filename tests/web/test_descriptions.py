@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 
 from servekit import errors
-from servekit.ipc.table import Interface, RouteRow, Step, Table
+from servekit.ipc.table import Interface, RouteRow, StepRow, Table
 from tests.services.pairs import INPUTS
 from tests.worker.batches import echo, loaded, service_of
 from tests.worker.process import item
@@ -128,7 +128,7 @@ MODELS = {
     "several instances": model_row(
         "many",
         typed(Leaf, Branch),
-        routes=[RouteRow("/v1/many", [Step(stage="predict")], instances=True)],
+        routes=[RouteRow("/v1/many", [StepRow(stage="predict")], instances=True)],
     ),
     "a model that cannot be loaded": model_row("broken", replicas=[], reason="no such file"),
 }

@@ -23,8 +23,8 @@ from pydantic import BaseModel
 from servekit import Array
 from servekit.description.interface import describe
 from servekit.description.openapi import openapi
-from servekit.description.samples import Value, sample, sample_form
-from servekit.description.summaries import fields
+from servekit.description.samples import SampleValue, sample, sample_form
+from servekit.description.summaries import summarize_fields
 from servekit.description.swagger import swagger
 from servekit.errors import BootError
 from servekit.types import Audio, File, Image, Text
@@ -416,7 +416,7 @@ def test_descriptions_are_valid_by_their_standards(given):
 def test_the_input_that_a_snippet_sends_is_taken(given):
     value = sample(described(given))
 
-    assert isinstance(value, Value)
+    assert isinstance(value, SampleValue)
     assert answer(typed(given), value.value)[0] == "application/json"
 
 
@@ -424,9 +424,9 @@ def test_files_and_arrays_are_told_in_words():
     interface = loaded(typed(Everything)).interface
     definitions = interface.schema_definitions
 
-    assert ("image", "file, image/*") in fields({"$ref": "#/$defs/Photo"}, definitions)
-    assert ("vector", "float32[any, 3]") in fields(interface.input_schema, definitions)
-    assert fields(interface.input_schema, definitions)[3] == (
+    assert ("image", "file, image/*") in summarize_fields({"$ref": "#/$defs/Photo"}, definitions)
+    assert ("vector", "float32[any, 3]") in summarize_fields(interface.input_schema, definitions)
+    assert summarize_fields(interface.input_schema, definitions)[3] == (
         "more", "list of str[2] or nothing, optional",
     )  # fmt: skip
 

@@ -48,7 +48,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
-class File(msgspec.Struct, forbid_unknown_fields=True):
+class KeyFile(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     keys: list[Key] = []
@@ -99,7 +99,7 @@ def read_keys(path: Path) -> list[Key]:
     :raises PluginError: it cannot be read, or is not as it should be.
     """
     try:
-        keys = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).keys
+        keys = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), KeyFile).keys
     except OSError as error:
         raise PluginError(f"{path}: {error.strerror}") from error
     except ValueError as error:  # TOML, UTF-8 or a key of the wrong type

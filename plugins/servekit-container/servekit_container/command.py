@@ -16,7 +16,7 @@ from servekit.extension.commands import Run
 from servekit.settings import load_settings, parse_models
 from servekit_container.context import Order, write_context
 from servekit_container.dockerfile import CACHE
-from servekit_container.image import Image
+from servekit_container.image import ImagePlan
 from servekit_container.packages import parse_requirement
 
 __all__ = ["dockerfile"]
@@ -151,12 +151,12 @@ def tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
-def build_command(image: Image, directory: Path) -> str:
+def build_command(image: ImagePlan, directory: Path) -> str:
     """Return what builds the image."""
     return shlex.join(["docker", "build", "--tag", image.tag, str(directory)])
 
 
-def facts(image: Image, directory: Path) -> dict[str, object]:
+def facts(image: ImagePlan, directory: Path) -> dict[str, object]:
     """Return what was written, for programs."""
     return {
         "directory": str(directory),
@@ -173,7 +173,7 @@ def facts(image: Image, directory: Path) -> dict[str, object]:
     }
 
 
-def as_text(image: Image, directory: Path) -> str:
+def as_text(image: ImagePlan, directory: Path) -> str:
     """Return what was written and what comes next, for people."""
     models = " ".join(f"{model.name}/{model.manifest.version}" for model in image.models)
     run_it = "docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080"
@@ -189,6 +189,6 @@ def as_text(image: Image, directory: Path) -> str:
     )
 
 
-def _packages(image: Image) -> str:
+def _packages(image: ImagePlan) -> str:
     others = f", but for {', '.join(image.wheels)}" if image.wheels else ""
     return f"from the index{others} (--find-links DIR takes along what came from a folder)"

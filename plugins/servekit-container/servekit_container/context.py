@@ -17,7 +17,7 @@ from servekit.errors import StartupError
 from servekit.settings import ModelSource
 from servekit_container.deployments import compose, kubernetes, prometheus
 from servekit_container.dockerfile import dockerfile, dockerignore
-from servekit_container.image import Image, Lack, Packed, tag_of
+from servekit_container.image import ImagePlan, Lack, Packed, tag_of
 from servekit_container.imports import imported_modules, lacking
 from servekit_container.needs import plugin_packages
 from servekit_container.packages import (
@@ -49,7 +49,7 @@ class Order:
     cache: Path | None = None  #: where archives are unpacked
 
 
-def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = False) -> Image:
+def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = False) -> ImagePlan:
     """Write a build context into *directory*: all of it, or nothing.
 
     :param tell: gets a line before what takes long.
@@ -68,7 +68,7 @@ def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = Fa
         raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _fill(order: Order, draft: Path, tell: Tell) -> Image:
+def _fill(order: Order, draft: Path, tell: Tell) -> ImagePlan:
     (draft / "models").mkdir()
     models = tuple(_pack(source, draft, order.cache) for source in order.models)
     roots = [Requirement("servekit"), *order.install]
@@ -79,7 +79,7 @@ def _fill(order: Order, draft: Path, tell: Tell) -> Image:
     lines = pins(roots, closure, own)
     asked = {canonicalize_name(root.name) for root in roots} | own
     every = installed_closure([*roots, *(Requirement(name) for name in own if _is_name(name))])
-    image = Image(
+    image = ImagePlan(
         models=models,
         tag=order.tag or tag_of(models[0].name, models[0].manifest.version),
         base=order.base,
@@ -139,7 +139,7 @@ def _place(model: Packed) -> str:
     return f"{model.name}: {model.manifest.requirements}"
 
 
-def _texts(image: Image, lines: Sequence[str]) -> dict[str, str]:
+def _texts(image: ImagePlan, lines: Sequence[str]) -> dict[str, str]:
     own = {model.requirements_file: model.requirements for model in image.with_requirements}
     return own | {
         "requirements.txt": "".join(f"{line}\n" for line in lines),

@@ -3,7 +3,7 @@
 
 from servekit.settings import Settings
 from servekit_container.dockerfile import CACHE, PORT, USER_ID
-from servekit_container.image import Image
+from servekit_container.image import ImagePlan
 
 __all__ = ["compose", "kubernetes", "prometheus"]
 
@@ -109,7 +109,7 @@ spec:
 """
 
 
-def compose(image: Image) -> str:
+def compose(image: ImagePlan) -> str:
     """Return a server of *image*, and a Prometheus that watches it."""
     mount = f"    volumes: [cache:{CACHE}] # the assets, which its first start fetches\n"
     text = COMPOSE.format(
@@ -126,7 +126,7 @@ def prometheus() -> str:
     return PROMETHEUS.format(port=PORT)
 
 
-def kubernetes(image: Image) -> str:
+def kubernetes(image: ImagePlan) -> str:
     """Return a Deployment and a Service of *image*."""
     keeps = image.fetches_at_start
     return KUBERNETES.format(

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 from servekit import __version__
-from servekit_container.image import Image
+from servekit_container.image import ImagePlan
 
 __all__ = ["CACHE", "PORT", "USER_ID", "dockerfile", "dockerignore"]
 
@@ -55,7 +55,7 @@ CMD {command}
 """
 
 
-def dockerfile(image: Image) -> str:
+def dockerfile(image: ImagePlan) -> str:
     """Return the recipe of *image*, in three stages: packages, models, and what is kept."""
     parts = [
         HEAD.format(version=__version__, base=image.base),
@@ -74,7 +74,7 @@ def dockerfile(image: Image) -> str:
     return "".join(parts)
 
 
-def _packages(image: Image) -> Iterator[str]:
+def _packages(image: ImagePlan) -> Iterator[str]:
     own = [model.requirements_file for model in image.with_requirements]
     yield f"COPY {' '.join(['requirements.txt', *own])} /tmp/requirements/\n"
     links = ""
@@ -86,7 +86,7 @@ def _packages(image: Image) -> Iterator[str]:
     yield f"RUN {BIN}/pip install --no-cache-dir --disable-pip-version-check{links}{wanted}\n"
 
 
-def _models(image: Image) -> Iterator[str]:
+def _models(image: ImagePlan) -> Iterator[str]:
     yield "\n# Every file of an archive is compared with its digest while it is unpacked.\n"
     yield "FROM packages AS models\n"
     for model in image.models:
@@ -100,7 +100,7 @@ def _models(image: Image) -> Iterator[str]:
             yield f"RUN {BIN}/servekit assets {model.directory} --cache-dir {CACHE}\n"
 
 
-def _kept(image: Image) -> Iterator[str]:
+def _kept(image: ImagePlan) -> Iterator[str]:
     if image.with_assets and image.has_assets_inside:
         yield f"COPY --from=models --chown={USER_ID}:{USER_ID} {CACHE} {CACHE}\n"
     digests = " ".join(
@@ -111,7 +111,7 @@ def _kept(image: Image) -> Iterator[str]:
     yield " \\\n    SERVEKIT_FETCH_ASSETS=true\n" if image.fetches_at_start else "\n"
 
 
-def dockerignore(image: Image) -> str:
+def dockerignore(image: ImagePlan) -> str:
     """Return what keeps everything out of the build but what ``Dockerfile`` copies."""
     own = [model.requirements_file for model in image.with_requirements]
     kept = ["requirements.txt", *own, *(model.archive for model in image.models)]

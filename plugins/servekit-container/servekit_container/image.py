@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from servekit_archiver import Manifest
 
-__all__ = ["Image", "Lack", "Packed", "tag_of"]
+__all__ = ["ImagePlan", "Lack", "Packed", "tag_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Packed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class ImagePlan:
     """Everything that the files of a build context are written from."""
 
     models: tuple[Packed, ...]

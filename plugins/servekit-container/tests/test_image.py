@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 from servekit_archiver import Manifest, Stage, Step, WorkerSettings
-from servekit_container.image import Image, Packed
+from servekit_container.image import ImagePlan, Packed
 from servekit_container.packages import installed_closure, pins, wanted_names
 
 from servekit.errors import StartupError
@@ -68,4 +68,4 @@ def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
 
 def an_image(**keys):
     given = {"models": (), "tag": "m:1", "base": "python:3.12-slim"} | keys
-    return Image(**given, wheels=(), has_assets_inside=False)
+    return ImagePlan(**given, wheels=(), has_assets_inside=False)

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Options", "Provider"]
+__all__ = ["OnnxOptions", "Provider"]
 
 Provider = str | tuple[str, dict[str, Any]]  #: a name, or a name and its options
 
 
-class Options(msgspec.Struct):
+class OnnxOptions(msgspec.Struct):
     """Every key with its default."""
 
     file: str = ""  #: relative to the archive; "" takes the only .onnx file

@@ -10,7 +10,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from servekit import Context, InputError, Service
 from servekit_onnx.graph import Graph, merge_signature, read_graph
-from servekit_onnx.options import Options
+from servekit_onnx.options import OnnxOptions
 from servekit_onnx.session import open_session
 
 __all__ = ["OnnxService"]
@@ -24,7 +24,7 @@ class OnnxService(Service):
 
     def load(self, context: Context) -> None:
         """Open the graph and learn from it what it takes and gives."""
-        options = context.read_options(Options)
+        options = context.read_options(OnnxOptions)
         path = context.find_file(".onnx", file=options.file)
         self._session = open_session(
             path, options, threads=context.threads, replicas=context.replicas

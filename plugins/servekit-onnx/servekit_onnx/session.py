@@ -9,7 +9,7 @@ from typing import Any
 import onnxruntime
 
 from servekit.errors import BootError
-from servekit_onnx.options import Options
+from servekit_onnx.options import OnnxOptions
 from servekit_onnx.weights import sharing_settings
 
 __all__ = ["open_session"]
@@ -21,7 +21,7 @@ ENUMS = {
 }
 
 
-def open_session(path: Path, options: Options, *, threads: int, replicas: int) -> Any:
+def open_session(path: Path, options: OnnxOptions, *, threads: int, replicas: int) -> Any:
     """Return a session on the graph in *path* that computes with *threads* threads.
 
     :param replicas: how many sessions on the graph there will be on this machine.

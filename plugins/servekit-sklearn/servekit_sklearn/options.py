@@ -5,12 +5,12 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Method", "Options"]
+__all__ = ["Method", "SklearnOptions"]
 
 Method = Literal["auto", "predict", "predict_proba", "transform", "decision_function"]
 
 
-class Options(msgspec.Struct):
+class SklearnOptions(msgspec.Struct):
     """Every key with its default."""
 
     file: str = ""  #: relative to the archive; "" takes the only .joblib or .skops file

@@ -10,7 +10,7 @@ from servekit import Context, InputError, Service
 from servekit_sklearn.columns import choose_join
 from servekit_sklearn.hooks import SUFFIXES
 from servekit_sklearn.methods import choose_methods, run_methods
-from servekit_sklearn.options import Options
+from servekit_sklearn.options import SklearnOptions
 from servekit_sklearn.reading import check_estimator, read_model
 from servekit_sklearn.signature import example_batch, inputs_of, outputs_of
 
@@ -22,7 +22,7 @@ class SklearnService(Service):
 
     def load(self, context: Context) -> None:
         """Read the estimator and learn from it what it takes and gives."""
-        options = context.read_options(Options)
+        options = context.read_options(SklearnOptions)
         path = context.find_file(*SUFFIXES, file=options.file)
         model = read_model(path, options.trusted, context.logger)
         check_estimator(model, path)

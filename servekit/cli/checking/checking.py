@@ -16,7 +16,7 @@ from servekit.checkup.messages import (
     ExampleRun,
     Finding,
     ServiceLoaded,
-    Step,
+    StepStarted,
     Tried,
 )
 from servekit.cli.output.plain import Display
@@ -202,7 +202,7 @@ class Examination:
     def _received(self, finding: Finding) -> None:
         report = self._report
         match finding:
-            case Step():
+            case StepStarted():
                 self._wait_for(finding.text)
             case ServiceLoaded():
                 report.loaded = finding

@@ -10,8 +10,8 @@ import msgspec
 
 from servekit.checkup.messages import BatchRun, ExampleRun
 from servekit.cli.checking.checking import Report
-from servekit.description.interface import Tensor
-from servekit.description.summaries import fields, tensor_words
+from servekit.description.interface import TensorType
+from servekit.description.summaries import summarize_fields, summarize_tensor
 from servekit.ipc.table import Interface
 from servekit.settings.values import MIB
 
@@ -113,9 +113,9 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 def _side(label: str, interface: Interface, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
     tensors = (interface.signature or {}).get(f"{label}s")
     if tensors:
-        told = [(each["name"], tensor_words(Tensor(**each))) for each in tensors]
+        told = [(each["name"], summarize_tensor(TensorType(**each))) for each in tensors]
     else:
-        told = fields(schema, interface.schema_definitions) if schema else [("", UNKNOWN)]
+        told = summarize_fields(schema, interface.schema_definitions) if schema else [("", UNKNOWN)]
     yield from ((label, f"{name}  {words}".strip()) for name, words in told)
 
 

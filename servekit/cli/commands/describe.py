@@ -10,10 +10,10 @@ import msgspec
 from servekit.cli.model import known_model
 from servekit.cli.model.known_model import KnownModel
 from servekit.cli.parsing.exit_status import OK
-from servekit.description.interface import Described
+from servekit.description.interface import PathDescription
 from servekit.description.openapi import openapi
 from servekit.description.schemas import definitions, input_schema, output_schema
-from servekit.description.summaries import fields, tensor_words
+from servekit.description.summaries import summarize_fields, summarize_tensor
 from servekit.description.swagger import swagger
 from servekit.extension.commands import Run
 
@@ -73,7 +73,7 @@ def as_json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def facts(known: KnownModel, shown: Sequence[Described]) -> dict[str, Any]:
+def facts(known: KnownModel, shown: Sequence[PathDescription]) -> dict[str, Any]:
     """Return what is known as one object."""
     manifest = known.manifest
     stages = {name: stage.service for name, stage in manifest.every_stage.items()}
@@ -86,7 +86,7 @@ def facts(known: KnownModel, shown: Sequence[Described]) -> dict[str, Any]:
     }
 
 
-def _path_facts(described: Described) -> dict[str, Any]:
+def _path_facts(described: PathDescription) -> dict[str, Any]:
     return {
         "path": described.path,
         "description": described.description,
@@ -105,7 +105,7 @@ def _path_facts(described: Described) -> dict[str, Any]:
     }
 
 
-def lines(known: KnownModel, shown: Sequence[Described]) -> Iterator[tuple[str, str]]:
+def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple[str, str]]:
     """Yield a label and a text for each line of the table."""
     manifest = known.manifest
     yield "model", f"{manifest.name} {manifest.version}"
@@ -121,7 +121,7 @@ def lines(known: KnownModel, shown: Sequence[Described]) -> Iterator[tuple[str, 
             yield "input", NEITHER_SAYS if known.is_imported else MANIFEST_SAYS_NOTHING
 
 
-def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
+def _path_lines(described: PathDescription, about: str) -> Iterator[tuple[str, str]]:
     yield "predict", f"POST {described.path}"
     if described.description not in ("", about):
         yield "about", " ".join(described.description.split())
@@ -141,15 +141,15 @@ def _path_lines(described: Described, about: str) -> Iterator[tuple[str, str]]:
         yield "example", f"{_cut(given)} -> {_cut(told)}".removesuffix(" -> ")
 
 
-def _sides(described: Described) -> Iterator[tuple[str, str]]:
+def _sides(described: PathDescription) -> Iterator[tuple[str, str]]:
     tensors = described.signature
     if tensors.inputs:
         for label, side in ("input", tensors.inputs), ("output", tensors.outputs):
-            yield from ((label, f"{each.name}  {tensor_words(each)}") for each in side)
+            yield from ((label, f"{each.name}  {summarize_tensor(each)}") for each in side)
     elif described.is_loaded:
         sides = ("input", described.input_schema), ("output", described.output_schema)
         for label, schema in sides:
-            for name, words in fields(schema, described.definitions):
+            for name, words in summarize_fields(schema, described.definitions):
                 yield label, f"{name}  {words}".strip()
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from servekit.cli.model import known_model
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
-from servekit.description.interface import Described
-from servekit.description.samples import File, Form, Value, sample, sample_form
-from servekit.description.snippets import FORMATS, Call
+from servekit.description.interface import PathDescription
+from servekit.description.samples import SampleFile, SampleForm, SampleValue, sample, sample_form
+from servekit.description.snippets import FORMATS, SnippetRequest
 from servekit.extension.commands import Run
 
 __all__ = ["snippet"]
@@ -28,7 +28,7 @@ examples:
   servekit snippet ./answers --path /v1/embeddings --import
   servekit snippet textgen.mar --stream --format python
 """
-Sample = File | Form | Value
+Sample = SampleFile | SampleForm | SampleValue
 COMMENTS = {"javascript": "//"}
 
 
@@ -67,12 +67,12 @@ def run(parsed: argparse.Namespace) -> int:
         return PROBLEM_FOUND
     assert found is not None
     note = ""
-    if isinstance(found, File):
+    if isinstance(found, SampleFile):
         place, note = _unpacked(parsed.model)
         found = dataclasses.replace(found, path=str(place / found.path))
-    elif isinstance(found, Form) and found.files:
+    elif isinstance(found, SampleForm) and found.files:
         note = f"needs files of your own: {', '.join(found.files.values())}"
-    call = Call(
+    call = SnippetRequest(
         server=parsed.url,
         path=described.path,
         sample=found,
@@ -84,7 +84,7 @@ def run(parsed: argparse.Namespace) -> int:
     return OK
 
 
-def problem(described: Described, found: Sample | None, parsed: argparse.Namespace) -> str:
+def problem(described: PathDescription, found: Sample | None, parsed: argparse.Namespace) -> str:
     """Return why there is no such call, or ""."""
     if parsed.stream and described.is_loaded and not described.streams:
         return "its outputs do not come one by one; leave out --stream"
@@ -99,7 +99,7 @@ def problem(described: Described, found: Sample | None, parsed: argparse.Namespa
     if found is None:
         hint = _import_hint(parsed)
         return f"nothing says what it takes: give it [[examples]] or a [signature]{hint}"
-    if parsed.stream and parsed.format == "python" and isinstance(found, File):
+    if parsed.stream and parsed.format == "python" and isinstance(found, SampleFile):
         return "servekit-client sends no file as it is and streams the answer; try another --format"
     return ""
 

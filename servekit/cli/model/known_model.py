@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what is known of a model without loading it; shared by the commands that show it."""
+"""Reads what is known about a model without loading it, for the commands that show it."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ import msgspec
 from servekit_archiver import ArchiveError, Manifest, unpack
 
 from servekit.cli.model.manifest import manifest_of
-from servekit.description.interface import Described
+from servekit.description.interface import PathDescription
 from servekit.description.routes import describe_models
 from servekit.errors import StartupError
 from servekit.ipc.table import Interface, ModelRow, StageRow
@@ -27,16 +27,18 @@ __all__ = ["KnownModel", "add_arguments", "read"]
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model as far as it is known."""
+    """A model, as far as it is known."""
 
     manifest: Manifest
-    paths: Sequence[Described]  #: what answers at each of its paths, its own ``/predict`` first
-    is_imported: bool = False  #: whether its code was asked, too
+    paths: Sequence[
+        PathDescription
+    ]  #: what answers at each of its paths, its own ``/predict`` first
+    is_imported: bool = False  #: whether its code was imported, too
 
-    def at(self, path: str | None) -> Described:
-        """Return what answers at *path*; at the first one, if none is named.
+    def at(self, path: str | None) -> PathDescription:
+        """Return the description of *path*; ``None`` is the first one.
 
-        :raises StartupError: nothing does.
+        :raises StartupError: nothing answers there.
         """
         for each in self.paths:
             if path in (None, each.path):
@@ -46,7 +48,7 @@ class KnownModel:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says which model, and how closely to look at it."""
+    """Add the arguments that name the model, and how closely to look at it."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="archive or model directory")
     parser.add_argument(
         "--import",
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_path(parser: argparse.ArgumentParser, words: str) -> None:
-    """Add what names one of the paths of the model."""
+    """Add the argument that names one of the paths of the model."""
     parser.add_argument(
         "--path",
         type=_path,
@@ -75,7 +77,7 @@ def _path(text: str) -> str:
 
 
 def read(parsed: argparse.Namespace) -> KnownModel:
-    """Return what the arguments ask for.
+    """Return the model that the arguments name.
 
     :raises StartupError: the model is refused, or its service cannot be imported.
     """
@@ -85,7 +87,7 @@ def read(parsed: argparse.Namespace) -> KnownModel:
 
 
 def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
-    """Return the row that a routing table would have of a model which nobody serves."""
+    """Return the row that the model would have in the routing table of a server."""
     table, name = manifest.to_mapping(), manifest.name
     row = ModelRow(name, manifest.version, manifest.description, [], 1, 0.0, 0.0, 1, manifest=table)
     row.routes = [*named_routes(name, table), *routes_of_endpoints(name, known)]
@@ -96,9 +98,9 @@ def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
 
 
 def import_services(path: Path, manifest: Manifest, cache_dir: str | None) -> dict[str, Interface]:
-    """Return what the code of each stage declares, as a process of its own reads it.
+    """Return what the code of each stage declares; a separate process imports it.
 
-    :raises StartupError: it cannot be imported; that process has said why.
+    :raises StartupError: it cannot be imported; that process has printed the reason.
     """
     directory = path.absolute() if path.is_dir() else _unpacked(path, cache_dir)
     workers = [stage.worker for stage in manifest.every_stage.values()]

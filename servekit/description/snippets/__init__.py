@@ -4,15 +4,15 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from servekit.description.snippets.call import Call
 from servekit.description.snippets.curl import curl
 from servekit.description.snippets.javascript import javascript
 from servekit.description.snippets.python import python
+from servekit.description.snippets.request import SnippetRequest
 
-__all__ = ["FORMATS", "Call"]
+__all__ = ["FORMATS", "SnippetRequest"]
 
-#: format to what writes it
-FORMATS: Final[Mapping[str, Callable[[Call], str]]] = {
+#: format to the function that writes it
+FORMATS: Final[Mapping[str, Callable[[SnippetRequest], str]]] = {
     "curl": curl,
     "python": python,
     "javascript": javascript,

@@ -5,8 +5,8 @@ import json
 from typing import Final
 
 from servekit.description.interface import JSON
-from servekit.description.samples import File, Filled, Form
-from servekit.description.snippets.call import Call, written
+from servekit.description.samples import FilledArray, SampleFile, SampleForm
+from servekit.description.snippets.request import SnippetRequest, expression
 from servekit.ipc.stream_formats import EVENT_STREAM
 
 __all__ = ["javascript"]
@@ -26,18 +26,18 @@ for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
 """
 
 
-def javascript(call: Call) -> str:
+def javascript(call: SnippetRequest) -> str:
     """Return a module for Node 18 or later."""
     sample, headers = call.sample, {"Accept": EVENT_STREAM if call.streams else JSON}
     imports, form = "", ""
-    if isinstance(sample, Form):
+    if isinstance(sample, SampleForm):
         imports, form, body = READ if sample.files else "", _form(sample), "form"
-    elif isinstance(sample, File):
+    elif isinstance(sample, SampleFile):
         headers = {"Content-Type": sample.content_type, **headers}
         imports, body = READ, f"await readFile({json.dumps(sample.path)})"
     else:
         headers = {"Content-Type": JSON, **headers}
-        body = f"JSON.stringify({written(call.body, _fill, json.dumps)})"
+        body = f"JSON.stringify({expression(call.body, _fill, json.dumps)})"
     return (
         f"// node snippet.mjs\n{imports}{form}"
         f"const response = await fetch({json.dumps(call.url)}, {{\n"
@@ -46,7 +46,7 @@ def javascript(call: Call) -> str:
     )
 
 
-def _form(sample: Form) -> str:
+def _form(sample: SampleForm) -> str:
     lines = ["const form = new FormData();"]
     for name, path in sample.files.items():
         shown = json.dumps(path)
@@ -57,12 +57,12 @@ def _form(sample: Form) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _print(call: Call) -> str:
+def _print(call: SnippetRequest) -> str:
     member = "predictions" if call.instances else "prediction"
     return f"console.log(JSON.stringify((await response.json()).{member}));\n"
 
 
-def _fill(array: Filled) -> str:
+def _fill(array: FilledArray) -> str:
     text = json.dumps(array.element)
     for size in reversed(array.shape):
         text = f"Array({size}).fill({text})"

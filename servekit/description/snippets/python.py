@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call for Python, with ``servekit-client``."""
 
-from servekit.description.samples import File, Filled, Form, Value
-from servekit.description.snippets.call import Call, written
+from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
+from servekit.description.snippets.request import SnippetRequest, expression
 
 __all__ = ["python"]
 
 
-def python(call: Call) -> str:
+def python(call: SnippetRequest) -> str:
     """Return a program."""
     sample = call.sample
-    has_arrays = isinstance(sample, Value) and bool(sample.arrays)
+    has_arrays = isinstance(sample, SampleValue) and bool(sample.arrays)
     package = "'servekit-client[numpy]'" if has_arrays else "servekit-client"
     imports = "import numpy as np\n" if has_arrays else ""
-    if not isinstance(sample, Value):
+    if not isinstance(sample, SampleValue):
         imports = "from pathlib import Path\n\n"
     return (
         f"# pip install {package}\n{imports}from servekit_client import Client\n\n"
@@ -21,14 +21,14 @@ def python(call: Call) -> str:
     )
 
 
-def _item(sample: File | Form | Value) -> str:
-    if isinstance(sample, File):
+def _item(sample: SampleFile | SampleForm | SampleValue) -> str:
+    if isinstance(sample, SampleFile):
         return _read(sample.path)
-    if isinstance(sample, Value):
-        return written(sample.value, _full, repr)
+    if isinstance(sample, SampleValue):
+        return expression(sample.value, _full, repr)
     files = {name: _read(path) for name, path in sample.files.items()}
     files |= {name: f"[{files[name]}]" for name in sample.lists}
-    rest = {name: written(each, _full, repr) for name, each in sample.values.items()}
+    rest = {name: expression(each, _full, repr) for name, each in sample.values.items()}
     return "{" + ", ".join(f"{name!r}: {text}" for name, text in {**files, **rest}.items()) + "}"
 
 
@@ -36,16 +36,16 @@ def _read(path: str) -> str:
     return f"Path({path!r}).read_bytes()"
 
 
-def _asked(call: Call) -> str:
+def _asked(call: SnippetRequest) -> str:
     target = repr(call.target)
     if call.streams:
         return f"for output in client.stream({target}, item):\n        print(output)"
     if call.instances:
         return f"print(client.instances({target}, [item]))"
-    if isinstance(call.sample, File):
+    if isinstance(call.sample, SampleFile):
         return f"print(client.raw({target}, item, {call.sample.content_type!r}).output)"
     return f"print(client.predict({target}, item))"
 
 
-def _full(array: Filled) -> str:
+def _full(array: FilledArray) -> str:
     return f"np.full({array.shape}, {array.element!r}, {array.dtype!r})"

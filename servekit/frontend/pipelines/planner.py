@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.ipc.table import ModelRow, RouteRow, Step
+    from servekit.ipc.table import ModelRow, RouteRow, StepRow
 
 STREAMED = frozenset(STREAM_FORMATS)
 
@@ -33,7 +33,7 @@ class Resolver:
         self.places: list[Place] = []
 
     def add(
-        self, row: ModelRow, steps: Sequence[Step], request: int, inside: tuple[str, ...]
+        self, row: ModelRow, steps: Sequence[StepRow], request: int, inside: tuple[str, ...]
     ) -> int:
         """Add *steps* of *row*, and return where their output is.
 
@@ -65,7 +65,7 @@ class Resolver:
         return self._batchers[label]
 
     def _add_model(
-        self, step: Step, sources: list[int], names: list[str], inside: tuple[str, ...]
+        self, step: StepRow, sources: list[int], names: list[str], inside: tuple[str, ...]
     ) -> int:
         row = self._rows.get(step.model)
         if row is None:
@@ -81,7 +81,9 @@ class Resolver:
             raise Unresolved(f"{row.name} has several stages: it takes one input, as it is")
         return self.add(row, steps, sources[0], (*inside, row.name))
 
-    def _add_place(self, step: Step, batcher: Batcher, sources: list[int], names: list[str]) -> int:
+    def _add_place(
+        self, step: StepRow, batcher: Batcher, sources: list[int], names: list[str]
+    ) -> int:
         is_read = names or step.each  # what the client sent is not: only a worker can
         if is_read and REQUEST in sources:
             own = self._add_own(batcher, REQUEST, SPLIT if step.each else IDENTITY)
@@ -129,7 +131,7 @@ def _streams(place: Place) -> bool:
     return is_host and row.interface is not None and bool(STREAMED & {*row.interface.produces})
 
 
-def _steps(row: ModelRow) -> Sequence[Step]:
+def _steps(row: ModelRow) -> Sequence[StepRow]:
     """Return the steps of a model's own path; none: its only stage."""
     path = f"/{row.name}/predict"
     return next((route.steps for route in row.routes if route.path == path), ())

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from servekit.ipc.batches import PREDICT
-from servekit.ipc.table import Interface, ModelRow, RouteRow, Step
+from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow
 
 __all__ = [
     "clashes",
@@ -32,7 +32,7 @@ def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
     return [
         RouteRow(
             path,
-            msgspec.convert(route["steps"], list[Step]),
+            msgspec.convert(route["steps"], list[StepRow]),
             instances=route.get("instances", False),
         )
         for path, route in found.items()
@@ -46,7 +46,7 @@ def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Itera
     """
     for stage, interface in interfaces.items():
         for row in interface.endpoints:
-            step = Step(stage=stage or PREDICT, name=row.name, target=row.name)
+            step = StepRow(stage=stage or PREDICT, name=row.name, target=row.name)
             yield RouteRow(row.path or f"/{name}/{row.name}", [step])
 
 
@@ -55,13 +55,13 @@ def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:
 
     :param together: the stages of one worker.
     """
-    followers: dict[str, list[Step | None]] = {}
+    followers: dict[str, list[StepRow | None]] = {}
     for route in routes:
         for step, after in pairwise([*route.steps, None]):
             if step is not None:
                 followers.setdefault(step.stage, []).append(None if step.each else after)
 
-    def is_inner(after: Step | None) -> bool:
+    def is_inner(after: StepRow | None) -> bool:
         is_next = after is not None and not after.each and len(after.inputs) < 2
         return after is not None and is_next and after.stage in together
 
@@ -78,7 +78,7 @@ def longest_way_s(row: ModelRow) -> float:
     stages |= {beside: stages[stage.name] for stage in row.stages for beside in stage.beside}
     slowest_s = max(stages.values(), default=row.predict_timeout_s)
 
-    def of_step(step: Step) -> float:
+    def of_step(step: StepRow) -> float:
         own = 2 if step.each else len(step.inputs) > 1
         return stages.get(step.stage, slowest_s) * (1 + own)
 

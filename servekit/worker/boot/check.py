@@ -22,7 +22,7 @@ from servekit.checkup.messages import (
     Checkup,
     ExampleRun,
     ServiceLoaded,
-    Step,
+    StepStarted,
     Tried,
 )
 from servekit.errors import StartupError
@@ -91,7 +91,7 @@ def read_request(control: socket.socket) -> Checkup:
 
 def check(request: Checkup, tell: Tell) -> None:
     """Load the service and run everything. Raises whatever the author's ``load`` raises."""
-    tell(Step("loading"))
+    tell(StepStarted("loading"))
     loading, started = loading_of(request.launch), monotonic()
     loaded = load_service(loading)
     tell(_loaded(loaded, monotonic() - started))
@@ -143,7 +143,7 @@ def _kib(file: str, row: str) -> int:
 
 def _run_examples(predictor: Predictor, loading: Loading, tell: Tell) -> None:
     for number, example in enumerate(loading.manifest.examples, 1):
-        tell(Step(f"example {number}"))
+        tell(StepStarted(f"example {number}"))
         item, started = example_item(example, loading.directory, number), monotonic()
         answer = predictor.answer([item]).answers[0]
         duration_s = monotonic() - started
@@ -162,7 +162,7 @@ def _run_batch(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> B
 
 
 def _run(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> str:
-    tell(Step(f"batch of {len(batch)}"))
+    tell(StepStarted(f"batch of {len(batch)}"))
     return batch_problem(predictor, batch)
 
 

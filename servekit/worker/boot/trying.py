@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from servekit.checkup.messages import Tried
-from servekit.description.sample_values import made
+from servekit.description.sample_values import sample_value
 from servekit.errors import RequestError, error_class
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
@@ -25,7 +25,7 @@ def made_input(interface: Interface) -> OpenItem | None:
     """Return a request made of the types of inputs; ``None`` if they say nothing."""
     if not interface.input_schema:
         return None
-    value = made(interface.input_schema, interface.schema_definitions)
+    value = sample_value(interface.input_schema, interface.schema_definitions)
     return msgspec.json.encode(value), JSON, b"", "made", math.inf
 
 
