@@ -2,40 +2,27 @@
 """A connection without its process: what no client can bring about from outside."""
 
 import socket
-from types import SimpleNamespace
 
-import gevent
-
-from servekit.frontend.http1.connection import Connection
-from servekit.frontend.memory.pressure import Pressure
-from servekit.settings import Settings
+from servekit.frontend.http1.transport import Http1
 
 from .conftest import post
+from .stand_ins import make_host
 
 
-def test_mistake_of_ours_is_logged_and_closes_the_connection():
-    def route(*_arguments):
+def test_mistake_of_ours_is_logged_and_closes_the_connection(caplog):
+    def handle(_exchange, _request):
         raise RuntimeError("a bug")
 
-    logged = []
-    loop = gevent.get_hub().loop
-    front_end = SimpleNamespace(
-        settings=Settings(),
-        loop=loop,
-        route=route,
-        log_exception=logged.append,
-        connections=set(),
-        access=None,
-        pressure=Pressure(0, 1.0),
-        is_crowded=False,
-        cors=None,
-    )
+    host = make_host(handle)
     ours, client = socket.socketpair()
     with client:
         ours.setblocking(False)
-        Connection(ours, None, front_end)
+        Http1(host, []).connect(ours, None)
         client.sendall(post(b"1"))
-        loop.run(nowait=True)
+        host.loop.run(nowait=True)
 
         assert client.recv(1) == b""
-    assert logged == ["while reading a request"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "unexpected error while reading a request"
+    ]
+    assert len(host.connections) == 0

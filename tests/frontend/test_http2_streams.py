@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame, WindowUpdateFrame
-from servekit.frontend.exchange.response import AnswerHeads
 
 from servekit.frontend.batching.stream import StreamedAnswer
 from servekit.frontend.http2.send_queue import Outgoing
@@ -105,14 +104,14 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
 
 def test_nothing_is_said_to_keep_a_dropped_stream_alive():
     writer = Outgoing(lambda: None, Pressure(0, 5.0), lambda: None)
-    connection = Mock(is_closed=False, begin_stream=lambda *_: writer)
-    task = Mock(connection=connection, is_done=False, step=None, arrived=0.0, request_id="1")
-    streamed = StreamedAnswer(task, AnswerHeads(), 0.0)
+    exchange = Mock(is_closed=False, begin_stream=lambda *_: writer)
+    task = Mock(exchange=exchange, is_done=False, step=None, arrived=0.0, request_id="1")
+    streamed = StreamedAnswer(task, 0.0)
     streamed._begin(EVENTS, 0.0)
     streamed.keep_alive(9.0)
     assert writer.size == streamed.written > 0
 
-    connection.is_closed = True
+    exchange.is_closed = True
     writer.close()
     streamed.keep_alive(99.0)
 

@@ -2,9 +2,9 @@
 """Work that clients heap up is done for a moment at a time, in the order in which it came."""
 
 import pytest
-from servekit.frontend.http.loop_slices import SLICE_S, Slices
 
-from servekit.frontend.http import loop_slices as slices
+from servekit.frontend.exchange import time_slices as slices
+from servekit.frontend.exchange.time_slices import SLICE_S, Slices
 
 
 class Timer:

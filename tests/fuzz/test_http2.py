@@ -5,21 +5,19 @@ import contextlib
 import socket
 from types import SimpleNamespace
 
-import gevent
 from hpack import Decoder, Encoder, HPACKError
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import Frame, GoAwayFrame
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from servekit.frontend.exchange.response import AnswerHeads
 
+from servekit.extension import HttpResponse
 from servekit.frontend.http2.connection import Http2Connection
 from servekit.frontend.http2.frames import FrameError, Frames
 from servekit.frontend.http2.hpack_decoder import FieldDecoder
 from servekit.frontend.http2.hpack_encoder import FieldEncoder
-from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.routing.router import Router
-from servekit.settings import Settings
+from tests.frontend.stand_ins import make_host
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 GET = Encoder().encode(
@@ -51,38 +49,25 @@ frames = st.builds(
 )
 
 
+def respond(exchange, request):
+    exchange.respond(HttpResponse(200, b"ok", request_id="1"))
+
+
 class Served:
     """A connection whose requests are all answered with their own target, and what it says."""
 
-    def __init__(self):
-        self.mistakes = []
-        self.loop = gevent.get_hub().loop
-        self.front_end = SimpleNamespace(
-            settings=Settings(),
-            loop=self.loop,
+    def __init__(self, handle=None):
+        self.host = make_host(
+            handle or respond,
             slices=SimpleNamespace(run=lambda work: work(), is_over=False),
-            route=self.route,
-            log_exception=self.mistakes.append,
-            connections=set(),
-            access=None,
-            pressure=Pressure(0, 1.0),
-            access_log=None,
-            cors=None,
-            compression=None,
-            heads=AnswerHeads(),
-            router=Router(),
-            next_request_id=lambda: "1",
+            find=Router().find,
         )
-        self.front_end.add = self.front_end.connections.add
+        self.loop = self.host.loop
         ours, self.client = socket.socketpair()
         ours.setblocking(False)
         self.client.setblocking(False)
-        self.connection = Http2Connection(ours, None, self.front_end)
-        self.front_end.add(self.connection)
-
-    @staticmethod
-    def route(exchange, request, _batcher):
-        exchange.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n", b"ok")
+        self.connection = Http2Connection(ours, None, self.host)
+        self.host.connections.add(self.connection)
 
     def feed(self, data):
         """Have *data* read, unless the connection is over."""
@@ -112,9 +97,11 @@ def frames_of(said):
     return found
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(frames, max_size=12), st.lists(st.integers(1, 60), max_size=8))
-def test_whatever_frames_come_there_is_a_named_end_or_none(sent, cuts):
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sent=st.lists(frames, max_size=12), cuts=st.lists(st.integers(1, 60), max_size=8))
+def test_whatever_frames_come_there_is_a_named_end_or_none(caplog, sent, cuts):
     served = Served()
     data = SETTINGS + b"".join(sent)
     for cut in cuts:
@@ -128,10 +115,10 @@ def test_whatever_frames_come_there_is_a_named_end_or_none(sent, cuts):
         goodbyes = [frame for frame in frames_of(said) if isinstance(frame, GoAwayFrame)]
     except HyperframeError as error:
         raise AssertionError(f"we said what is no frame: {said!r}") from error
-    assert served.mistakes == []
+    assert caplog.records == []
     assert not was_closed
     assert len(goodbyes) <= 1
-    assert served.front_end.connections == set()
+    assert len(served.host.connections) == 0
 
 
 def add(found, frame):
@@ -164,12 +151,12 @@ def test_frames_are_the_same_however_they_are_cut(sent, cuts):
     assert parted([*pieces, data]) == parted([b"".join(sent)])
 
 
-def test_mistake_of_ours_while_writing_is_logged_and_closes_the_connection():
-    served = Served()
-    served.front_end.route = lambda exchange, *_: exchange.outgoing.begin([(b":status", None)])
+def test_mistake_of_ours_while_writing_is_logged_and_closes_the_connection(caplog):
+    served = Served(lambda exchange, _: exchange.outgoing.begin([(b":status", None)]))
     served.feed(SETTINGS + framed(1, 5, 1, GET))
 
-    assert served.mistakes == ["while writing HTTP/2"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["unexpected error while writing HTTP/2"]
     assert served.connection.is_closed
     served.client.close()
 

@@ -32,29 +32,37 @@ class FrontEndPath:
     """A real front-end whose clients and worker are driven by hand, in lock-step."""
 
     def __init__(self, directory: Path) -> None:
-        from servekit.frontend.server.front_end import FrontEnd
+        from servekit.frontend.server.assembly import Assembly, Resources
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
         from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
+        from servekit.plugins import create_plugin_manager
         from servekit.settings import Settings
+        from servekit.settings.tokens import Tokens
 
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
         counters = Counters(create_memory())
-        self.front_end = FrontEnd(Settings(header_timeout=1e6, keep_alive=1e6), directory, counters)
+        settings = Settings(header_timeout=1e6, keep_alive=1e6)
+        hooks = create_plugin_manager().hook
+        resources = Resources(
+            hooks=hooks, tokens=Tokens(), tls=None, codings={}, access_log=None, shares=None
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        address = listener.getsockname()
+        assembly = Assembly(settings, directory, counters, address, resources)
+        self.front_end = assembly.front_end
         replica = ReplicaRow(0, 1, str(directory / "worker.sock"), "serving")
         row = ModelRow("sum", "1.0", "", [replica], BATCH, 0.0, 1000.0, 1024, interface=Interface())
         self.supervisor = control.accept()[0]
         self.supervisor.sendall(encode_frame(Table([row])))
         self._greet(worker)
-        listener = socket.create_server(("127.0.0.1", 0))
         self.front_end.start([listener])
-        address = listener.getsockname()
         self.clients = [socket.create_connection(address) for _ in range(BATCH)]
         self.turn()
 
     def turn(self) -> None:
         """Let the front-end do what it can do without waiting."""
-        self.front_end.loop.run(nowait=True)
+        self.front_end.core.loop.run(nowait=True)
 
     def _greet(self, listener: socket.socket) -> None:
         """Be the worker that the routing table names."""

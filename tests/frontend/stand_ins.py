@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connection needs of a front-end, without a process."""
+
+from dataclasses import replace
+
+import gevent
+
+from servekit.frontend.exchange.connections import OpenConnections
+from servekit.frontend.exchange.date import HttpDate
+from servekit.frontend.exchange.host import Host
+from servekit.frontend.exchange.request_ids import RequestIds
+from servekit.frontend.exchange.time_slices import Slices
+from servekit.frontend.memory.pressure import Pressure
+from servekit.settings import Settings
+
+
+def make_host(handle, **changes) -> Host:
+    """Return a host whose requests go to *handle*, and that has no model."""
+    loop, settings = gevent.get_hub().loop, Settings()
+    host = Host(
+        settings=settings,
+        loop=loop,
+        date=HttpDate(),
+        connections=OpenConnections(settings),
+        pressure=Pressure(0, 1.0),
+        slices=Slices(loop),
+        request_ids=RequestIds(),
+        tls=None,
+        handle=handle,
+        find=lambda _method, _target: None,
+        guard=None,
+    )
+    return replace(host, **changes)
