@@ -17,7 +17,8 @@ from servekit.ipc.batches import QUERY
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.testing.response import OK, Response
-from servekit.worker.boot.loading import Loading, load_class, prove
+from servekit.worker.boot.loading import Loading, load_class
+from servekit.worker.boot.proof import prove
 from servekit.worker.codecs import msgpack
 
 __all__ = ["ServiceClient"]

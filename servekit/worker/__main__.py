@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.worker LABEL --parent PID --control FD --listener FD``.
 
-The life of a worker, top to bottom: ``Launch`` comes in on *control*, the service is
-loaded, ``Ready`` goes out, front-ends connect to *listener* and send batches, ``Stop`` or
-the end of *control* ends it. LABEL is for ``ps`` only.
+The life of a worker, top to bottom: ``Launch`` arrives on *control*, the service is loaded,
+``Ready`` is sent, front-ends connect to *listener* and send batches. ``Stop``, or the end of
+*control*, ends the worker. LABEL only shows in ``ps``.
 """
 
 import argparse
@@ -13,12 +13,11 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.errors import StartupError
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop
+from servekit.ipc.control import Launch, Leaving, Ready, Retire, Stop
 from servekit.system.parent_death import die_with_parent
-from servekit.worker.process.log import report
-from servekit.worker.process.process import (
+from servekit.worker.process.log import boot_failed
+from servekit.worker.process.setup import (
     BOOT_FAILED,
     LEFT,
     LEFT_BY_SERVICE,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Be a worker, and return the exit status."""
+    """Run the worker, and return the exit status."""
     parser = argparse.ArgumentParser(prog="servekit.worker")
     parser.add_argument("label")
     for name in ("--parent", "--control", "--listener"):
@@ -59,21 +58,22 @@ def serve(
     launch: Launch, control: socket.socket, reader: FrameReader[Any], listener: socket.socket
 ) -> int:
     """Boot, answer batches, close; return the exit status."""
-    from servekit.worker.boot.booting import boot, reason_of
+    from servekit.worker.boot.loading import load_service, loading_of
+    from servekit.worker.boot.proof import prove
 
     started = monotonic()
     on_fork(control.close)
     on_fork(listener.close)
     try:
         limit(launch.memory_bytes, launch.files)
-        loaded = boot(launch)
+        loading = loading_of(launch)
+        loaded = load_service(loading)
+        prove(loaded, loading)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
-        if cause := error.__cause__ if isinstance(error, StartupError) else error:
-            report("", cause)
-        control.sendall(encode_frame(BootFailed(reason_of(error, launch.directory))))
+        control.sendall(encode_frame(boot_failed(error, launch.directory)))
         return BOOT_FAILED
     gc.collect()
-    gc.freeze()  # what was loaded stays: the collector need not look at it again
+    gc.freeze()  # what is loaded stays, so the collector can skip it
     server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
     beside = {name: each.interface for name, each in loaded.beside.items()}
@@ -87,7 +87,7 @@ def serve(
 
 
 def server_of(loaded: "Loaded", *arguments: Any) -> "BatchServer":
-    """Return what serves *loaded*: batches, or streams."""
+    """Return the server of *loaded*, which answers batches or streams."""
     from servekit.worker.serving.batch_server import BatchServer
 
     if loaded.stepping is None:

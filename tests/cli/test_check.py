@@ -411,7 +411,7 @@ HEAD += "from servekit import InputError, Service, endpoint\n\nclass Toy(Service
         pytest.param(
             "def predict(self, batch):\n        return batch",
             0,
-            "not checked: toy: predict was not called: neither an example, a signature nor",
+            "not checked: toy: predict was not called: no example, signature or type says what",
             id="nothing says what an input is",
         ),
         pytest.param(
@@ -437,7 +437,7 @@ HEAD += "from servekit import InputError, Service, endpoint\n\nclass Toy(Service
             "def preprocess(self, request):\n        return request.body\n\n"
             "    def predict(self, batch):\n        return batch",
             0,
-            "what its preprocess takes only an example",
+            "only an example can show what its preprocess takes",
             id="a preprocess",
         ),
         pytest.param(

@@ -129,14 +129,14 @@ class WorkerPath:
         from servekit.ipc.channel import encode_frame
         from servekit.plugins import create_plugin_manager
         from servekit.service.base import Service
-        from servekit.worker.boot.assembly import wrap
+        from servekit.worker.boot.assembly import assemble
         from servekit.worker.codecs.table import CodecTable
 
         class Sum(Service):
             def predict(self, batch: list) -> list:
                 return [sum(item["x"]) for item in batch]
 
-        self.predictor = wrap(Sum(), CodecTable(create_plugin_manager())).predictor
+        self.predictor = assemble(Sum(), CodecTable(create_plugin_manager())).predictor
         self.reply = lambda turn: encode_frame(Reply(1, *turn), buffer)
         buffer = bytearray()
 

@@ -5,14 +5,14 @@ import msgspec
 
 from servekit import Service
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from tests.worker.process import item
 
 
 def loaded(service: Service, *plugins: object):
     """Return *service* behind a predictor, with no codecs but the built-in ones and *plugins*."""
-    return wrap(service, CodecTable(create_plugin_manager(*plugins, discover=False)))
+    return assemble(service, CodecTable(create_plugin_manager(*plugins, discover=False)))
 
 
 def service_of(predict, signature=None, **steps) -> Service:

@@ -13,7 +13,7 @@ import pytest
 
 from servekit import Context, Service, errors
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.current_batch import CurrentBatch
@@ -68,7 +68,7 @@ def predictor_in(source: str, signature, tmp_path) -> Predictor:
     )
     service.warm_up()
     service.signature = signature
-    return wrap(service, table, current).predictor
+    return assemble(service, table, current).predictor
 
 
 @pytest.mark.parametrize(("source", "signature", "request_text", "expected"), list(shown()))

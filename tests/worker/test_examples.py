@@ -7,7 +7,7 @@ from servekit_archiver import Example
 
 from servekit.checkup.comparison import difference
 from servekit.errors import BootError
-from servekit.worker.boot.examples import run_examples
+from servekit.worker.boot.proof import run_examples
 from tests.worker.batches import echo, loaded, service_of
 
 

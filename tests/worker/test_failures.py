@@ -82,7 +82,7 @@ class Outer:
         ({"x": [0.5, float("nan")]}, "output.x[1]: NaN or infinity is not JSON"),
         (np.array([1.0, np.inf]), "output: NaN or infinity is not JSON"),
         (3j, "output: a complex is not JSON"),
-        (Response({"a": 1}, content_type="text/csv"), "output: dict, expected bytes or a text"),
+        (Response({"a": 1}, content_type="text/csv"), "output: dict, expected bytes or str"),
     ],
 )  # fmt: skip
 def test_an_output_that_is_not_json_is_told_by_its_place(capfd, output, said):
@@ -106,7 +106,7 @@ def test_an_output_that_holds_itself_is_told(capfd):
 
     answer(service_of(predict), 1)
 
-    assert "output: holds itself, or is nested too deep" in capfd.readouterr().err
+    assert "output: contains itself, or is nested too deep" in capfd.readouterr().err
 
 
 def test_the_output_of_a_postprocess_is_its_own(capfd):

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 
 from servekit.hookspecs import CodecTarget
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.npy import codec as npy
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.forms import FORM
@@ -149,7 +149,7 @@ def gives(predictor):
 @pytest.fixture(scope="module")
 def pairs():
     """Return the targets of a service that has an endpoint for each type, and what they list."""
-    found = wrap(Pairs(), TABLE)
+    found = assemble(Pairs(), TABLE)
     return found.targets, {row.name: row.interface for row in found.targets.rows}
 
 
@@ -202,7 +202,7 @@ def rows(self, batch):
 
 @pytest.mark.parametrize("label", SIGNATURES)
 def test_inputs_of_a_signature_by_each_media_type(label):
-    found = wrap(service_of(rows, {"inputs": SIGNATURES[label], "outputs": []}), TABLE)
+    found = assemble(service_of(rows, {"inputs": SIGNATURES[label], "outputs": []}), TABLE)
     alone = NAMED.get(label)
     value = {"n": 1, "m": "a"} if alone is None else {"n": alone}
     works = takes(found.predictor, value) | (takes(found.predictor, alone) if alone else set())
@@ -235,7 +235,7 @@ def test_outputs_of_a_signature_for_each_accept(label, kind):
         {"name": name, "dtype": dtype, "shape": list(array.shape[1:])}
         for name in ("op" if kind == "two" else "o")
     ]
-    found = wrap(
+    found = assemble(
         service_of(predict, {"inputs": SIGNATURES["one number"], "outputs": outputs}), TABLE
     )
 
@@ -255,7 +255,7 @@ def test_bodies_that_a_model_does_not_take_are_refused_with_those_that_it_takes(
     def predict(self, batch: list[int]):
         return batch
 
-    predictor = wrap(service_of(predict), TABLE).predictor
+    predictor = assemble(service_of(predict), TABLE).predictor
     (error, _, said), *_ = predictor.answer([item(b"\x00", "image/png")]).answers
 
     assert error == "UnknownMediaType"
@@ -277,7 +277,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written(body, refused, media
 
     signed = {"inputs": SIGNATURES["one number"], "outputs": []}
     for service in service_of(predict), service_of(rows, signed):
-        predictor = wrap(service, TABLE).predictor
+        predictor = assemble(service, TABLE).predictor
         value = msgspec.json.decode(body)
         texts = {"application/json": b'{"n": %b}' % body, FORM: form({"n": body})}
         sent_body = texts.get(media_type) or msgpack.packb({"n": value})

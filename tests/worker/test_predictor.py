@@ -13,7 +13,7 @@ from servekit.errors import OutOfMemory, QueueFull
 from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Request
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.current_batch import CurrentBatch
 from servekit.worker.prediction.request_reader import BodyReaders
@@ -130,7 +130,7 @@ def watching(seen, signature=None):
     current = CurrentBatch(BodyReaders(table))
     service = service_of(lambda self, batch: seen.append(current.requests()) or batch)
     service.signature = signature
-    return wrap(service, table, current).predictor, current
+    return assemble(service, table, current).predictor, current
 
 
 def test_the_requests_of_a_batch_stand_in_the_order_of_its_inputs():

@@ -15,7 +15,7 @@ from servekit import InputError, Response, Service
 from servekit.ipc.batches import VALUE
 from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.request_reader import BodyReaders
 from servekit.worker.prediction.runs import Run
@@ -203,7 +203,7 @@ def test_a_later_service_sees_requests_as_it_would_apart():
         return [1 for _ in batch]
 
     giver = loaded(service_of(lambda self, batch: [{"x": 1}, object()])).predictor
-    taker = wrap(service_of(look), table, current).predictor
+    taker = assemble(service_of(look), table, current).predictor
     Run([("give", giver), ("take", taker)]).answer([item(1, request_id=each) for each in "ab"])
 
     assert seen == [("a", b"\x81\xa1x\x01"), ("b", b"")]  # an object has no bytes

@@ -6,7 +6,7 @@ from servekit_archiver import Manifest
 
 from servekit.errors import BootError
 from servekit.ipc.control import BootFailed, Ready
-from servekit.worker.boot.warming import batch_of, run_batches, samples_of
+from servekit.worker.boot.proof import batch_of, run_batches, samples_of
 from tests.worker.batches import echo, loaded, service_of
 
 SIGNATURE = {

@@ -13,7 +13,7 @@ import pytest
 from servekit import InputError, hookimpl
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import wrap
+from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.process import item
@@ -86,7 +86,7 @@ def test_what_can_never_be_had_is_known_before_predict():
 
     name, body = answer(service, 1, accept="text/html")
     assert (name, called) == ("NotAcceptable", [])
-    assert b"nothing fits; there is application/json, application/msgpack" in body
+    assert b"no acceptable media type; available: application/json, application/msgpack" in body
 
 
 UNSAID_OUT = {"inputs": [{"name": "x", "dtype": "int64", "shape": []}], "outputs": []}
@@ -157,7 +157,7 @@ def test_a_406_before_predict_names_what_is_produced(accept):
 
     assert name == "NotAcceptable"
     assert msgspec.json.decode(body)["detail"] == (
-        f"Accept: nothing fits; there is {', '.join([*ALWAYS, 'image/png'])}"
+        f"Accept: no acceptable media type; available: {', '.join([*ALWAYS, 'image/png'])}"
     )
 
 
@@ -176,7 +176,7 @@ def test_a_number_that_is_none_is_the_service_s_fault(accept):
 def test_a_large_answer_is_refused_by_its_size():
     service = answering("x" * 1000)
     table = CodecTable(create_plugin_manager(discover=False))
-    turn = wrap(service, table, max_answer_bytes=1000).predictor.answer([item(1)])
+    turn = assemble(service, table, max_answer_bytes=1000).predictor.answer([item(1)])
     assert turn.answers[0][0] == "ResultNotEncodable"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a service behind what answers batches with it: inputs as it wants them, its targets."""
+"""Assembles what answers batches with a service: its inputs, codecs, interface and targets."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -26,10 +26,10 @@ from servekit.worker.prediction.targets import Targets
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers, Stepping
 
-__all__ = ["body_readers", "wrap"]
+__all__ = ["assemble", "body_readers"]
 
 
-def wrap(
+def assemble(
     service: Service,
     table: CodecTable,
     current: CurrentMembers | None = None,
@@ -39,21 +39,19 @@ def wrap(
     is_loaded: bool = True,
     is_handed_on: bool = False,
 ) -> Loaded:
-    """Put *service*, whose ``load`` is done, behind a ``Predictor`` made for it.
+    """Return *service*, whose ``load`` is done, with a ``Predictor`` made for it.
 
-    :param current: what it sees of the batch in hand, if it got a ``Context``.
+    :param current: what its ``Context`` shows of the current batch, if it has one.
     :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
-    :param is_handed_on: its outputs are objects for another service, and no answers.
-    :raises BootError: its signature or its annotations contradict themselves.
+    :param is_handed_on: its outputs are objects for another service, not answers.
+    :raises BootError: its signature and its annotations contradict each other.
     """
     current = current or CurrentMembers(body_readers(service, table))
     stepping = Stepping(service, current) if streaming_method(service) else None
-    wrap_one = partial(_wrap, table, current, max_answer_bytes, is_dev)
-    predictor, interface = wrap_one(
-        service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on
-    )
-    targets = Targets(service, predictor, wrap_one)
+    wrap = partial(_wrap, table, current, max_answer_bytes, is_dev)
+    predictor, interface = wrap(service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on)
+    targets = Targets(service, predictor, wrap)
     interface.endpoints = targets.rows
     return Loaded(service, predictor, interface, targets, stepping)
 
@@ -101,7 +99,7 @@ def _lone_output(signature: Mapping[str, Any] | None) -> str:
 
 
 def body_readers(service: Service, table: CodecTable) -> BodyReaders:
-    """Return readers that know what parts of a form are to *service*, and what is a file."""
+    """Return readers of bodies, forms and files for the inputs of *service*."""
     if (signature := declared(service.signature)) is not None:
         return BodyReaders(table, signed_rules(signature["inputs"]))
     return BodyReaders(table, typed_rules(service_types(service).input))

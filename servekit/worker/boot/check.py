@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.worker.boot.check PARENT CONTROL``: tries a model instead of serving it.
 
-What ``servekit check`` starts. The service is loaded as in any worker; then its examples
-and batches of several sizes are run through it. What is found goes out at once, so that a
-service that dies on the way has told what it could.
+``servekit check`` starts it. The service is loaded as in any worker; then its examples and
+batches of several sizes are run. Each finding is sent at once, so that a service that crashes
+the process does not take the earlier findings with it.
 """
 
+import math
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -25,19 +26,26 @@ from servekit.checkup.messages import (
     StepStarted,
     Tried,
 )
-from servekit.errors import StartupError
+from servekit.description.sample_values import sample_value
+from servekit.errors import RequestError, error_class
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.control import BootFailed
+from servekit.ipc.table import Interface
+from servekit.service.base import Service
 from servekit.system.parent_death import die_with_parent
-from servekit.worker.boot.booting import loading_of, reason_of
-from servekit.worker.boot.examples import example_item, example_problem
-from servekit.worker.boot.loading import Loading, load_service
-from servekit.worker.boot.trying import made_input, refusal_of, try_endpoints, why_none
-from servekit.worker.boot.warming import batch_of, batch_problem, samples_of
+from servekit.worker.boot.loading import Loading, load_service, loading_of
+from servekit.worker.boot.proof import (
+    batch_of,
+    batch_problem,
+    example_item,
+    example_problem,
+    problem_of,
+    samples_of,
+)
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.process.log import report
-from servekit.worker.process.process import (
+from servekit.worker.prediction.targets import Targets
+from servekit.worker.process.log import boot_failed
+from servekit.worker.process.setup import (
     BOOT_FAILED,
     LEFT,
     become_worker,
@@ -51,12 +59,12 @@ from servekit.worker.serving.loaded import Loaded
 __all__ = ["check", "main"]
 
 Tell = Callable[[msgspec.Struct], None]
-TIMED_S = 0.3  #: a size of batch is run again until this has passed
+TIMED_S = 0.3  #: a size of batch is run again until this time has passed
 MOST_RUNS = 100
 
 
 def main() -> int:
-    """Answer the one request that comes over the control descriptor."""
+    """Answer the one request that arrives on the control descriptor; return the exit status."""
     parent, descriptor = (int(number) for number in sys.argv[1:])
     die_with_parent(parent)
     become_worker()
@@ -74,9 +82,7 @@ def main() -> int:
         limit(request.launch.memory_bytes, request.launch.files)
         check(request, tell)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
-        if cause := error.__cause__ if isinstance(error, StartupError) else error:
-            report("", cause)
-        tell(BootFailed(reason_of(error, request.launch.directory)))
+        tell(boot_failed(error, request.launch.directory))
         return BOOT_FAILED
     return LEFT
 
@@ -100,45 +106,30 @@ def check(request: Checkup, tell: Tell) -> None:
     for size in request.batch_sizes if samples else ():
         run = _run_batch(loaded.predictor, batch_of(samples, size), tell)
         tell(run)
-        if run.problem:  # larger ones would say the same again
+        if run.problem:  # larger ones would fail in the same way
             break
-    for tried in try_endpoints(loaded.targets):
+    for tried in _try_endpoints(loaded.targets):
         tell(tried)
     loaded.close()
-    tell(Checked(_kib("status", "VmHWM:")))
-
-
-def _samples(request: Checkup, loading: Loading, loaded: Loaded, tell: Tell) -> Sequence[OpenItem]:
-    """Return inputs to make batches of: examples, zeros, or one made of types; else say why not."""
-    manifest, predictor = loading.manifest, loaded.predictor
-    if request.examples and not manifest.examples:
-        manifest = replace(manifest, examples=tuple(request.examples))
-    if samples := samples_of(manifest, loading.directory, loaded.service):
-        return samples
-    made = made_input(loaded.interface)
-    if made is None:
-        why = "its inputs come from other stages" if request.is_fed else why_none(loaded.service)
-        tell(Tried("", unchecked=f"was not called: {why}"))
-    elif refused := refusal_of(predictor, made):
-        tell(Tried("", unchecked=f"refuses the input that was made of its types: {refused}"))
-    else:
-        return [made]
-    return []
+    tell(Checked(_bytes_of("status", "VmHWM:")))
 
 
 def _loaded(loaded: Loaded, load_s: float) -> ServiceLoaded:
     kind = type(loaded.service)
-    memory = (_kib("smaps_rollup", row) for row in ("Rss:", "Pss:"))
+    memory = (_bytes_of("smaps_rollup", row) for row in ("Rss:", "Pss:"))
     return ServiceLoaded(loaded.interface, f"{kind.__module__}.{kind.__name__}", load_s, *memory)
 
 
-def _kib(file: str, row: str) -> int:
-    """Return the bytes that a row of a file of ``/proc/self`` gives in kB; 0 if it is not there."""
+def _bytes_of(file: str, row: str) -> int:
+    """Return what a row of a file in ``/proc/self`` says in kB, as bytes; 0 if it is missing."""
     try:
         lines = Path("/proc/self", file).read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:  # a kernel without smaps_rollup
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(row)), 0)
+
+
+# ------------------------------------------------------------ examples and batches
 
 
 def _run_examples(predictor: Predictor, loading: Loading, tell: Tell) -> None:
@@ -150,8 +141,26 @@ def _run_examples(predictor: Predictor, loading: Loading, tell: Tell) -> None:
         tell(ExampleRun(number, duration_s, example_problem(example, answer)))
 
 
+def _samples(request: Checkup, loading: Loading, loaded: Loaded, tell: Tell) -> Sequence[OpenItem]:
+    """Return inputs for batches: examples, zeros, or one made from types; else tell the reason."""
+    manifest, predictor = loading.manifest, loaded.predictor
+    if request.examples and not manifest.examples:
+        manifest = replace(manifest, examples=tuple(request.examples))
+    if samples := samples_of(manifest, loading.directory, loaded.service):
+        return samples
+    sample = _sample_of(loaded.interface)
+    if sample is None:
+        why = "its inputs come from other stages" if request.is_fed else _why_none(loaded.service)
+        tell(Tried("", unchecked=f"was not called: {why}"))
+    elif refused := _refusal_of(predictor, sample):
+        tell(Tried("", unchecked=f"refuses the input that was made of its types: {refused}"))
+    else:
+        return [sample]
+    return []
+
+
 def _run_batch(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> BatchRun:
-    """Run *batch* once for what is slow the first time, and then until the time is up."""
+    """Run *batch* once without timing it, and then until the time is up."""
     durations: list[float] = []
     problem, until = _run(predictor, batch, tell), monotonic() + TIMED_S
     while not problem and len(durations) < MOST_RUNS and (not durations or monotonic() < until):
@@ -164,6 +173,43 @@ def _run_batch(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> B
 def _run(predictor: Predictor, batch: Sequence[OpenItem], tell: Tell) -> str:
     tell(StepStarted(f"batch of {len(batch)}"))
     return batch_problem(predictor, batch)
+
+
+# ------------------------------------------------------------ inputs made from types
+
+
+def _sample_of(interface: Interface) -> OpenItem | None:
+    """Return a request made from the types of the inputs; ``None`` if they are not known."""
+    if not interface.input_schema:
+        return None
+    value = sample_value(interface.input_schema, interface.schema_definitions)
+    return msgspec.json.encode(value), b"application/json", b"", "made", math.inf
+
+
+def _why_none(service: Service) -> str:
+    """Return why no input can be made for *service*."""
+    if type(service).preprocess is not Service.preprocess:
+        return "only an example can show what its preprocess takes"
+    return "no example, signature or type says what an input is"
+
+
+def _refusal_of(predictor: Predictor, item: OpenItem) -> str:
+    """Return why the service refuses *item*; "" if it answers it, or fails."""
+    (answer,) = predictor.answer([item]).answers
+    is_refused = bool(answer[0]) and issubclass(error_class(answer[0]), RequestError)
+    return problem_of(answer) if is_refused else ""
+
+
+def _try_endpoints(targets: Targets) -> Iterator[Tried]:
+    """Call each endpoint with an input made from its types, and yield the findings."""
+    for row in targets.rows:
+        predictor, item = targets.find(row.name), _sample_of(row.interface)
+        if not isinstance(predictor, Predictor) or item is None:
+            yield Tried(row.name, unchecked="was not called: its types do not say what an input is")
+        elif refused := _refusal_of(predictor, item):
+            yield Tried(row.name, unchecked=f"refuses the input that was made of types: {refused}")
+        else:
+            yield Tried(row.name, problem_of(predictor.answer([item]).answers[0]))
 
 
 if __name__ == "__main__":

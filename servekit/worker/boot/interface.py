@@ -15,7 +15,7 @@ from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.schemas import signed_schema, typed_schemas
 
-__all__ = ["describe"]
+__all__ = ["declared", "describe"]
 
 SECRETS = ("authorization", "proxy-authorization")
 
@@ -25,7 +25,8 @@ def describe(
 ) -> Interface:
     """Return the interface of *service*, as far as its signature and annotations tell it.
 
-    :param streams: what they tell is one of the outputs that come one by one.
+    :param streams: its outputs come one by one, and *types* tell about one of them.
+    :raises BootError: its signature, headers or query parameters are not declared properly.
     """
     takes_all = type(service).preprocess is not Service.preprocess
     gives_all = type(service).postprocess is not Service.postprocess
@@ -35,18 +36,13 @@ def describe(
         got = {} if gives_all else signed_schema(signature["outputs"])
         definitions: dict[str, Any] = {}
     else:
-        given, got, definitions = typed_schemas(
-            types._replace(
-                input=Any if takes_all else types.input, output=Any if gives_all else types.output
-            )
-        )
+        input_, output = Any if takes_all else types.input, Any if gives_all else types.output
+        given, got, definitions = typed_schemas(types._replace(input=input_, output=output))
     written = produces(service, signature, types.output, table)
     if streams:
         got = {"type": "array", "items": got}
-        written = [
-            *produces(service, None, GenericAlias(list, (types.output,)), table),
-            *STREAM_FORMATS,
-        ]
+        together = GenericAlias(list, (types.output,))
+        written = [*produces(service, None, together, table), *STREAM_FORMATS]
     return Interface(
         signature=signature,
         input_schema=given,
@@ -54,37 +50,35 @@ def describe(
         schema_definitions=definitions,
         consumes=consumes(service, signature, types.input, table),
         produces=written,
-        request_headers=asked_headers(service.request_headers),
-        request_query=asked_query(service.request_query),
+        request_headers=_headers(service.request_headers),
+        request_query=_query(service.request_query),
     )
 
 
-def asked_headers(names: Sequence[str]) -> list[str]:
+def _headers(names: Sequence[str]) -> list[str]:
     """Return *names* in lower case.
 
-    :raises BootError: one is no name, or holds what opens the server and not the model.
+    :raises BootError: one is not the name of a header, or its value is a secret of the server.
     """
     if isinstance(names, str):
-        raise BootError("request_headers: a text, expected a tuple of names")
+        raise BootError("request_headers: got str, expected a tuple of names")
     lower = [str(name).lower() for name in names]
     for name in lower:
-        if not NAME.fullmatch(name) or name in SECRETS:
-            raise BootError(f"request_headers: {name!r} is no name, or a secret of the server's")
+        if not NAME.fullmatch(name):
+            raise BootError(f"request_headers: {name!r} is not a valid header name")
+        if name in SECRETS:
+            raise BootError(f"request_headers: {name!r} is a secret of the server")
     return lower
 
 
-def asked_query(names: Sequence[str]) -> list[str]:
-    """Return *names*.
-
-    :raises BootError: one is no text.
-    """
+def _query(names: Sequence[str]) -> list[str]:
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise BootError(f"request_query: {names!r}, expected a tuple of names")
+        raise BootError(f"request_query: got {names!r}, expected a tuple of names")
     return list(names)
 
 
 def declared(signature: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return *signature* in plain texts and numbers, however its author wrote it.
+    """Return *signature* made of strings and numbers, whatever types its author used.
 
     :raises BootError: an entry lacks its name, dtype or shape.
     """

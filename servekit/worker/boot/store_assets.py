@@ -17,18 +17,18 @@ from servekit.errors import BootError
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.system.parent_death import die_with_parent
-from servekit.worker.boot.booting import reason_of
 from servekit.worker.boot.service_lookup import find_service
+from servekit.worker.process.setup import leave, take_stdout
+from servekit.worker.process.tracebacks import reason_of
 
 __all__ = ["main", "store"]
 
 
 def main() -> int:
-    """Have the assets made, or say why not."""
+    """Call ``store_assets``, or print the reason why not; return the exit status."""
     parent, directory, into = sys.argv[1:]
     die_with_parent(int(parent))
-    answer = os.dup(1)
-    os.dup2(2, 1)
+    answer = take_stdout()
     try:
         manifest = Manifest.from_mapping(msgspec.json.decode(sys.stdin.buffer.read()))
         store(manifest, Path(directory), Path(into))
@@ -41,9 +41,9 @@ def main() -> int:
 
 
 def store(manifest: Manifest, directory: Path, into: Path) -> None:
-    """Call ``store_assets`` of each service of *manifest* that has one.
+    """Call ``store_assets`` of each service of *manifest* that has the method.
 
-    :raises BootError: none has.
+    :raises BootError: no service has it.
     """
     sys.path.insert(0, str(directory))
     manager = create_plugin_manager()
@@ -64,8 +64,4 @@ def _has_method(kind: type[Service]) -> bool:
 
 
 if __name__ == "__main__":
-    exit_status = main()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
-            stream.flush()
-    os._exit(exit_status)  # threads that a library left behind do not keep us
+    leave(main())

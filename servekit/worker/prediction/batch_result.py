@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch is on its way through a service, and what stands where an output is missing."""
+"""What becomes of a batch: outputs, one for each input, and the answers made of them."""
 
+import sys
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from servekit.errors import ClientGone, RequestError
+from servekit.counting import counted
+from servekit.errors import ClientGone, RequestError, WrongBatchLength
 from servekit.service.response import Response
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.response_writer import Plan
@@ -17,28 +20,28 @@ __all__ = [
     "PendingTask",
     "Responses",
     "are_plain",
+    "outputs_of",
 ]
 
-#: an ``Answer`` before it is laid out for its way
+#: an ``Answer`` whose body is still bytes: error, media type, body
 Answered = tuple[str, str, bytes]
 
 EXPIRED: Answered = ("DeadlineExceeded", "", b"")
 GONE: Answered = error_answer(ClientGone())
 
-
-#: place to status and headers
+#: place in the batch to status and headers
 Responses = dict[int, tuple[int, list[tuple[str, str]]]]
 
 
 class BatchResult(NamedTuple):
-    """One batch, answered."""
+    """The answers of one batch, in its order."""
 
     answers: list[Answered]
     decode_s: float
     predict_s: float
     encode_s: float
     responses: Responses
-    steps: dict[str, float] = {}  # noqa: RUF012 - nobody changes it
+    steps: dict[str, float] = {}  # noqa: RUF012 - never changed
 
     @property
     def times(self) -> tuple[float, float, float]:
@@ -47,7 +50,7 @@ class BatchResult(NamedTuple):
 
 
 class PendingTask(NamedTuple):
-    """An item whose input is ready for ``predict``."""
+    """An item of a batch whose input is decoded, and whose output is still to come."""
 
     place: int  #: in the batch as it came
     plan: Plan
@@ -56,7 +59,7 @@ class PendingTask(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Stands for the output of a task that ``predict`` failed."""
+    """Stands for the output of a task if ``predict`` failed."""
 
     answer: Answered
 
@@ -65,7 +68,45 @@ OTHERS: Final = (Failed, memoryview)  #: what may stand in the place of an outpu
 
 
 def are_plain(outputs: list[Any]) -> bool:
-    """Whether all of *outputs* are just that: no error, no response, no view of a body."""
+    """Whether *outputs* holds no error, no response and no view of a body."""
     kinds = set(map(type, outputs))
     is_refusal = (RequestError, Response)
     return kinds.isdisjoint(OTHERS) and not any(issubclass(kind, is_refusal) for kind in kinds)
+
+
+def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
+    """Return one output for each input.
+
+    :param result: what ``predict`` returned for *count* inputs.
+    :param may_be_mapping: the service has a signature, so outputs may have names.
+    :raises WrongBatchLength: *result* is not a list of *count*, an array of *count* rows, or a
+        mapping of such.
+    """
+    if isinstance(result, list):
+        outputs = list(result)  # a subclass may report another length
+    elif _rows(result) is not None:
+        outputs = list(result)
+    elif may_be_mapping and isinstance(result, Mapping) and result:
+        return _by_name(result, count)
+    else:
+        shown = f"a {type(result).__name__}" if result is not None else "None"
+        raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
+    if len(outputs) != count:
+        raise WrongBatchLength(
+            f"returned {counted(len(outputs), 'output')} for {counted(count, 'input')}"
+        )
+    return outputs
+
+
+def _rows(value: Any) -> int | None:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
+        return len(value)
+    return None
+
+
+def _by_name(result: Mapping[Any, Any], count: int) -> list[Any]:
+    for name, value in result.items():
+        if (len(value) if type(value) is list else _rows(value)) != count:
+            raise WrongBatchLength(f"returned {name!r} that is not an array or a list of {count}")
+    return [dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]

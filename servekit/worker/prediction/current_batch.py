@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batch that a worker has in hand, as its service may look at it: made when it asks."""
+"""The batch that a worker answers now, as its service sees it in ``Context.requests``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
 
-#: an ``Item`` whose body is at hand; a view is read-only and released after the turn
+#: an ``Item`` with its body, which may be a read-only view that ends with the batch
 OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
 
 NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
@@ -33,18 +33,18 @@ class Items(Protocol):
 
 
 class CurrentBatch:
-    """Changes with every batch; a ``Request`` made of it does not."""
+    """Changes with every batch; a ``Request`` made from it does not."""
 
     __slots__ = ("_cancelled", "_headers", "_items", "_number", "bodies", "tasks")
 
     def __init__(self, bodies: BodyReaders) -> None:
-        """Be empty; *bodies* decodes what a service has not decoded."""
+        """Start without a batch; *bodies* decodes the inputs of requests on demand."""
         self.bodies = bodies
         self._items: Items = ()
         self._number = 0
         self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
-        self.tasks: Sequence[PendingTask] = ()  #: those whose inputs ``predict`` has now
+        self.tasks: Sequence[PendingTask] = ()  #: whose inputs ``predict`` has now
 
     def begin(
         self,
@@ -53,9 +53,9 @@ class CurrentBatch:
         cancelled: CancelledReader | None,
         headers: Mapping[int, Mapping[str, str]],
     ) -> bool:
-        """Be the batch *number* of a channel; return whether it has lost a client already.
+        """Show batch *number* of a channel; return whether a client of it has disconnected.
 
-        :param items: by their places.
+        :param headers: by place.
         """
         self._items, self._number, self._cancelled = items, number, cancelled
         self._headers = headers
@@ -67,7 +67,7 @@ class CurrentBatch:
         self._headers = NO_HEADERS
 
     def has_gone(self, place: int) -> bool:
-        """Whether the client of the item at *place* has gone."""
+        """Whether the client of the item at *place* has disconnected."""
         return self._cancelled is not None and self._cancelled.has(self._number, place)
 
     def ids(self) -> list[str]:
@@ -81,7 +81,7 @@ class CurrentBatch:
     def request(self, place: int) -> Request:
         """Return the request of the item at *place*."""
         body, header, _, request_id, deadline = self._items[place]
-        told = self._headers.get(place, {})
+        headers = self._headers.get(place, {})
         return Request(
             parse_content_type(header)[0] if header.strip() else "",
             body,
@@ -89,8 +89,8 @@ class CurrentBatch:
             partial(self._decode, header, body),
             deadline,
             partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
-            {name: text for name, text in told.items() if not name.startswith(QUERY)},
-            {name[1:]: text for name, text in told.items() if name.startswith(QUERY)},
+            {name: text for name, text in headers.items() if not name.startswith(QUERY)},
+            {name[1:]: text for name, text in headers.items() if name.startswith(QUERY)},
         )
 
     def _decode(self, header: bytes, body: Any) -> Any:
@@ -99,5 +99,5 @@ class CurrentBatch:
 
 
 def _never() -> bool:
-    """There is no client."""
+    """Return whether a client that does not exist has disconnected."""
     return False

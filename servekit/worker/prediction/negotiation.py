@@ -14,16 +14,16 @@ __all__ = ["Plans"]
 
 
 class Plans(dict[bytes, Plan]):
-    """``Accept`` as received to its plan. Looks once at each that it meets."""
+    """``Accept`` as received to its plan, which is made when the header first occurs."""
 
     def __init__(
         self, table: CodecTable, produces: Sequence[str] | None = None, lone: str = ""
     ) -> None:
         """Write with the codecs of *table*.
 
-        :param produces: what the outputs can be written as; all that *table* writes if ``None``.
-        :param lone: name of the one output of a signature, without which other formats than
-            mappings hold it.
+        :param produces: media types that can hold the outputs; all of *table* if ``None``.
+        :param lone: name of the only output of a signature. Codecs that do not write
+            ``{"prediction": ...}`` get its value without the mapping around it.
         """
         self._lone = lone
         self._table = table
@@ -45,12 +45,13 @@ class Plans(dict[bytes, Plan]):
             _until_any(self._raw_writer(name, name in asked) for name in for_bytes),
         )
         if not plan.values and not (plan.raw and self._may_be_bytes):
-            raise NotAcceptable(f"Accept: nothing fits; there is {', '.join(self._media_types)}")
+            available = ", ".join(self._media_types)
+            raise NotAcceptable(f"Accept: no acceptable media type; available: {available}")
         remember(self, header, plan)
         return plan
 
     def _is_in_a_range(self, media_type: str) -> bool:
-        """Whether the codec of a range may write *media_type*, which has none of its own."""
+        """Whether the codec of a range may write *media_type*, which has no codec of its own."""
         own = self._table.media_types
         range_ = media_type.partition("/")[0] + "/*"
         takes_values = range_ in own and not self._table.is_builtin(range_)
@@ -68,7 +69,7 @@ class Plans(dict[bytes, Plan]):
         return Writer(media_type, encode, False)
 
     def _raw_writer(self, media_type: str, is_asked: bool) -> Writer | None:
-        """Hand bytes through as *media_type* unless their signature says otherwise."""
+        """Send bytes unchanged as *media_type*, unless they look like another one."""
         if media_type == OCTET_STREAM:
             return Writer(media_type, raw.encode, True)
         if media_type.partition("/")[0] not in ("image", "audio", "video"):
@@ -84,13 +85,13 @@ class Plans(dict[bytes, Plan]):
 
 
 def _unnamed(output: Any, name: str) -> Any:
-    """Return the value of a mapping that has nothing but *name*, or *output* as it is."""
+    """Return the value of a mapping that holds only *name*; any other *output* as it is."""
     is_lone = type(output) is dict and output.keys() == {name}
     return output[name] if is_lone else output
 
 
 def _until_any(writers: Iterable[Writer | None]) -> list[Writer]:
-    """Return *writers* up to the first that takes every output: no codec is imported in vain."""
+    """Return *writers* up to the first that takes every output; later codecs are not imported."""
     found = []
     for writer in filter(None, writers):
         found.append(writer)

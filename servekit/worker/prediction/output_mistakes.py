@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says which part of an output cannot be written; slow, and called only when one cannot."""
+"""Finds the part of an output that cannot be written. Slow, so called only for such outputs."""
 
 import dataclasses
 import reprlib
@@ -11,27 +11,27 @@ import msgspec
 
 from servekit.errors import ResultNotEncodable
 
-__all__ = ["blame"]
+__all__ = ["Encode", "find_mistake"]
 
 DEEPEST: Final = 100
-SHOWN: Final = 80
+SHOWN: Final = 80  #: characters of a key in a path
 
-#: raises what it cannot write
+#: raises if it cannot write the value
 Encode = Callable[[Any], bytes]
 
 
 class OutputPart(NamedTuple):
-    """One of what an output is made of."""
+    """One element, entry or field of an output."""
 
     path: str  #: below the whole: ``.x`` or ``[3]``
     value: Any
-    is_key: bool = False
+    is_key: bool = False  #: then ``value`` is a mapping with this one key
 
 
-def blame(encode: Encode, output: Any, otherwise: str) -> str:
-    """Return where *output* holds what *encode* does not write, and what that is.
+def find_mistake(encode: Encode, output: Any, otherwise: str) -> str:
+    """Return where *output* holds something that *encode* cannot write, and what it is.
 
-    :param otherwise: what to say of an output no part of which is to blame.
+    :param otherwise: what is wrong with *output* if all its parts can be written.
     """
     path, value = "output", output
     for _ in range(DEEPEST):
@@ -40,14 +40,11 @@ def blame(encode: Encode, output: Any, otherwise: str) -> str:
             reason = _reason(encode, value) if path != "output" else otherwise
             return f"{path}: {reason.removeprefix('output: ')}"
         path += part.path
-        if part.is_key:
-            return f"{path}: a key is a {type(_key(part)).__name__}, {_shown(_key(part))}"
         value = part.value
-    return "output: holds itself, or is nested too deep"
-
-
-def _key(part: OutputPart) -> Any:
-    return next(iter(part.value))
+        if part.is_key:
+            (key,) = value
+            return f"{path}: a key is a {type(key).__name__}, {_shown(key)}"
+    return "output: contains itself, or is nested too deep"
 
 
 def _reason(encode: Encode, value: Any) -> str:
@@ -57,8 +54,8 @@ def _reason(encode: Encode, value: Any) -> str:
     except ResultNotEncodable as error:
         return str(error)
     except UnicodeEncodeError:
-        return "a text with a lone surrogate is not written"
-    except Exception as error:  # noqa: BLE001 - of a plugin's codec, or of an object's own
+        return "a string with a lone surrogate cannot be written"
+    except Exception as error:  # noqa: BLE001 - of a plugin's codec, or of an author's object
         return f"{type(error).__name__}: {error}"
     return ""
 

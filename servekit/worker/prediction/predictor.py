@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a batch through a loaded service: bytes in, bytes out. No sockets here."""
+"""Answers a batch with a loaded service: bytes in, bytes out. Knows nothing of sockets."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
 
-from servekit.errors import RequestError, ResultNotEncodable
+from servekit.errors import RequestError
 from servekit.ipc.cancellation import CancelledReader
 from servekit.service.base import Service
-from servekit.service.response import Response, head_of
+from servekit.service.response import Response
 from servekit.worker.inputs.input_kind import AnyInput, InputKind, singles
 from servekit.worker.prediction.batch_result import (
     EXPIRED,
@@ -19,16 +19,13 @@ from servekit.worker.prediction.batch_result import (
     Failed,
     PendingTask,
     Responses,
+    outputs_of,
 )
 from servekit.worker.prediction.current_batch import NO_HEADERS, CurrentBatch, Items, OpenItem
-from servekit.worker.prediction.error_answers import error_answer, outputs_of
-from servekit.worker.prediction.failures import told
+from servekit.worker.prediction.error_answers import error_answer, logged_answer
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
-from servekit.worker.prediction.response_writer import BYTES, Plan, own_body, write
-from servekit.worker.prediction.unwritable import blamed
-from servekit.worker.process.log import report
-from servekit.worker.process.tracebacks import traceback_text
+from servekit.worker.prediction.response_writer import Plan, blame_client, checked, respond, write
 
 __all__ = ["Predictor"]
 
@@ -37,7 +34,7 @@ ReadInput = Callable[[bytes, Any, int], Any]
 
 
 class Predictor:
-    """Answers batches with one loaded service; what fails concerns as few items as it can."""
+    """Answers batches with one loaded service. An error fails as few items as possible."""
 
     def __init__(
         self,
@@ -53,16 +50,16 @@ class Predictor:
         max_answer_bytes: int = 1 << 30,
         is_dev: bool = False,
     ) -> None:
-        """Specialise for *service*: steps that it does not override are not called.
+        """Prepare the steps for *service*; those that it does not override are not called.
 
-        :param taken: media types of which inputs can be made; all if ``None``.
-        :param predict: called in place of the service's own, ``postprocess`` included.
+        :param taken: media types that inputs can be made of; all if ``None``.
+        :param predict: called in place of the service's own, includes ``postprocess``.
         """
         inputs = InputReaders(bodies, kind, has_own_json=has_own_json, taken=taken)
         self.has_preprocess = type(service).preprocess is not Service.preprocess
         if not self.has_preprocess:
             self.read: ReadInput = lambda header, body, _place: inputs[header](body)
-            #: may a body of a content type be a view?
+            #: whether a body of a content type may be a view
             self.takes_view: Callable[[bytes], bool] = bodies.takes_views
         else:
             self.read = lambda _header, _body, place: kind.check(
@@ -74,12 +71,12 @@ class Predictor:
         self.has_postprocess = has_postprocess
         self._call = predict or service.predict
         self._service, self._kind, self.plans = service, kind, plans
-        self.check = kind.check  #: what is decoded already to an input
-        #: every object is an input as it is
+        self.check = kind.check  #: makes an input of a decoded value
+        #: any object is an input as it is
         self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
         self._max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
-        self._responses: Responses = {}  #: of the batch in hand
+        self._responses: Responses = {}  #: of the current batch
         self.is_leaving = False  #: the service asked the process to exit
 
     def answer(
@@ -108,12 +105,11 @@ class Predictor:
         encoded = monotonic()
         self.end()
         responses = self.pop_responses()
-        return BatchResult(
-            answers, decoded - started, predicted - decoded, encoded - predicted, responses
-        )
+        decode_s, predict_s, encode_s = decoded - started, predicted - decoded, encoded - predicted
+        return BatchResult(answers, decode_s, predict_s, encode_s, responses)
 
     def single(self, value: Any) -> Any:
-        """Return what a service gets that takes one input: *value*, which has been read."""
+        """Return what a service that takes one input gets for *value*, which has been read."""
         ((_, batch),) = self._kind.batches([value])
         return singles(batch)[0]
 
@@ -127,8 +123,8 @@ class Predictor:
         headers: Mapping[int, Mapping[str, str]],
         answers: list[Any],
     ) -> bool:
-        """Let the service see the batch; return whether somebody has gone, who is answered."""
-        if self._responses:  # of a batch that failed on its way out
+        """Show the service the batch; answer clients that disconnected, return if there are any."""
+        if self._responses:  # of a batch that failed while it was sent
             self._responses = {}
         has_lost = self._current.begin(items, number, cancelled, headers)
         if has_lost:
@@ -138,11 +134,11 @@ class Predictor:
         return has_lost
 
     def end(self) -> None:
-        """The service sees no batch any more."""
+        """Hide the batch from the service."""
         self._current.end()
 
     def pop_responses(self) -> Responses:
-        """Return what the answers of the batch have of their own."""
+        """Return the statuses and headers of the batch that services chose, and forget them."""
         responses, self._responses = self._responses, {}
         return responses
 
@@ -153,10 +149,10 @@ class Predictor:
         now: float,
         plans: Plans,
     ) -> tuple[list[PendingTask], list[Any]]:
-        """Return a task and an input for each item that is not answered already.
+        """Return a task and an input for each item that has no answer yet.
 
         :param items: with their places.
-        :param plans: of whoever writes the outputs.
+        :param plans: of the predictor that writes the outputs.
         """
         read = self.read
         tasks: list[PendingTask] = []
@@ -175,7 +171,7 @@ class Predictor:
         return tasks, inputs
 
     def predict_all(self, tasks: list[PendingTask], inputs: list[Any]) -> list[Any]:
-        """Return an output, or the ``Failed`` that took its place, for every task."""
+        """Return an output, or a ``Failed``, for every task."""
         try:
             batches = tuple(self._kind.batches(inputs))
         except BaseException as error:  # noqa: BLE001 - stacking may run out of memory
@@ -204,7 +200,7 @@ class Predictor:
     def hand_on(
         self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
     ) -> tuple[list[PendingTask], list[Any]]:
-        """Return the tasks that another service goes on with, and what it gets; answer the rest."""
+        """Return the tasks that continue with another service, and its inputs; answer the rest."""
         kept, values = [], []
         for task, output in zip(tasks, outputs, strict=True):
             if type(output) is Failed:
@@ -235,55 +231,25 @@ class Predictor:
                 if self._postprocess is not None:
                     output = self._postprocess(output)
                 if isinstance(output, Response):
-                    answers[place] = ("", *self._responded(plan, output, place))
+                    found = respond(plan, output, self._max_answer_bytes)
+                    self._responses[place] = found[:2]
+                    answers[place] = ("", *found[2:])
                 else:
                     answers[place] = ("", *self.written(plan, output))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
                 where = "postprocess" if self._postprocess else "answer"
                 request = partial(self._current.request, place)
-                error = blamed(error, plan, request, has_preprocess=self.has_preprocess)
+                error = blame_client(error, plan, request, has_preprocess=self.has_preprocess)
                 answers[place] = self.failed(where, error, [request_id])
 
     def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
         """Return the media type and the body of *output*. Raises what a codec raises."""
-        return self._checked(*write(plan, output))
-
-    def _responded(self, plan: Plan, response: Response, place: int) -> tuple[str, bytes]:
-        status, headers, content_type = head_of(response)
-        if isinstance(response.output, Response):
-            raise ResultNotEncodable("output: a Response within a Response")
-        if content_type is None:
-            answer = self.written(plan, response.output)
-        else:
-            answer = self._checked(content_type, own_body(response))
-        self._responses[place] = (status, headers)
-        return answer
-
-    def _checked(self, media_type: str, body: bytes) -> tuple[str, bytes]:
-        if type(body) is not bytes:
-            body = _bytes(body, media_type)
-        if len(body) > self._max_answer_bytes:
-            limit = self._max_answer_bytes
-            raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
-        return media_type, body
+        return checked(*write(plan, output), self._max_answer_bytes)
 
     def failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
-        """Return the answer of *request_ids*; what is not the client's fault is logged."""
+        """Return the answer of *request_ids*; an error that is not the client's is logged."""
         if isinstance(error, SystemExit):
             self.is_leaving = True
-        if not isinstance(error, RequestError):
-            heading, raised = told(self._service, where, error)
-            report(heading, raised, request_ids)
-            if self._is_dev:
-                return error_answer(error, heading, traceback_text(raised) if raised else "")
-        return error_answer(error)
-
-
-def _bytes(body: Any, media_type: str) -> bytes:
-    """Return what a codec gave in place of ``bytes``.
-
-    :raises ResultNotEncodable: it is something else.
-    """
-    if isinstance(body, BYTES):
-        return bytes(body)
-    raise ResultNotEncodable(f"{media_type}: its codec gave a {type(body).__name__}, not bytes")
+        if isinstance(error, RequestError):
+            return error_answer(error)
+        return logged_answer(error, self._service, where, request_ids, is_dev=self._is_dev)

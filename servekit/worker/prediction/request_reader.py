@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the bytes of a request to an input, by its ``Content-Type``."""
+"""Reads the body of a request by its ``Content-Type``, and makes an input of it."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -14,13 +14,13 @@ from servekit.worker.inputs.form_rules import NO_RULES, FormRules
 from servekit.worker.inputs.forms import FORM, decode_form
 from servekit.worker.inputs.input_kind import InputKind
 
-__all__ = ["BodyReader", "BodyReaders", "InputReaders"]
+__all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken"]
 
-INTERNAL = (VALUE.encode(), VALUES.encode())  #: between stages; no client is told of them
+INTERNAL = (VALUE.encode(), VALUES.encode())  #: between the stages of a model only
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 
-#: the body to an input
+#: a body to its value, or to an input
 Read = Callable[[bytes], Any]
 
 
@@ -29,34 +29,33 @@ class BodyReader(NamedTuple):
 
     media_type: str
     decode: Read
-    takes_views: bool  #: ``decode`` may be given a memoryview in place of bytes
+    takes_views: bool  #: ``decode`` takes a memoryview in place of bytes
 
 
 class BodyReaders(dict[bytes, BodyReader]):
-    """``Content-Type`` as received to its codec. Looks once at each that it meets."""
+    """``Content-Type`` as received to its codec, which is found when the header first occurs."""
 
     def __init__(self, table: CodecTable, rules: FormRules = NO_RULES) -> None:
-        """Read what *table* reads, and forms made of it, except for what *rules* call a file."""
+        """Read what *table* reads, and forms of it; what *rules* call a file is not decoded."""
         self._table, self._rules = table, rules
 
     def __missing__(self, header: bytes) -> BodyReader:
         media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
         decode, takes_views = self._decoder(media_type, parameters)
         reader = BodyReader(media_type, decode, takes_views)
-        if media_type != FORM:  # every form brings a boundary of its own
+        if media_type != FORM:  # every form has its own boundary
             remember(self, header, reader)
         return reader
 
     def find(self, header: bytes, taken: Sequence[str] | None) -> BodyReader:
-        """Return the reader of *header*, if its media type is one of *taken*.
+        """Return the reader of *header* if its media type is one of *taken*; all are if ``None``.
 
         :raises UnknownMediaType: it is not, or there is no such reader.
         """
-        if taken is None or header in INTERNAL:
-            return self[header]
-        media_type = parse_content_type(header)[0] if header.strip() else ""
-        if not is_taken(media_type, taken):
-            raise UnknownMediaType(not_taken(media_type, taken))
+        if taken is not None and header not in INTERNAL:
+            media_type = parse_content_type(header)[0] if header.strip() else ""
+            if not is_taken(media_type, taken):
+                raise UnknownMediaType(_not_taken(media_type, taken))
         return self[header]
 
     def _decoder(self, media_type: str, parameters: dict[str, str]) -> tuple[Read, bool]:
@@ -64,35 +63,28 @@ class BodyReaders(dict[bytes, BodyReader]):
         if charset.lower() not in UTF_8:
             raise UnknownMediaType(f"Content-Type: charset {charset[:40]!r} is not utf-8")
         if media_type == FORM:
-            return self._form_decoder(parameters), False
+            part, rules = self._read_part, self._rules
+            return partial(decode_form, parameters=parameters, read_part=part, rules=rules), False
         if self._rules.is_file(media_type):
             return partial(File, "", media_type), False
         codec = self._table.reader(media_type)
         if codec is None or codec.decode is None:
-            raise UnknownMediaType(self._unknown(media_type))
+            raise UnknownMediaType(_not_taken(media_type, [*self._table.media_types, FORM]))
         decode = codec.decode
-        guarded = partial(decode_guarded, media_type, lambda body: decode(body, parameters))
+        guarded = partial(_decode_guarded, media_type, lambda body: decode(body, parameters))
         return guarded, getattr(codec, "takes_views", False)
-
-    def _form_decoder(self, parameters: dict[str, str]) -> Read:
-        return partial(
-            decode_form, parameters=parameters, read_part=self._read_part, rules=self._rules
-        )
 
     def takes_views(self, header: bytes) -> bool:
         """Whether bodies of this ``Content-Type`` may be given as memoryviews."""
         try:
             return self[header].takes_views
         except RequestError:
-            return False  # the decoding of the item will say why
+            return False  # the decoding of the item raises it again
 
     def _read_part(self, header: bytes, body: bytes) -> Any:
         if header.lstrip().lower().startswith(b"multipart/"):
             raise UnknownMediaType("Content-Type: a form within a form")
         return self[header].decode(body)
-
-    def _unknown(self, media_type: str) -> str:
-        return not_taken(media_type, [*self._table.media_types, FORM])
 
 
 def is_taken(media_type: str, taken: Collection[str]) -> bool:
@@ -102,8 +94,8 @@ def is_taken(media_type: str, taken: Collection[str]) -> bool:
     return media_type in taken or own_range in taken or "*/*" in taken or is_json
 
 
-def not_taken(media_type: str, taken: Iterable[str]) -> str:
-    """Return what to say of a body of *media_type*, where only those of *taken* are."""
+def _not_taken(media_type: str, taken: Iterable[str]) -> str:
+    """Return the message for a body whose *media_type* is not one of *taken*."""
     if media_type == URLENCODED:
         hint = "to send JSON with curl, add -H 'Content-Type: application/json'"
         return f"Content-Type: {URLENCODED} is not taken; {hint}"
@@ -111,10 +103,10 @@ def not_taken(media_type: str, taken: Iterable[str]) -> str:
     return f"Content-Type: {found}; one of {', '.join(taken)}"
 
 
-def decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
-    """Call *decode*; whatever it cannot read is a malformed body.
+def _decode_guarded(media_type: str, decode: Read, body: bytes) -> Any:
+    """Call *decode*; a body that it cannot read is malformed, whatever it raises.
 
-    :raises BodyMalformed: the codec raised what is no ``RequestError``.
+    :raises BodyMalformed: the codec raised an error that is not a ``RequestError``.
     """
     try:
         return decode(body)
@@ -135,9 +127,9 @@ class InputReaders(dict[bytes, Read]):
         has_own_json: bool,
         taken: Sequence[str] | None = None,
     ) -> None:
-        """Read *kind*; JSON straight into it, unless a plugin *has_own_json*.
+        """Read *kind*; JSON straight into it, unless a plugin has its own codec of JSON.
 
-        :param taken: media types and ranges of which inputs can be made; all if ``None``.
+        :param taken: media types and ranges that inputs can be made of; all if ``None``.
         """
         self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
         self._taken = taken

@@ -1,28 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes an output as the body of an answer."""
+"""Writes an output as the body of an answer, or says whose fault it is that it cannot."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
-from servekit.errors import NotAcceptable, ResultNotEncodable, ServekitError
-from servekit.service.response import Response
-from servekit.worker.prediction.output_mistakes import blame
+from servekit.errors import (
+    ClientError,
+    NotAcceptable,
+    RequestError,
+    ResultNotEncodable,
+    ServekitError,
+)
+from servekit.service.base import Request
+from servekit.service.response import Response, head_of
+from servekit.worker.prediction.output_mistakes import Encode, find_mistake
 
-__all__ = ["BYTES", "Plan", "Writer", "own_body", "write"]
+__all__ = ["Plan", "Writer", "blame_client", "checked", "own_body", "respond", "write"]
 
 BYTES = (bytes, bytearray, memoryview)
+NAMES: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "an array",
+    tuple: "an array",
+    str: "a string",
+    type(None): "null",
+}
 
 
 class Writer(NamedTuple):
     """Encodes outputs as one media type."""
 
     media_type: str
-    encode: Callable[[Any], bytes]
-    takes_any: bool  #: it refuses no output for its kind, so none after it is tried
+    encode: Encode
+    takes_any: bool  #: it takes outputs of every kind, so no writer after it is tried
 
 
 class Plan(NamedTuple):
-    """What an ``Accept`` allows, best first."""
+    """The writers that an ``Accept`` allows, best first."""
 
     values: list[Writer]
     raw: list[Writer]  #: for an output of bytes
@@ -31,10 +45,10 @@ class Plan(NamedTuple):
 def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     """Return the media type and the body of *output*.
 
-    :raises NotAcceptable: nothing that the client accepts can hold such an output.
-    :raises ResultNotEncodable: the output is not what its media type can write.
+    :raises NotAcceptable: no media type that the client accepts can hold such an output.
+    :raises ResultNotEncodable: the media type that could hold it cannot write this one.
     """
-    unfit: tuple[ResultNotEncodable, Callable[[Any], bytes]] | None = None
+    unfit: tuple[ResultNotEncodable, Encode] | None = None
     for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
         try:
             return media_type, encode(output)
@@ -44,35 +58,95 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
             unfit = error, encode
         except (ServekitError, MemoryError):
             raise
-        except UnicodeEncodeError:  # which only JSON can hold
-            reason = f"output: a text with a lone surrogate is not {media_type}"
+        except UnicodeEncodeError:  # only JSON can hold it
+            reason = f"output: a string with a lone surrogate cannot be written as {media_type}"
             unfit = ResultNotEncodable(reason), encode
         except Exception as error:
             raise ResultNotEncodable(f"output: {error}") from error
     if unfit is None:
         raise NotAcceptable(f"Accept: none of it can hold {_kind(output)}")
     raised, encode = unfit
-    raise ResultNotEncodable(blame(encode, output, str(raised))) from raised.__cause__
+    raise ResultNotEncodable(find_mistake(encode, output, str(raised))) from raised.__cause__
 
 
 def own_body(response: Response) -> bytes:
-    """Return the output of a *response* with a content type of its own.
+    """Return the output of a *response* that has a content type of its own.
 
-    :raises ResultNotEncodable: it is neither bytes nor a text.
+    :raises ResultNotEncodable: it is neither bytes nor a string.
     """
     body = response.output.encode() if isinstance(response.output, str) else response.output
     if not isinstance(body, BYTES):
-        raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or a text")
+        raise ResultNotEncodable(f"output: {type(body).__name__}, expected bytes or str")
     return bytes(body)
 
 
+def respond(
+    plan: Plan, response: Response, limit: int
+) -> tuple[int, list[tuple[str, str]], str, bytes]:
+    """Return the status, the headers, the media type and the body of *response*.
+
+    :raises ResultNotEncodable: it is not valid, or its body has more than *limit* bytes.
+    """
+    status, headers, content_type = head_of(response)
+    if isinstance(response.output, Response):
+        raise ResultNotEncodable("output: a Response within a Response")
+    if content_type is None:
+        return status, headers, *checked(*write(plan, response.output), limit)
+    return status, headers, *checked(content_type, own_body(response), limit)
+
+
+def checked(media_type: str, body: bytes, limit: int) -> tuple[str, bytes]:
+    """Return *media_type* and *body*, whatever kind of buffer a codec returned.
+
+    :raises ResultNotEncodable: it is not a buffer, or has more than *limit* bytes.
+    """
+    if type(body) is not bytes:
+        if not isinstance(body, BYTES):
+            kind = type(body).__name__
+            raise ResultNotEncodable(f"{media_type}: its codec returned a {kind}, not bytes")
+        body = bytes(body)
+    if len(body) > limit:
+        raise ResultNotEncodable(f"output: {len(body)} bytes, limit {limit}")
+    return media_type, body
+
+
 def _kind(output: Any) -> str:
-    names = {
-        dict: "an object",
-        list: "an array",
-        tuple: "an array",
-        str: "a text",
-        type(None): "null",
-    }
-    kind = "bytes" if isinstance(output, BYTES) else names.get(type(output))
-    return kind or ("a number" if isinstance(output, int | float) else type(output).__name__)
+    if isinstance(output, BYTES):
+        return "bytes"
+    kind = "a number" if isinstance(output, int | float) else type(output).__name__
+    return NAMES.get(type(output), kind)
+
+
+def blame_client(
+    error: BaseException, plan: Plan, request: Callable[[], Request], *, has_preprocess: bool
+) -> BaseException:
+    """Return *error*, or a ``ClientError`` if *plan* could not write the input of *request* either.
+
+    An example is NaN that came as msgpack and should be sent back as JSON.
+    """
+    if not isinstance(error, ResultNotEncodable):
+        return error
+    try:
+        reason = _unfit(plan, request(), has_preprocess)
+    except BaseException:  # noqa: BLE001 - a plugin's codec may raise anything
+        return error
+    return (
+        ClientError(f"Accept: none of it can hold what the input holds: {reason}")
+        if reason
+        else error
+    )
+
+
+def _unfit(plan: Plan, request: Request, has_preprocess: bool) -> str:
+    """Return why the input of *request* cannot be written; "" if it can."""
+    try:
+        value = request.input
+    except RequestError as unfit:  # lone surrogates, which an input may hold nevertheless
+        return "" if has_preprocess else unfit.detail
+    try:
+        write(plan, value)
+    except ResultNotEncodable as unfit:
+        return str(unfit).removeprefix("output").lstrip(": .")
+    except RequestError:  # the media type is for another kind of value
+        return ""
+    return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much freed memory the C heap keeps: enough for the next batch, and nothing while idle.
+"""Limits what the C heap keeps of freed memory: enough for the next batch, nothing while idle.
 
-By default glibc maps every large block anew, and gives the top of its heap back as soon as a
-batch has freed its copies: the next batch pays for the same pages again, fault by fault.
+By default, glibc maps every large block anew, and returns the top of its heap as soon as a batch
+has freed its copies. The next batch then pays for the same pages again, fault by fault.
 """
 
 import ctypes
@@ -12,19 +12,19 @@ from typing import Final
 __all__ = ["Heap"]
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
-LARGEST_BLOCK: Final = 32 << 20  #: bytes; larger ones are mapped. The most that every glibc takes
-KEPT_BYTES: Final = 128 << 20  #: a free top of the heap larger than this is given back at once
+LARGEST_BLOCK: Final = 32 << 20  #: bytes; larger blocks are mapped. The limit of every glibc
+KEPT_BYTES: Final = 128 << 20  #: more free memory than this at the top of the heap is returned
 QUIET_PINGS: Final = 2  #: a worker that gets so many in a row, and no work, is idle
-#: whoever sets one of these for the worker has chosen, or a tunable of malloc's
+#: if one of these variables, or a tunable of malloc's, is set, we leave the heap as it is
 VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 TUNABLES, OF_MALLOC = "GLIBC_TUNABLES", "glibc.malloc."
 
 
 class Heap:
-    """The C heap of this process. Another libc than glibc manages its own alone."""
+    """The C heap of this process. A libc other than glibc is left alone."""
 
     def __init__(self, memory_bytes: int = 0) -> None:
-        """Keep freed memory from now on: what was loaded is where it is.
+        """Keep freed memory from now on, after the service is loaded.
 
         :param memory_bytes: limit on the address space, of which we keep a part; 0: no limit.
         """
@@ -38,11 +38,11 @@ class Heap:
             set_option(M_TRIM_THRESHOLD, kept)
 
     def work(self) -> None:
-        """There is work: keep what it frees."""
+        """Note that there is work: what it frees is kept."""
         self._pings = 0
 
     def rest(self) -> None:
-        """A front-end asks whether we live, since it has no work; give memory back once idle."""
+        """Note a ping, which front-ends send while there is no work; return memory once idle."""
         self._pings += 1
         if self._pings == QUIET_PINGS and self._trim:
             self._trim(0)

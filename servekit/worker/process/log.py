@@ -1,65 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker says on its stderr, which the supervisor reads."""
+"""What a worker writes to its stderr, which the supervisor reads: failures and ``context.logger``.
+
+Lines are plain text, or JSON objects where the log of the server is JSON.
+"""
 
 import json
+import logging
 import os
-from collections.abc import Sequence
-from typing import Any
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from servekit.worker.process.tracebacks import traceback_text
+from servekit.errors import StartupError
+from servekit.ipc.control import BootFailed
+from servekit.worker.process.tracebacks import reason_of, traceback_text
 
-__all__ = ["json_line", "report", "say", "use_json"]
+__all__ = ["LineHandler", "attach", "boot_failed", "json_line", "report", "say"]
 
-STDERR = 2
-SHOWN_IDS = 32
-#: a line of JSON; of a longer one the supervisor keeps the beginning, which is not JSON
-MAX_LINE_BYTES = 4000
+STDERR: Final = 2
+SHOWN_IDS: Final = 32
+#: of a line of JSON. The supervisor cuts longer ones, and what is left is not JSON
+MAX_LINE_BYTES: Final = 4000
+#: attributes that every record has; any other came with ``extra``
+KNOWN: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "error"}
+SHOWN: Final = 1000  #: characters of a message; a line with a traceback still fits the log
+SHOWN_TRACEBACK: Final = 2000
 
 _is_json = False
 
 
-def use_json() -> None:
-    """Report failures as lines of JSON from now on, as the server's log has them."""
-    global _is_json
-    _is_json = True
-
-
 def say(text: str) -> None:
-    """Write *text* whole, whatever the service did to ``sys.stderr``."""
+    """Write all of *text*, even if the service has replaced ``sys.stderr``."""
     rest = memoryview(text.encode("utf-8", "replace"))
     try:
         while rest:
             rest = rest[os.write(STDERR, rest) :]
     except OSError:
-        return  # closed by the service: nobody to tell
+        return  # the service closed it
 
 
 def report(heading: str, error: BaseException | None, request_ids: Sequence[str] = ()) -> None:
-    """Say what happened, to which requests, and the traceback of *error* if there is one."""
+    """Log what happened, to which requests, and the traceback of *error* if there is one."""
     text = "" if error is None else traceback_text(error)
     if _is_json:
         ids = {"request_ids": list(request_ids[:SHOWN_IDS])} if request_ids else {}
         told = {"traceback": text} if text else {}
-        say(json_line({"level": "error", "message": heading or _last_line(text), **ids, **told}))
+        last = ("", *text.rstrip().splitlines())[-1]
+        say(json_line({"level": "error", "message": heading or last, **ids, **told}))
     else:
         say("".join([f"{heading}{_requests(request_ids)}\n" if heading else "", text]))
 
 
-def json_line(record: dict[str, Any]) -> str:
-    """Return *record* as a line of JSON; its longest members are cut until it is short enough."""
-    while len(line := json.dumps(record, default=str)) > MAX_LINE_BYTES:
-        longest = max(record, key=lambda name: len(json.dumps(record[name], default=str)))
-        record[longest] = _half(longest, record[longest])
-    return line + "\n"
-
-
-def _half(name: str, value: Any) -> Any:
-    """Return less of *value*; the end of a traceback says more than its beginning."""
-    if isinstance(value, list):
-        return value[: len(value) // 2]
-    text = value if isinstance(value, str) else str(value)
-    size = len(text) * 3 // 4
-    return text[-size:] if name == "traceback" else text[:size]
+def boot_failed(error: BaseException, directory: str) -> BootFailed:
+    """Log the *error* that ended a boot, and return the message to the supervisor."""
+    if cause := error.__cause__ if isinstance(error, StartupError) else error:
+        report("", cause)
+    return BootFailed(reason_of(error, directory))
 
 
 def _requests(ids: Sequence[str]) -> str:
@@ -69,6 +66,75 @@ def _requests(ids: Sequence[str]) -> str:
     return f" for {len(ids)} request(s): {', '.join(ids[:SHOWN_IDS])}{more}"
 
 
-def _last_line(text: str) -> str:
-    lines = text.rstrip().splitlines()
-    return lines[-1] if lines else "failed"
+def json_line(record: dict[str, Any]) -> str:
+    """Return *record* as a line of JSON; its longest members are cut until it is short enough."""
+    while len(line := json.dumps(record, default=str)) > MAX_LINE_BYTES:
+        longest = max(record, key=lambda name: len(json.dumps(record[name], default=str)))
+        record[longest] = _shortened(longest, record[longest])
+    return line + "\n"
+
+
+def _shortened(name: str, value: Any) -> Any:
+    """Return a part of *value*; of a traceback the end, which says more."""
+    if isinstance(value, list):
+        return value[: len(value) // 2]
+    text = value if isinstance(value, str) else str(value)
+    size = len(text) * 3 // 4
+    return text[-size:] if name == "traceback" else text[:size]
+
+
+# ------------------------------------------------------------ context.logger
+
+
+def attach(
+    name: str, level: str, *, is_json: bool, current_ids: Callable[[], Sequence[str]]
+) -> None:
+    """Make the logger *name* write records of *level* and above, and pass none to other loggers.
+
+    :param is_json: failures are reported as lines of JSON, too.
+    :param current_ids: returns the ids of the requests that ``predict`` has now.
+    """
+    global _is_json
+    _is_json = is_json
+    logger = logging.getLogger(name)
+    logger.setLevel(level.upper())
+    logger.addHandler(LineHandler(current_ids) if is_json else PlainHandler())
+    logger.propagate = False
+
+
+class PlainHandler(logging.Handler):
+    """``warning: no weights for class 3``."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write *record*, and its traceback below it."""
+        say(f"{_level(record)}: {self.format(record)}\n")
+
+
+class LineHandler(logging.Handler):
+    """One JSON object for each record; the supervisor adds the replica and the time."""
+
+    def __init__(self, current_ids: Callable[[], Sequence[str]]) -> None:
+        super().__init__()
+        self._current_ids = current_ids
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write *record*; if it has a ``request_id``, no other ids are added."""
+        own = {key: value for key, value in vars(record).items() if key not in KNOWN}
+        line: dict[str, Any] = {"level": _level(record), "message": _message(record)[:SHOWN]}
+        if "request_id" not in own and (ids := self._current_ids()):
+            line["request_ids"] = ids[:SHOWN_IDS]
+        if record.exc_info:
+            text = "".join(traceback.format_exception(*record.exc_info))
+            line["traceback"] = text[-SHOWN_TRACEBACK:]
+        say(json_line(line | own))
+
+
+def _level(record: logging.LogRecord) -> str:
+    return LEVELS[max(10, min(50, record.levelno // 10 * 10))]
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):
+        return f"{record.msg} {record.args}"  # the arguments do not fit

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks as the author of a service reads them: frames of servekit are left out."""
+"""Shows what raised an error to the author of a service: tracebacks leave out servekit's frames."""
 
 import importlib
+import os
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import TracebackException
 
-__all__ = ["authors_error", "traceback_text"]
+from servekit.errors import StartupError
+
+__all__ = ["authors_error", "reason_of", "traceback_text"]
 
 OURS = (f"{Path(__file__).parents[2]}/", "<frozen importlib", importlib.__file__)
+SHOWN = 500  #: characters of a message in a reason
 
 
 def traceback_text(error: BaseException) -> str:
-    """Return the traceback of *error* without frames of ours; with them if there are no others."""
+    """Return the traceback of *error* without servekit's frames, unless there are no others."""
     try:
         whole = TracebackException.from_exception(error)
         if _has_only_ours(whole) and not isinstance(error, SyntaxError):
@@ -22,12 +27,12 @@ def traceback_text(error: BaseException) -> str:
             if not each.stack:
                 each.stack = None  # type: ignore[assignment] # else its title is shown
         return "".join(whole.format())
-    except Exception:  # noqa: BLE001 - an author's exception may raise while it is shown
+    except Exception:  # noqa: BLE001 - an author's exception may raise while it is formatted
         return f"{type(error).__name__}, which cannot be shown\n"
 
 
 def authors_error(error: BaseException) -> BaseException | None:
-    """Return *error*, or the one that led to it, if code that is not ours had a part in it."""
+    """Return *error*, or the first of its causes that went through code other than servekit's."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
@@ -50,7 +55,7 @@ def _has_only_ours(whole: TracebackException) -> bool:
 
 
 def _chain(first: TracebackException) -> Iterator[TracebackException]:
-    """Yield *first*, what led to it, and the members of groups."""
+    """Yield *first*, its causes and contexts, and the members of groups."""
     waiting, seen = [first], set[int]()
     while waiting:
         each = waiting.pop()
@@ -60,3 +65,36 @@ def _chain(first: TracebackException) -> Iterator[TracebackException]:
         yield each
         inner = [each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or [])]
         waiting += [one for one in inner if one is not None]
+
+
+def reason_of(error: BaseException, directory: str) -> str:
+    """Return one line: the error, and the line of code in *directory* that it came from."""
+    text = " ".join(_text(error).split())
+    if isinstance(error, StartupError) and not error.__cause__:
+        return text[:SHOWN]
+    named = text if isinstance(error, StartupError) else f"{type(error).__name__}: {text}"
+    origin = _origin(error.__cause__ or error, os.path.realpath(directory))
+    return f"{named.removesuffix(': ')[:SHOWN]}{origin}"
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return error.msg
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an author's exception
+        return ""
+
+
+def _origin(error: BaseException, directory: str) -> str:
+    """Return `` (service.py:12)``, of the last frame in *directory* if there is one."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        frames = [(error.filename, error.lineno)]
+    own = [frame for frame in frames if os.path.realpath(frame[0]).startswith(directory + os.sep)]
+    if not frames:
+        return ""
+    filename, line = (own or frames)[-1]
+    path = os.path.realpath(filename)
+    shown = os.path.relpath(path, directory) if path.startswith(directory) else filename
+    return f" ({shown}:{line})"

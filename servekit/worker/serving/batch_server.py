@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     Speaker = Predictor | Run | Mixed
 
-__all__ = ["BatchServer", "answered", "peer_user"]
+__all__ = ["BatchServer", "answer_with"]
 
-SEND_TIMEOUT_S = 30  #: a front-end that takes no answer for so long is given up
+SEND_TIMEOUT_S = 30  #: a front-end that reads no answer for so long is disconnected
 TIMEVAL = struct.Struct("ll")
 PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
-def peer_user(sock: socket.socket) -> int:
+def _peer_user(sock: socket.socket) -> int:
     """Return the user id of the process at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
     return int(PEER.unpack(credentials)[1])
@@ -44,7 +44,7 @@ def peer_user(sock: socket.socket) -> int:
 class BatchServer:
     """Serves one loaded service to the supervisor on *control* and to front-ends."""
 
-    _slots = 0  #: streams that we hold at once
+    _slots = 0  #: streams at the same time
 
     def __init__(
         self,
@@ -58,11 +58,8 @@ class BatchServer:
 
         :param reader: of *control*.
         """
-        self._services, self._predictor = loaded.services, loaded.predictor
-        self._targets = loaded.targets
+        self._loaded, self._launch = loaded, launch
         self._control, self._control_reader, self._listener = control, reader, listener
-        self._launch = launch
-        self._measures = loaded.measures
         self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
         self._poll = select.poll()
@@ -71,7 +68,7 @@ class BatchServer:
             control.fileno(): self._on_control,
             listener.fileno(): self._on_connection,
         }
-        self._users = {os.getuid(), peer_user(control)}
+        self._users = {os.getuid(), _peer_user(control)}
         self._heap = Heap(launch.memory_bytes)
 
     def run(self) -> int:
@@ -83,7 +80,7 @@ class BatchServer:
         return int(self._is_leaving)
 
     def _serve(self, timeout_ms: int | None = None) -> None:
-        """Take what has come, and wait for it if need be: as long as it takes without a timeout."""
+        """Handle what has arrived. Blocks until something arrives, or until the timeout."""
         for descriptor, _ in self._poll.poll(timeout_ms):
             handle = self._handlers.get(descriptor)
             if handle is not None:
@@ -95,7 +92,7 @@ class BatchServer:
                 return
 
     def forsake(self) -> None:
-        """Close every socket: we are a child that the service forked."""
+        """Close every socket, in a child that the service has forked."""
         self._is_forked = True
         for sock in (self._control, self._listener, *(c.sock for c in self._channels.values())):
             sock.close()
@@ -117,8 +114,8 @@ class BatchServer:
         try:
             sock, _ = self._listener.accept()
         except OSError:
-            return  # it went away again, or there are no descriptors left
-        if peer_user(sock) not in self._users:
+            return  # the peer has disconnected, or there are no descriptors left
+        if _peer_user(sock) not in self._users:
             sock.close()
             return
         timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
@@ -129,14 +126,14 @@ class BatchServer:
         self._poll.register(sock, select.POLLIN)
         try:
             hello = Hello(self._launch.generation, self._slots)
-            send_first(sock, hello, shared.arena.descriptor, *self._measures)
+            send_first(sock, hello, shared.arena.descriptor, *self._loaded.measures)
         except OSError:
             self._close(channel)
 
     def _on_channel(self, channel: FrontEndChannel) -> None:
         try:
             messages = channel.read()
-        except OSError:  # ChannelClosed is one
+        except OSError:  # includes ChannelClosed
             self._close(channel)
             return
         for message in messages:
@@ -153,20 +150,20 @@ class BatchServer:
                 self._open(channel, message)
 
     def _open(self, channel: FrontEndChannel, message: Open) -> None:  # noqa: ARG002
-        self._close(channel)  # we said that we have no slots
+        self._close(channel)  # ``Hello`` said that there are no slots
 
     def _predict(self, channel: FrontEndChannel, message: Predict) -> None:
-        shared = channel.shared
+        shared, loaded = channel.shared, self._loaded
         shared.free(message.freed)
         targets = message.targets
-        speaker = self._targets.of(targets) if targets else self._predictor
+        speaker = loaded.targets.of(targets) if targets else loaded.predictor
         try:
             items = shared.look(message.items, speaker.takes_view)
-        except OSError:  # ChannelClosed: it names what is not in its arena
+        except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
-        result = answered(speaker, items, message.batch, shared.cancelled, message.headers)
-        if self._is_forked:  # predict forked, and this is the child: the parent answers
+        result = answer_with(speaker, items, message.batch, shared.cancelled, message.headers)
+        if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
         try:
@@ -190,8 +187,9 @@ class BatchServer:
         self._heap.rest()
 
     def _ping(self) -> str:
+        """Return the name of the error that a service's ``ping`` raises; "" if it raises none."""
         try:
-            for service in self._services:
+            for service in self._loaded.services:
                 service.ping()
         except BaseException as error:  # noqa: BLE001 - an author's ping may raise anything
             report("ping failed", error)
@@ -212,10 +210,10 @@ class BatchServer:
         channel.sock.close()
 
 
-def answered(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> BatchResult:
-    """Return the answers of *speaker*; a batch may fail, the worker goes on."""
+def answer_with(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> BatchResult:
+    """Return the result of *speaker*; if it raises, the batch fails and the worker goes on."""
     try:
         return speaker.answer(items, *batch)
-    except Exception as error:  # noqa: BLE001 - it should not, whatever a service returns
+    except Exception as error:  # noqa: BLE001 - a bug, or an output that no check has foreseen
         report("batch failed", error, [item[3] for item in items])
         return BatchResult([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})

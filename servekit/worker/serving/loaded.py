@@ -16,19 +16,19 @@ __all__ = ["Loaded"]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A service that is ready to predict, or several."""
+    """A service that is ready to predict, and those that share its worker."""
 
     service: Service
     predictor: Predictor
     interface: Interface
     targets: Targets
-    stepping: Stepping | None = None  #: where its outputs come one by one
-    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has some
+    stepping: Stepping | None = None  #: if its outputs come one by one
+    measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
     beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
 
     @property
     def services(self) -> list[Service]:
-        """All of the worker."""
+        """All services of the worker."""
         return [self.service, *(each.service for each in self.beside.values())]
 
     def close(self) -> None:

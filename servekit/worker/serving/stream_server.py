@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop of a worker that streams: a turn over all streams, and between turns what has come."""
+"""The loop of a worker that streams: it takes a turn over all streams, then reads new messages."""
 
 import os
 from time import monotonic
@@ -9,26 +9,27 @@ from servekit.ipc.batches import Freed, Open, Part, Parts, Slab
 from servekit.ipc.channel import FrameTooLarge, encode_frame
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.runs import Run
-from servekit.worker.serving.batch_server import BatchServer, answered
+from servekit.worker.serving.batch_server import BatchServer, answer_with
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import Stepping
-from servekit.worker.streaming.streams import ActiveStreams, Stream
+from servekit.worker.streaming.stream import Stream
+from servekit.worker.streaming.streams import ActiveStreams
 from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["StreamServer"]
 
-SIGN_S = 0.5  #: a front-end hears of us so often, while streams that it waits for bring nothing
+ALIVE_S = 0.5  #: a front-end gets a message at least so often while it waits for streams
 
 
 class StreamServer(BatchServer):
     """Serves a loaded service whose outputs come one by one."""
 
     def __init__(self, stepping: Stepping, loaded: Loaded, *arguments: Any) -> None:
-        """Drive *loaded* by *stepping*; all but that is as in ``BatchServer``."""
+        """Drive *loaded* by *stepping*; see ``BatchServer`` for the rest."""
         super().__init__(loaded, *arguments)
         self._slots = self._launch.max_batch_size
         self._streams = ActiveStreams(stepping, loaded.predictor, self._slots)
-        self._said: dict[FrontEndChannel, float] = {}  #: when each front-end heard of us last
+        self._sent: dict[FrontEndChannel, float] = {}  #: when each front-end last got a message
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -48,49 +49,50 @@ class StreamServer(BatchServer):
         shared.free(message.freed)
         try:
             (item,) = shared.look([message.item], lambda _content_type: False)
-        except OSError:  # ChannelClosed: it names what is not in its arena
+        except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
-        if isinstance(message.item[0], Slab):  # we have copied it
+        if isinstance(message.item[0], Slab):  # it has been copied
             self._send(channel, encode_frame(Freed([message.item[0].offset])))
-        found = self._targets.find(message.target)
-        if found is self._predictor:
+        found, predictor = self._loaded.targets.find(message.target), self._loaded.predictor
+        if found is predictor:
             self._streams.put(Stream(message, item, channel))
-        elif isinstance(found, Run) and found.last is self._predictor:
+        elif isinstance(found, Run) and found.last is predictor:
             self._streams.put(Stream(message, item, channel, found))
         else:
             self._answer(channel, message, item)
 
     def _answer(self, channel: FrontEndChannel, message: Open, item: OpenItem) -> None:
-        speaker = self._targets.of([message.target])
-        turn = answered(speaker, [item], message.stream, None, {0: message.headers})
+        """Answer a request whose target does not stream."""
+        speaker = self._loaded.targets.of([message.target])
+        result = answer_with(speaker, [item], message.stream, None, {0: message.headers})
         self._is_leaving |= speaker.is_leaving
-        (end,) = channel.shared.lay_out(turn.answers)
-        response = turn.responses.get(0)
-        self._say(channel, [Part(message.stream, "", b"", 1, end, response, turn.steps)])
+        (end,) = channel.shared.lay_out(result.answers)
+        response = result.responses.get(0)
+        self._send_parts(channel, [Part(message.stream, "", b"", 1, end, response, result.steps)])
 
     def _close(self, channel: FrontEndChannel) -> None:
         super()._close(channel)
-        self._said.pop(channel, None)
+        self._sent.pop(channel, None)
         self._streams.leave(channel)
 
     def _turn(self) -> None:
         found: dict[FrontEndChannel, list[Part]] = {}
         for stream, part in self._streams.turn():
             found.setdefault(stream.channel, []).append(part)
-        self._is_leaving |= self._predictor.is_leaving or self._streams.is_leaving
-        if self._is_forked:  # a step forked, and this is the child: the parent answers
+        self._is_leaving |= self._loaded.predictor.is_leaving or self._streams.is_leaving
+        if self._is_forked:  # a step forked, and this is the child; the parent answers
             os._exit(0)
         now = monotonic()
         for channel in list(self._channels.values()):
             parts = found.get(channel, [])
-            if parts or now - self._said.get(channel, 0.0) > SIGN_S:
-                self._said[channel] = now
-                self._say(channel, parts)
+            if parts or now - self._sent.get(channel, 0.0) > ALIVE_S:
+                self._sent[channel] = now
+                self._send_parts(channel, parts)
 
-    def _say(self, channel: FrontEndChannel, parts: list[Part]) -> None:
+    def _send_parts(self, channel: FrontEndChannel, parts: list[Part]) -> None:
         try:
             self._send(channel, encode_frame(Parts(parts), self._buffer))
-        except FrameTooLarge:  # each has room alone
+        except FrameTooLarge:  # each part fits a frame of its own
             for part in parts:
                 self._send(channel, encode_frame(Parts([part]), self._buffer))

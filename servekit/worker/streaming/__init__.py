@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that stream or step."""
+"""Services whose outputs come one by one."""

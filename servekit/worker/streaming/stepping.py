@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services whose outputs come one by one: a generator for each input, or slots and steps.
 
-Both are driven in the same way: an input is admitted, every member takes one step in each
-turn, and a member is let go once, for whatever reason it ends.
+Both are driven in the same way. An input is admitted as a member; each turn takes one step with
+every member; and a member is evicted once, whatever ended it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Advance", "CurrentMembers", "Member", "Stepping"]
 
 
 class Member(Protocol):
-    """What has been admitted, and whose it is."""
+    """An input that has been admitted, and the request it came with."""
 
     slot: Any
     request: Request
@@ -40,12 +40,11 @@ class Advance(NamedTuple):
 
 
 class CurrentMembers(CurrentBatch):
-    """The requests of those whose step it is, in the order of the slots."""
+    """The requests of the members that take a step now, in the order of the slots."""
 
     __slots__ = ("members",)
 
     def __init__(self, *arguments: Any) -> None:
-        """Nobody's step it is."""
         super().__init__(*arguments)
         self.members: Sequence[Member] = ()
 
@@ -59,10 +58,9 @@ class CurrentMembers(CurrentBatch):
 
 
 class GeneratorDriver:
-    """Calls ``stream``, and takes one output of each of its generators in a turn."""
+    """Calls ``stream``, and takes one output from each of its generators in a turn."""
 
     def __init__(self, start: Callable[[Any], Iterable[Any]], current: CurrentMembers) -> None:
-        """Call *start* for each input."""
         self._start, self._current = start, current
 
     def admit(self, value: Any) -> Any:
@@ -83,7 +81,7 @@ class GeneratorDriver:
             return error
 
     def evict(self, slot: Any) -> None:
-        """Close the generator; an iterator of another kind has nothing to close."""
+        """Close the generator; other iterators cannot be closed."""
         if hasattr(slot, "close"):
             slot.close()
 
@@ -92,9 +90,8 @@ class SlotDriver:
     """Calls ``admit``, ``step`` and ``evict``."""
 
     def __init__(self, service: Any) -> None:
-        """Call those of *service*; it may have no ``evict``."""
         self._service, self.admit = service, service.admit
-        self.evict = getattr(service, "evict", _nothing)
+        self.evict = getattr(service, "evict", lambda _slot: None)
 
     def step(self, members: Sequence[Member]) -> list[Any]:
         """Return one entry for each slot.
@@ -109,13 +106,13 @@ class SlotDriver:
 
 
 class Stepping:
-    """Drives a service of either kind; what its author's code raises concerns as few as it can."""
+    """Drives a service of either kind. An error in its code ends as few members as possible."""
 
     def __init__(self, service: Service, current: CurrentMembers) -> None:
-        """Serve members with *service*, which learns whose step it is by *current*."""
+        """Step with *service*, which sees the requests of its members in *current*."""
         first = streaming_method(service)
         self.current = current
-        self._kind: GeneratorDriver | SlotDriver = (
+        self._driver: GeneratorDriver | SlotDriver = (
             SlotDriver(service)
             if first == "admit"
             else GeneratorDriver(getattr(service, str(first)), current)
@@ -125,9 +122,9 @@ class Stepping:
 
     def admit(self, value: Any, request: Request) -> Any:
         """Return the slot of one input. Raises what the service raises."""
-        self.current.members = (Admitted(None, request),)
+        self.current.members = (CollectingMember(None, request),)
         try:
-            return self._kind.admit(value)
+            return self._driver.admit(value)
         finally:
             self.current.members = ()
 
@@ -135,7 +132,7 @@ class Stepping:
         """Return what one step brings for each of *members*."""
         self.current.members = members
         try:
-            advances = [self._advance(entry) for entry in self._kind.step(members)]
+            advances = [self._advance(entry) for entry in self._driver.step(members)]
         except BaseException as error:  # noqa: BLE001 - an author's step may raise anything
             advances = [Advance(is_over=True, error=error)] * len(members)
         self.current.members = ()
@@ -158,16 +155,16 @@ class Stepping:
             return Advance(is_over=True, error=error)
 
     def evict(self, slot: Any) -> None:
-        """Let one member go: it has ended, or nobody waits for it."""
+        """Let the service release the slot of a member that has ended or lost its client."""
         try:
-            self._kind.evict(slot)
+            self._driver.evict(slot)
         except BaseException as error:  # noqa: BLE001 - an author's clean-up may raise anything
             report("evict failed", error)
 
     def predict(self, batch: Any) -> list[Any]:
-        """Run each input of *batch* to its end, and return the list of outputs of each.
+        """Run each input of *batch* to its end, and return a list of outputs for each.
 
-        So are examples, warm-up and tests run, which know no streams.
+        Examples, warm-up and tests call this, as they do not stream.
         """
         requests = self.current.requests()
         values = zip(singles(batch), requests, strict=True)
@@ -179,8 +176,8 @@ class Stepping:
                     self.evict(member.slot)
         return [member.result() for member in members]
 
-    def _admitted(self, value: Any, request: Request) -> Admitted:
-        member = Admitted(None, request)
+    def _admitted(self, value: Any, request: Request) -> CollectingMember:
+        member = CollectingMember(None, request)
         try:
             member.slot = self.admit(value, request)
         except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
@@ -188,7 +185,7 @@ class Stepping:
         return member
 
 
-class Admitted:
+class CollectingMember:
     """A member whose outputs are kept until its end."""
 
     def __init__(self, slot: Any, request: Request) -> None:
@@ -207,7 +204,3 @@ class Admitted:
         if self._error is not None and not isinstance(self._error, RequestError):
             raise self._error
         return self._error or self._outputs
-
-
-def _nothing(slot: Any) -> None:
-    """The service holds nothing that it would have to give back."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The large bodies and answers of one channel: looked at, and laid out, in shared memory."""
+"""The connection to one front-end, and the shared memory for its large bodies and answers."""
 
 import socket
 from collections.abc import Callable
@@ -17,14 +17,35 @@ from servekit.worker.prediction.error_answers import error_answer
 __all__ = ["FrontEndChannel", "SharedBodies"]
 
 
+class FrontEndChannel:
+    """The connection to one front-end."""
+
+    __slots__ = ("_is_open", "_reader", "shared", "sock")
+
+    def __init__(self, sock: socket.socket, shared: "SharedBodies") -> None:
+        self.sock = sock
+        self.shared = shared
+        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
+        self._is_open = False
+
+    def read(self) -> list[Any]:
+        """Receive once. The first message brings the descriptors of the front-end's memory."""
+        if self._is_open:
+            return self._reader.read()
+        messages, descriptors = self._reader.read_first(2)
+        self.shared.open(*descriptors)
+        self._is_open = True
+        return messages
+
+
 class SharedBodies:
-    """What one front-end and this worker share besides the channel."""
+    """The memory that one front-end and this worker share."""
 
     def __init__(self, arena_bytes: int, large_body_bytes: int) -> None:
-        """Lay answers of *large_body_bytes* or more into an arena of *arena_bytes*.
+        """Put answers of *large_body_bytes* or more into an arena of *arena_bytes*.
 
-        What finds no room there goes to its overflow: we never wait for a client that is slow
-        to take its answer.
+        Answers for which it has no room go to its overflow, so that a client that is slow to
+        read its answer never blocks the worker.
         """
         self.arena = Arena(arena_bytes, overflow=OVERFLOW_BYTES)
         self._large_body_bytes = large_body_bytes
@@ -39,7 +60,7 @@ class SharedBodies:
         self.cancelled = CancelledReader(cancelled)
 
     def look(self, items: list[Item], takes_view: Callable[[bytes], bool]) -> list[OpenItem]:
-        """Return *items* with bytes, or a read-only view of them, where a slab stood.
+        """Return *items* with bytes, or a read-only view, in place of each slab.
 
         :param takes_view: whether bodies of a content type may be views.
         :raises ChannelClosed: a slab lies outside the arena.
@@ -60,14 +81,14 @@ class SharedBodies:
         return (look.view, *item[1:])
 
     def let_go(self) -> list[int]:
-        """End every look; return the offsets of the bodies that the service still looks at."""
+        """Release every view; return the offsets of the bodies that the service still refers to."""
         if self._looks:
             self._looks = {at: look for at, look in self._looks.items() if not look.end()}
         return list(self._looks)
 
     @property
     def held(self) -> list[int]:
-        """Offsets of bodies of answered batches that the service still looked at last time."""
+        """Offsets of bodies of answered batches that the service last referred to."""
         return list(self._looks)
 
     def lay_out(self, answers: list[Answered]) -> list[Answer]:
@@ -91,7 +112,7 @@ class SharedBodies:
         return error, media_type, slab
 
     def free(self, offsets: list[int]) -> None:
-        """The front-end is done with these answers."""
+        """Free the answers at *offsets*, which the front-end has sent."""
         for offset in offsets:
             slab = self._answers.pop(offset, None)
             if slab is not None:
@@ -100,26 +121,5 @@ class SharedBodies:
             self.arena.trim()
 
     def close(self) -> None:
-        """The channel is closed."""
+        """Give the memory up, after the channel is closed."""
         self.arena.close()
-
-
-class FrontEndChannel:
-    """One front-end."""
-
-    __slots__ = ("_is_open", "_reader", "shared", "sock")
-
-    def __init__(self, sock: socket.socket, shared: SharedBodies) -> None:
-        self.sock = sock
-        self.shared = shared
-        self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
-        self._is_open = False
-
-    def read(self) -> list[Any]:
-        """Receive once; what it shares comes with its first message."""
-        if self._is_open:
-            return self._reader.read()
-        messages, descriptors = self._reader.read_first(2)
-        self.shared.open(*descriptors)
-        self._is_open = True
-        return messages

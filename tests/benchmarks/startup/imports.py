@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "supervisor": ("-c", "import servekit.cli.commands.start"),
     "prepare": ("-c", "import servekit.supervisor.preparing.prepare"),
     "front-end": ("-c", "import servekit.frontend.server.gunicorn"),
-    "worker": ("-c", "import servekit.worker.boot.booting, servekit.worker.serving.batch_server"),
+    "worker": ("-c", "import servekit.worker.boot.loading, servekit.worker.serving.batch_server"),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the process a worker: its signals, its standard streams, its forks."""
+"""Sets up the worker process: signals, standard streams, limits, forks; and its exit statuses."""
 
 import faulthandler
 import io
@@ -24,18 +24,19 @@ __all__ = [
     "limit",
     "on_fork",
     "own_socket",
+    "take_stdout",
 ]
 
 LEFT = 0  #: told to stop, or the supervisor is gone
-LEFT_BY_SERVICE = 1  #: the service raised SystemExit: a new worker is wanted
+LEFT_BY_SERVICE = 1  #: the service raised SystemExit, and the supervisor starts a new worker
 BOOT_FAILED = 3  #: ``BootFailed`` was sent
 IGNORED = signal.SIGINT, signal.SIGTERM
 
 
 def become_worker() -> None:
-    """Leave the end to the supervisor, and the standard streams to the service."""
+    """Ignore the signals that end the server, and make the standard streams safe to print to."""
     faulthandler.enable()
-    for number in IGNORED:  # a function, not SIG_IGN, which programs that it starts would inherit
+    for number in IGNORED:  # a function, as SIG_IGN would be inherited by programs it starts
         signal.signal(number, lambda _number, _frame: None)
     restore_signals_in_children()
     for stream in (sys.stdout, sys.stderr):
@@ -44,17 +45,24 @@ def become_worker() -> None:
 
 
 def own_socket(descriptor: int) -> socket.socket:
-    """Take over a descriptor, out of reach of the programs that the service starts."""
+    """Take over a descriptor. Programs that the service starts do not inherit it."""
     sock = socket.socket(fileno=descriptor)
     sock.set_inheritable(False)
     sock.setblocking(True)
     return sock
 
 
-def limit(memory_bytes: int, files: int) -> None:
-    """Bound what the service, and what it starts, may take; 0 sets no limit.
+def take_stdout() -> int:
+    """Return a descriptor of stdout. What is printed from now on goes to stderr."""
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    return stdout
 
-    :raises StartupError: *memory_bytes* are fewer than what we have already.
+
+def limit(memory_bytes: int, files: int) -> None:
+    """Limit what the service, and what it starts, may use; 0 sets no limit.
+
+    :raises StartupError: the process uses more than *memory_bytes* already.
     """
     if memory_bytes:
         limit_addresses(memory_bytes)
@@ -64,7 +72,7 @@ def limit(memory_bytes: int, files: int) -> None:
 
 
 def limit_addresses(most: int) -> None:
-    """Bound the address space; memory shared with front-ends comes on top, as it is mapped."""
+    """Limit the address space. Memory shared with front-ends does not count: it moves the limit."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     used = pages * resource.getpagesize()
     if used > most:
@@ -79,7 +87,7 @@ def limit_addresses(most: int) -> None:
 
 
 def move_limit(size: int) -> None:
-    """Let *size* bytes more be mapped, or fewer if it is negative."""
+    """Allow *size* more bytes to be mapped, or fewer if it is negative."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:  # the service lifted it
         return
@@ -90,15 +98,15 @@ def move_limit(size: int) -> None:
 
 
 def on_fork(close: Callable[[], None]) -> None:
-    """Call *close* in every child that the service forks, so that it cannot speak for us."""
+    """Call *close* in every child that the service forks, so that it cannot answer for us."""
     os.register_at_fork(after_in_child=close)
 
 
 def restore_signals_in_children() -> None:
-    """Let what the service forks be ended by signals, from its first moment on.
+    """Let signals end what the service forks, from the first moment on.
 
-    They are held back around a fork: one that came before the child has its default
-    dispositions would be lost, and ``multiprocessing.Pool.terminate`` wait for ever.
+    They are blocked around a fork. Otherwise one that arrives before the child has restored its
+    default dispositions would be lost, and ``multiprocessing.Pool.terminate`` would hang.
     """
 
     def unblock() -> None:
@@ -117,10 +125,10 @@ def restore_signals_in_children() -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process; threads that the service left behind do not keep it."""
+    """End the process, even if threads that the service started still run."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
-            continue  # the service closed it
+            continue  # the service has closed it
     os._exit(status)

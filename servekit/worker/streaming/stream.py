@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stream: a request whose outputs are written as they come."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import ResultNotEncodable
+from servekit.ipc.batches import Part
+from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
+from servekit.service.response import Response
+from servekit.worker.codecs.json import codec as json
+from servekit.worker.codecs.media_headers import parse_accept, remember
+from servekit.worker.prediction.response_writer import Plan, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from servekit.ipc.batches import Answer, Open
+    from servekit.service.base import Request
+    from servekit.worker.prediction.batch_result import Answered
+    from servekit.worker.prediction.current_batch import OpenItem
+    from servekit.worker.prediction.runs import Run
+    from servekit.worker.streaming.stepping import Advance
+    from servekit.worker.transport.channel import FrontEndChannel
+
+    #: ``Predictor.written``
+    Write = Callable[[Plan, Any], tuple[str, bytes]]
+
+__all__ = ["OUTPUT", "Formats", "Stream"]
+
+AS_JSON = Writer("application/json", json.encode, takes_any=True)
+#: how single outputs are written
+OUTPUT = Plan([AS_JSON], [AS_JSON])
+
+
+class Formats(dict[bytes, StreamFormat | None]):
+    """``Accept`` as received to the format of the outputs; ``None``: one answer at the end."""
+
+    def __missing__(self, header: bytes) -> StreamFormat | None:
+        named = [found for found in parse_accept(header) if found.is_concrete]
+        best = max((found.quality for found in named), default=0.0)
+        liked = {found.name for found in named if found.quality == best > 0}
+        found = next((form for name, form in STREAM_FORMATS.items() if name in liked), None)
+        remember(self, header, found)
+        return found
+
+
+class Stream:
+    """One request, from the message that brought it to its end."""
+
+    __slots__ = (
+        *("_kept", "_started", "_steps", "channel", "format", "item", "message", "plan"),
+        *("request", "run", "slot"),
+    )
+
+    slot: Any
+    request: Request
+    plan: Plan  #: of the one answer, if there is no ``format``
+
+    def __init__(
+        self, message: Open, item: OpenItem, channel: FrontEndChannel, run: Run | None = None
+    ) -> None:
+        """Wait to be admitted.
+
+        :param run: of services, the last of which streams.
+        """
+        self.message, self.item, self.channel, self.run = message, item, channel, run
+        self.format: StreamFormat | None = None
+        self._kept: list[Any] = []
+        self._started = 0.0
+        self._steps: dict[str, float] = {}  #: seconds of stages, not yet sent
+
+    def begin(self, steps: dict[str, float], *, is_led: bool) -> None:
+        """Start the last service of the run, after the others took *steps*.
+
+        :param is_led: the others have an input for it.
+        """
+        self._started, self._steps = monotonic() if is_led else 0.0, steps
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether its client has disconnected."""
+        cancelled = self.channel.shared.cancelled
+        return cancelled is not None and cancelled.has(self.message.stream, self.message.place)
+
+    def part(self, advance: Advance, write: Write) -> Part | None:
+        """Return what one step brings for the client. Raises what the writing raises."""
+        _refuse_responses(advance.outputs)
+        if self.format is None:
+            self._kept += advance.outputs
+            return self._last(write) if advance.is_over else None
+        if not (advance.outputs or advance.is_over):
+            return None
+        texts = [write(OUTPUT, output)[1] for output in advance.outputs]
+        body = b"".join([self.format.output % text for text in texts])
+        end = ("", "", b"") if advance.is_over else None
+        return self._part(self.format.media_type, body, len(texts), end)
+
+    def _last(self, write: Write) -> Part:
+        answered: Answered = ("", *write(self.plan, self._kept))
+        (end,) = self.channel.shared.lay_out([answered])
+        return self._part("", b"", len(self._kept), end)
+
+    def failed(self, end: Answer) -> Part:
+        """Return the last part, with the error *end*."""
+        return self._part("", b"", 0, end)
+
+    def _part(self, media_type: str, body: bytes, outputs: int, end: Answer | None) -> Part:
+        steps, self._steps = self._steps, {}
+        if end is not None and self._started and self.run is not None:
+            steps[self.run.last_name] = monotonic() - self._started
+        return Part(self.message.stream, media_type, body, outputs, end, steps=steps)
+
+
+def _refuse_responses(outputs: Sequence[Any]) -> None:
+    if any(isinstance(output, Response) for output in outputs):
+        raise ResultNotEncodable("output: a Response cannot be part of a stream")
