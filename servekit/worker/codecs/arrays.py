@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns bytes that a client describes into arrays, believing nothing it says."""
+"""Makes arrays of bytes that a client describes, and checks every claim before it is used."""
 
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from servekit.errors import BodyMalformed, ResultNotEncodable
 __all__ = [
     "DTYPES",
     "MAX_DIMENSIONS",
+    "Array",
     "Lists",
     "as_lists",
     "check_lists",
@@ -21,51 +22,52 @@ __all__ = [
     "to_little_endian",
 ]
 
-#: the element types that cross the wire: numbers, never objects
-DTYPES = {
+Array = np.ndarray[Any, Any]
+
+#: the element types that are sent: numbers, never objects
+DTYPES: Final = {
     name: np.dtype(name).newbyteorder("<")
     for name in (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
         *("float16", "float32", "float64"),
     )
 }
-MAX_DIMENSIONS = 32
-#: lists that an array may claim to be made of, beyond what the size of its body allows. Without
-#: elements it takes no bytes, whatever its shape says: [10_000_000, 0] is ten million lists
-SPARE_LISTS = 1 << 16
-LISTS_PER_BYTE = 2
-#: the same of an output, per element
-SPARE_OUTPUT_LISTS = 1 << 20
-LISTS_PER_ELEMENT = 4
+MAX_DIMENSIONS: Final = 32
+#: lists that the arrays of a body may consist of, beyond a number for each byte. An array without
+#: elements takes no bytes, whatever its shape: [10_000_000, 0] stands for ten million lists
+SPARE_LISTS: Final = 1 << 16
+LISTS_PER_BYTE: Final = 2
+#: the limits of an output
+SPARE_OUTPUT_LISTS: Final = 1 << 20
+LISTS_PER_ELEMENT: Final = 4
 
 
 class Lists:
-    """Counts the lists that the arrays of one body stand for, before anybody makes them."""
+    """Counts the lists that the arrays of one body stand for, before they are made."""
 
     __slots__ = ("_left", "_size")
 
     def __init__(self, size: int) -> None:
-        """Allow what a body of *size* bytes may hold."""
+        """Allow as many as a body of *size* bytes may hold."""
         self._size = size
         self._left = SPARE_LISTS + LISTS_PER_BYTE * size
 
     def count(self, shape: Sequence[int]) -> None:
         """Count an array of *shape*, which ``from_bytes`` has checked.
 
-        :raises BodyMalformed: it is one too many.
+        :raises BodyMalformed: the arrays of the body consist of too many lists.
         """
         self._left -= list_count(shape)
         if self._left < 0:
             limit = SPARE_LISTS + LISTS_PER_BYTE * self._size
-            shown = str(list(shape))[:80]
             raise BodyMalformed(
-                f"array: shape {shown} makes more lists than a body of {self._size} bytes may "
-                f"hold, limit {limit}"
+                f"array: shape {str(list(shape))[:80]} makes more lists than a body of "
+                f"{self._size} bytes may hold, limit {limit}"
             )
 
 
 def list_count(shape: Sequence[int]) -> int:
-    """Return how many lists an array of *shape* is made of once it is lists in lists."""
+    """Return how many lists an array of *shape* consists of as nested lists."""
     count, made = 0, 1
     for size in shape:
         count += made
@@ -79,10 +81,10 @@ def from_bytes(
     body: bytes | memoryview,
     offset: int = 0,
     order: Any = "C",
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Return a read-only array over *body*, which it must fill exactly.
 
-    :raises BodyMalformed: *shape* is no shape, or not that of *body*.
+    :raises BodyMalformed: *shape* is not a shape, or not that of *body*.
     """
     if len(shape) > MAX_DIMENSIONS:
         raise BodyMalformed(f"array: {len(shape)} axes, limit {MAX_DIMENSIONS}")
@@ -95,28 +97,28 @@ def from_bytes(
         flat = np.frombuffer(body, dtype, offset=offset, count=math.prod(shape))
         array = flat.reshape(shape, order=order)
     except (ValueError, OverflowError):  # an axis of 0 beside one of 2**63
-        raise BodyMalformed("array: its shape is over what an array can have") from None
+        raise BodyMalformed("array: its shape is larger than an array can have") from None
     if dtype.kind == "b" and not are_booleans(flat):
         raise BodyMalformed("array: an element of dtype bool is a byte other than 0 and 1")
     return array
 
 
-def are_booleans(flat: np.ndarray[Any, Any]) -> bool:
+def are_booleans(flat: Array) -> bool:
     """Whether every byte of *flat*, an array of booleans, is 0 or 1."""
     return not flat.size or bool(flat.view(np.uint8).max() <= 1)
 
 
 def is_array(value: Any) -> bool:
-    """Whether *value* is an array or a scalar of numpy with a dtype that crosses the wire."""
+    """Whether *value* is an array or a scalar of numpy with a dtype that can be sent."""
     numpy = sys.modules.get("numpy")
     is_numpy = numpy is not None and isinstance(value, np.ndarray | np.generic)
     return is_numpy and value.dtype.name in DTYPES
 
 
-def to_little_endian(array: Any) -> np.ndarray[Any, Any]:
-    """Return *array* in C order and the byte order of the wire; a view where it is already.
+def to_little_endian(array: Any) -> Array:
+    """Return *array* in C order and little-endian; a view if it already is.
 
-    :raises ResultNotEncodable: it has more axes than the other side takes.
+    :raises ResultNotEncodable: it has more axes than a reader accepts.
     """
     if np.ndim(array) > MAX_DIMENSIONS:
         raise ResultNotEncodable(
@@ -129,24 +131,22 @@ def to_little_endian(array: Any) -> np.ndarray[Any, Any]:
 
 
 def as_lists(array: Any) -> Any:
-    """Return *array*, of numpy, as lists of Python's numbers.
+    """Return *array*, of numpy, as nested lists of Python's numbers.
 
-    :raises ResultNotEncodable: it is made of lists rather than of elements.
+    :raises ResultNotEncodable: it consists of far more lists than elements.
     """
     check_lists(array)
     return array.tolist()
 
 
 def check_lists(array: Any) -> None:
-    """Refuse an *array* of an output that is made of lists rather than of elements.
+    """Refuse an *array* of an output that consists of far more lists than elements.
 
-    :raises ResultNotEncodable: it is.
+    :raises ResultNotEncodable: it does.
     """
-    if array.ndim > 1 and list_count(array.shape) > max(
-        SPARE_OUTPUT_LISTS, LISTS_PER_ELEMENT * array.size
-    ):
-        shown = str(list(array.shape))[:80]
+    most = max(SPARE_OUTPUT_LISTS, LISTS_PER_ELEMENT * array.size)
+    if array.ndim > 1 and (count := list_count(array.shape)) > most:
         raise ResultNotEncodable(
-            f"output: an array of shape {shown} makes {list_count(array.shape)} lists, limit "
+            f"output: an array of shape {str(list(array.shape))[:80]} makes {count} lists, limit "
             f"{SPARE_OUTPUT_LISTS} or {LISTS_PER_ELEMENT} for each element"
         )

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``application/json``: strict both ways; numpy scalars and arrays are written as numbers."""
+"""``application/json``, strict in both directions; numpy values are written as numbers."""
 
 import math
 import sys
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from servekit.worker.codecs import surrogates
 
 __all__ = [
     "MAX_DEPTH",
-    "JsonCodec",
+    "UNFIT",
     "codec",
     "decode_any_json",
     "decode_json",
@@ -26,31 +26,35 @@ __all__ = [
     "too_deep",
 ]
 
-MAX_DEPTH = 100
-
+MAX_DEPTH: Final = 100
 OPENING, CLOSING = b"[{", b"]}"
 STEP = bytes.maketrans(OPENING + CLOSING, b"\x01\x01\xff\xff")  # +1 and -1 as signed bytes
 NOT_BRACKETS = bytes(set(range(256)) - set(OPENING + CLOSING))
+#: raised by msgspec for an output that it cannot write
+UNFIT: Final = (TypeError, ValueError, OverflowError, RecursionError)
 
 _decode = msgspec.json.Decoder().decode
 
-#: walks through a JSON text and makes nothing of it; raises ``msgspec.DecodeError``
+#: checks that a body is JSON, and makes nothing of it; raises ``msgspec.DecodeError``
 scan = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-def decode_json(body: bytes) -> Any:
-    """Return the value of a JSON text.
+# ------------------------------------------------------------ reading
 
-    :raises BodyMalformed: it is none: RFC 8259, no NaN, no byte order mark, <= 100 levels deep,
-        no lone surrogates.
+
+def decode_json(body: bytes) -> Any:
+    """Return the value of a JSON body.
+
+    :raises BodyMalformed: it is not JSON by RFC 8259, nests deeper than 100 levels, or holds
+        NaN, a byte order mark or lone surrogates.
     """
     return read_json(_decode, body)
 
 
 def decode_any_json(body: bytes) -> Any:
-    """Return the value of a JSON text, lone surrogates and all.
+    """Return the value of a JSON body, which may hold lone surrogates.
 
-    :raises BodyMalformed: it is none.
+    :raises BodyMalformed: it is not JSON.
     """
     try:
         return decode_json(body)
@@ -65,10 +69,10 @@ def decode_any_json(body: bytes) -> Any:
 
 
 def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
-    """Call *decode*, a ``msgspec.json`` decoder, and tell what is wrong with the text.
+    """Call *decode*, a ``msgspec.json`` decoder, and report what is wrong with *body*.
 
     :raises BodyMalformed: it is not JSON, or nests deeper than ``MAX_DEPTH``.
-    :raises msgspec.ValidationError: JSON, but not of the decoder's type.
+    :raises msgspec.ValidationError: it is JSON, but not of the decoder's type.
     """
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         check_depth(body)
@@ -88,9 +92,9 @@ def read_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
 
 
 def read_typed_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
-    """Do what ``read_json`` does for a *decode* that skips what its type has no field for.
+    """Do the same as ``read_json`` for a *decode* that skips unknown fields.
 
-    It looks at the grammar of what it skips, but not at the encoding.
+    msgspec checks the grammar of what it skips, but not the encoding.
     """
     if not body.isascii():
         try:
@@ -101,9 +105,9 @@ def read_typed_json(decode: Callable[[bytes], Any], body: bytes) -> Any:
 
 
 def check_depth(body: bytes) -> None:
-    """Refuse brackets that nest deeper than ``MAX_DEPTH``; linear, all of it in C.
+    """Refuse a body that nests deeper than ``MAX_DEPTH``, in linear time, without a loop.
 
-    :raises BodyMalformed: they do.
+    :raises BodyMalformed: it does.
     """
     without_escapes = body.replace(rb"\\", b"").replace(rb"\"", b"")
     outside_strings = b"".join(without_escapes.split(b'"')[::2])
@@ -113,14 +117,18 @@ def check_depth(body: bytes) -> None:
 
 
 def too_deep() -> BodyMalformed:
-    """Return the error of a body that nests too deep."""
+    """Return the error of a body that is nested too deep."""
     return BodyMalformed(f"body: nested deeper than {MAX_DEPTH} levels")
 
 
-def plain(value: Any) -> Any:
-    """Return arrays as Python numbers, pydantic models as JSON has them.
+# ------------------------------------------------------------ writing
 
-    msgspec asks for what it does not know. Whoever gives such a value has imported its library.
+
+def plain(value: Any) -> Any:
+    """Return arrays as Python numbers, and pydantic models as JSON types.
+
+    msgspec calls it for types that it does not know. A service that returns such a value has
+    imported its library.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
@@ -138,13 +146,13 @@ def plain(value: Any) -> Any:
 
 
 def is_fine_time(value: Any) -> bool:
-    """Whether *value* is a ``FineTime``, which ``timestamps.py`` alone makes."""
+    """Whether *value* is a ``FineTime``; only ``timestamps.py`` makes them."""
     timestamps = sys.modules.get("servekit.worker.codecs.timestamps")
     return timestamps is not None and isinstance(value, timestamps.FineTime)
 
 
 class Writers(dict[type, Callable[[Any], Any]]):
-    """What makes of a value, by its type, what msgspec can write. Remembers types of numpy."""
+    """Types to functions that make their values writable for msgspec. Remembers numpy's types."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         numpy = sys.modules.get("numpy")
@@ -157,19 +165,12 @@ class Writers(dict[type, Callable[[Any], Any]]):
 
 
 _writers = Writers()
-
-
-def written(value: Any) -> Any:
-    """Return numbers of numpy as a text, and the rest as ``plain`` does."""
-    return _writers[type(value)](value)
-
-
-_encode = msgspec.json.Encoder(enc_hook=written).encode
+_encode = msgspec.json.Encoder(enc_hook=lambda value: _writers[type(value)](value)).encode
 _encode_plain = msgspec.json.Encoder(enc_hook=plain).encode
 
 
 class JsonCodec:
-    """Decodes any JSON text, encodes ``{"prediction": output}``."""
+    """Decodes any JSON body, encodes ``{"prediction": output}``."""
 
     is_enveloped = True
 
@@ -178,21 +179,16 @@ class JsonCodec:
 
         :raises BodyMalformed: it is not JSON.
         """
-        try:
-            return decode_json(body)
-        except msgspec.ValidationError as error:  # pragma: no cover - an untyped decoder has none
-            raise BodyMalformed(f"body: {error}") from None
+        return decode_json(body)
 
     def encode(self, output: Any) -> bytes:
         """Return *output* as JSON.
 
-        :raises ResultNotEncodable: it holds what JSON cannot, NaN and infinity included.
+        :raises ResultNotEncodable: it holds what JSON cannot, such as NaN and infinity.
         """
         try:
             text = _encoded(output)
-        except UnicodeEncodeError:
-            return _encode_surrogates(output)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        except UNFIT as error:
             raise ResultNotEncodable(f"output: {error}") from error
         # msgspec writes NaN and infinity as null; look closer only where there is one
         if b"null" in text and not _is_finite(msgspec.to_builtins(output, enc_hook=plain)):
@@ -202,16 +198,12 @@ class JsonCodec:
 
 def _encoded(output: Any) -> bytes:
     try:
-        return _encode(output)
-    except TypeError:  # a number of numpy as the key of a mapping, where no text can stand
-        return _encode_plain(output)
-
-
-def _encode_surrogates(output: Any) -> bytes:
-    try:
+        try:
+            return _encode(output)
+        except TypeError:  # numpy's numbers as keys of a mapping, where ``Raw`` is not allowed
+            return _encode_plain(output)
+    except UnicodeEncodeError:  # a lone surrogate
         return surrogates.dumps(msgspec.to_builtins(output, enc_hook=plain, str_keys=True))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ResultNotEncodable(f"output: {error}") from error
 
 
 def _is_finite(value: Any) -> bool:

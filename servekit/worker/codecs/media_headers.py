@@ -12,9 +12,9 @@ TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110, 5.6.2
 MEDIA_TYPE = re.compile(rf"[ \t]*({TOKEN}/{TOKEN})[ \t]*")
 PARAMETER = re.compile(rf';[ \t]*(?:({TOKEN})=({TOKEN}|"(?:[^"\\]|\\.)*"))?[ \t]*')
 QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
-CACHED = 256  # content types remembered; clients choose them, so there is a limit
+CACHED = 256  #: headers that a cache remembers; clients choose them, so there is a limit
 CACHED_BYTES = 128
-SHOWN = 80  # characters of a header that an error repeats
+SHOWN = 80  #: characters of a header that an error repeats
 
 
 class MediaRange(NamedTuple):
@@ -36,14 +36,14 @@ class MediaRange(NamedTuple):
 
     @property
     def specificity(self) -> int:
-        """0 for ``*/*``, 1 for ``image/*``, 2 for ``image/png``: the higher one decides."""
+        """0 for ``*/*``, 1 for ``image/*``, 2 for ``image/png``; the highest one decides."""
         return 2 if self.is_concrete else int(self.name != "*/*")
 
 
 def parse_content_type(header: bytes) -> tuple[str, dict[str, str]]:
     """Return the media type in lower case, and its parameters.
 
-    :raises UnknownMediaType: the header does not parse.
+    :raises UnknownMediaType: the header cannot be parsed.
     """
     text = header.decode("latin-1")
     found = MEDIA_TYPE.match(text)
@@ -55,20 +55,17 @@ def parse_content_type(header: bytes) -> tuple[str, dict[str, str]]:
             break
         position = parameter.end()
         if parameter[1]:
-            name = parameter[1].lower()
-            found = found if name not in parameters else None  # which of the two counts?
-            parameters[name] = _unquoted(parameter[2])
+            name, value = parameter[1].lower(), parameter[2]
+            found = found if name not in parameters else None  # a repeated name is ambiguous
+            is_quoted = value.startswith('"')
+            parameters[name] = re.sub(r"\\(.)", r"\1", value[1:-1]) if is_quoted else value
     if not found or position < len(text):
         raise UnknownMediaType(f"Content-Type: {text[:SHOWN]!r} is not a media type")
     return found[1].lower(), parameters
 
 
-def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
-
-
 def parse_accept(header: bytes) -> list[MediaRange]:
-    """Return the ranges of *header* in its order; what does not parse is left out.
+    """Return the ranges of *header* in its order, without those that cannot be parsed.
 
     An empty header accepts everything.
     """
@@ -94,7 +91,7 @@ def _parse_range(element: str) -> MediaRange | None:
 
 
 def remember(cache: dict[bytes, Any], header: bytes, value: Any) -> None:
-    """Keep *value* unless the header is long; forget all when there are too many."""
+    """Keep *value* unless the header is long; empty the cache when it is full."""
     if len(cache) >= CACHED:
         cache.clear()
     if len(header) <= CACHED_BYTES:

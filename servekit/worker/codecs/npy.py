@@ -4,35 +4,36 @@
 import io
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
-from servekit.worker.codecs.arrays import DTYPES, Lists, from_bytes, is_array, to_little_endian
+from servekit.worker.codecs import arrays
+from servekit.worker.codecs.arrays import DTYPES, Array, is_array
 
 __all__ = ["NpyCodec", "codec"]
 
-MAX_HEADER_BYTES = 4096
-READ_HEADER = {
+MAX_HEADER_BYTES: Final = 4096
+READ_HEADER: Final = {
     (1, 0): npy_format.read_array_header_1_0,
     (2, 0): npy_format.read_array_header_2_0,
 }
-VERSION_1 = b"\x01\x00"
-VERSION_1_BYTES = 10  #: magic, version, length of the header
-REMEMBERED_BYTES = 256
+VERSION_1: Final = b"\x01\x00"
+VERSION_1_BYTES: Final = 10  #: magic, version, length of the header
+REMEMBERED_BYTES: Final = 256
 
 #: shape, whether columns come first, element type, offset of the elements
 Header = tuple[Any, bool, np.dtype[Any], int]
 
 
 class NpyCodec:
-    """Decodes to a read-only array over the body; encodes anything that is an array of numbers."""
+    """Decodes to a read-only array over the body; encodes arrays, and lists of numbers."""
 
     takes_views = True
 
-    def decode(self, body: bytes, parameters: Mapping[str, str]) -> np.ndarray[Any, Any]:  # noqa: ARG002
+    def decode(self, body: bytes, parameters: Mapping[str, str]) -> Array:  # noqa: ARG002
         """Return the array of *body*.
 
         :raises BodyMalformed: it is not a ``.npy`` file of numbers.
@@ -42,24 +43,24 @@ class NpyCodec:
         shape, is_fortran, dtype, start = _read_header(body)
         if dtype.hasobject or dtype.name not in DTYPES:
             raise BodyMalformed(f"array: dtype {str(dtype)[:40]} is not one of {', '.join(DTYPES)}")
-        array = from_bytes(dtype, shape, body, start, "F" if is_fortran else "C")
+        array = arrays.from_bytes(dtype, shape, body, start, "F" if is_fortran else "C")
         if not array.size or array.ndim > 2:
-            Lists(len(body)).count(shape)
+            arrays.Lists(len(body)).count(shape)
         return array
 
     def encode(self, output: Any) -> bytes:
         """Return *output* as a ``.npy`` file.
 
-        :raises TypeError: it is not an array, nor numbers that make one.
+        :raises TypeError: it is neither an array nor numbers that make one.
         """
-        array = to_little_endian(output if is_array(output) else _as_array(output))
+        array = arrays.to_little_endian(output if is_array(output) else _as_array(output))
         file = io.BytesIO()
         npy_format.write_array(file, array, version=(1, 0), allow_pickle=False)
         return file.getvalue()
 
 
 def _read_header(body: bytes | memoryview) -> Header:
-    """Return what the header of *body* says; clients send one header again and again."""
+    """Return the header of *body*. Headers are remembered, as clients repeat them."""
     end = VERSION_1_BYTES + int.from_bytes(body[8:10], "little")
     if body[6:8] == VERSION_1 and end <= REMEMBERED_BYTES:
         return _remembered(bytes(body[:end]))
@@ -73,7 +74,7 @@ def _parse(start: bytes) -> Header:
         shape, is_fortran, dtype = read(file, max_header_size=MAX_HEADER_BYTES)
     except KeyError:
         raise BodyMalformed("body: not version 1.0 or 2.0 of the .npy format") from None
-    except Exception:  # noqa: BLE001 - the header is a Python literal: many things may be wrong with it
+    except Exception:  # noqa: BLE001 - the header is a Python literal, so it may raise anything
         raise BodyMalformed("body: not a .npy file") from None
     return shape, is_fortran, dtype, file.tell()
 
@@ -81,7 +82,7 @@ def _parse(start: bytes) -> Header:
 _remembered = lru_cache(maxsize=256)(_parse)
 
 
-def _as_array(output: Any) -> np.ndarray[Any, Any]:
+def _as_array(output: Any) -> Array:
     if not isinstance(output, list | tuple | int | float):
         raise TypeError(f"a {type(output).__name__} is not an array")
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays and scalars of numpy as JSON texts, in the fewest digits that their dtype needs.
+"""Writes arrays and scalars of numpy as JSON, in the fewest digits that their dtype needs.
 
-A float32 of 0.1 is written ``0.1``: what ``tolist`` makes of it is the float64
-0.10000000149011612, twice as long and slower to write, and the same float32 to whoever reads it.
+A float32 of 0.1 is written ``0.1``. ``tolist`` would make the float64 0.10000000149011612 of it,
+which is twice as long, slower to write, and the same float32 when it is read.
 """
 
 from collections.abc import Callable
@@ -12,37 +12,36 @@ import msgspec
 import numpy as np
 import orjson
 
-from servekit.worker.codecs.arrays import as_lists, check_lists
+from servekit.worker.codecs.arrays import MAX_DIMENSIONS, as_lists, check_lists
 
 __all__ = ["writer_of"]
 
-MOST_AXES: Final = 32
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-#: no booleans, whose bytes may be others than 0 and 1, and no long doubles
+#: without booleans, whose bytes may be other than 0 and 1, and long doubles
 DTYPES: Final = frozenset(map(np.dtype, (*INTEGERS, "float16", "float32", "float64")))
 SCALARS: Final = frozenset(dtype.type for dtype in DTYPES)
 
 
 def writer_of(kind: type) -> Callable[[Any], Any] | None:
-    """Return what makes JSON of values of *kind*; NaN and infinity become ``null``."""
+    """Return the function that makes JSON of values of *kind*; it writes NaN as ``null``."""
     if kind in SCALARS:
-        return _text
-    return _array if kind is np.ndarray else None
+        return _write
+    return _write_array if kind is np.ndarray else None
 
 
-def _text(value: Any) -> msgspec.Raw:
+def _write(value: Any) -> msgspec.Raw:
     return msgspec.Raw(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
-def _array(array: Any) -> Any:
-    """Return the text of *array*, or lists where its elements are not plain numbers.
+def _write_array(array: Any) -> Any:
+    """Return the JSON of *array*, or lists if its elements are not plain numbers.
 
-    :raises ResultNotEncodable: it is made of lists rather than of elements.
+    :raises ResultNotEncodable: it consists of far more lists than elements.
     """
     native = array.dtype.newbyteorder("=")
-    if native not in DTYPES or array.ndim > MOST_AXES:
+    if native not in DTYPES or array.ndim > MAX_DIMENSIONS:
         return as_lists(array)
     if not array.ndim:
-        return _text(array[()])
+        return _write(array[()])
     check_lists(array)
-    return _text(np.ascontiguousarray(array, native))
+    return _write(np.ascontiguousarray(array, native))

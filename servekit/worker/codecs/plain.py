@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that are what they are: bytes, and text."""
+"""Bodies that are passed on unchanged: bytes, and UTF-8 text."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from servekit.errors import BodyMalformed
 
-__all__ = ["OCTET_STREAM", "raw", "sniff", "text"]
+__all__ = ["MAGIC", "OCTET_STREAM", "raw", "sniff", "text"]
 
 OCTET_STREAM = "application/octet-stream"
 
-#: what a body of bytes begins with, at which offset, by media type
+#: media type to the offset and the bytes by which its files are recognised
 MAGIC = {
     "image/png": (0, b"\x89PNG\r\n\x1a\n"),
     "image/jpeg": (0, b"\xff\xd8\xff"),
@@ -26,7 +26,7 @@ MAGIC = {
 
 
 def sniff(body: bytes) -> str | None:
-    """Return the media type whose signature *body* bears; ``None`` if it bears none."""
+    """Return the media type that *body* begins like; ``None`` if it is not known."""
     for media_type, (offset, signature) in MAGIC.items():
         if body[offset : offset + len(signature)] == signature:
             return media_type
@@ -34,12 +34,12 @@ def sniff(body: bytes) -> str | None:
 
 
 class RawCodec:
-    """Hands bytes through, both ways."""
+    """Passes bytes on, in both directions."""
 
     takes_views = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> bytes:  # noqa: ARG002
-        """Return *body*; none at all is bytes, too."""
+        """Return *body*, which may be empty."""
         return body
 
     def encode(self, output: Any) -> bytes:
@@ -53,10 +53,10 @@ class RawCodec:
 
 
 class TextCodec:
-    """UTF-8 text; an empty text is a text."""
+    """UTF-8 text, which may be empty."""
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> str:  # noqa: ARG002
-        """Return *body* as text.
+        """Return *body* as a string.
 
         :raises BodyMalformed: it is not UTF-8.
         """
@@ -68,10 +68,10 @@ class TextCodec:
     def encode(self, output: Any) -> bytes:
         """Return *output* as UTF-8.
 
-        :raises TypeError: it is not a text.
+        :raises TypeError: it is not a string.
         """
         if not isinstance(output, str):
-            raise TypeError(f"a {type(output).__name__} is not a text")
+            raise TypeError(f"a {type(output).__name__} is not a string")
         return output.encode()
 
 

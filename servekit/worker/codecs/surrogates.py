@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON texts with lone surrogates: ``"\\ud800"`` stands for no character.
+"""JSON with lone surrogates: ``"\\ud800"`` is valid JSON, but not Unicode.
 
-RFC 8259 (8.2) leaves open what becomes of them. A model that takes anything gets them, and they
-survive in a JSON answer; nothing else can hold them. As good as never needed, so slow.
+RFC 8259 (8.2) leaves their treatment open. A model that takes any value gets them, and a JSON
+answer may hold them; no other format can. They hardly occur, so this may be slow.
 """
 
 import json
@@ -16,14 +16,14 @@ ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def may_be_in(body: bytes) -> bool:
-    """Whether *body* escapes a surrogate, be it one of a pair."""
+    """Whether *body* escapes a surrogate, which may be one of a pair."""
     return ESCAPE.search(body) is not None
 
 
 def loads(body: bytes) -> Any:
-    """Return the value of *body*, which must not nest too deep.
+    """Return the value of *body*, which must not be nested too deep.
 
-    :raises ValueError: it is not JSON, surrogates aside.
+    :raises ValueError: it is not JSON.
     """
     return json.loads(body.decode(), parse_float=_finite, parse_constant=_finite)
 
@@ -35,7 +35,7 @@ def _finite(text: str) -> float:
 
 
 def dumps(value: Any) -> bytes:
-    """Return *value*, made of what JSON has, with all but ASCII escaped.
+    """Return *value*, which consists of JSON types, as ASCII.
 
     :raises ValueError: it holds NaN or infinity.
     """

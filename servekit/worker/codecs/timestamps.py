@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timestamps of msgpack that are finer than a ``datetime``: they keep their nanoseconds."""
+"""Timestamps of msgpack with nanoseconds, which a ``datetime`` cannot hold."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -13,35 +13,29 @@ SECOND: Final = timedelta(seconds=1)
 
 
 class FineTime(datetime):
-    """A moment in UTC whose last three digits a ``datetime`` has no room for."""
+    """A moment in UTC, with nanoseconds."""
 
-    nanosecond: int  #: of the microsecond, 0 to 999
+    nanosecond: int  #: within the microsecond, 0 to 999
 
     @classmethod
-    def of(cls, seconds: int, nanoseconds: int) -> "FineTime":
-        """Return the moment of a timestamp.
+    def of(cls, stamp: msgpack.Timestamp) -> "FineTime":
+        """Return the moment of *stamp*.
 
-        :raises OverflowError: it lies outside of the years 1 to 9999.
+        :raises OverflowError: it lies outside the years 1 to 9999.
         """
-        moment = EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
-        found = cls.fromisoformat(moment.isoformat())
-        found.nanosecond = nanoseconds % 1000
+        micros = timedelta(seconds=stamp.seconds, microseconds=stamp.nanoseconds // 1000)
+        found = cls.fromisoformat((EPOCH + micros).isoformat())
+        found.nanosecond = stamp.nanoseconds % 1000
         return found
 
-    @classmethod
-    def of_payload(cls, payload: bytes) -> "FineTime":
-        """Return the moment whose ``payload`` this is."""
-        found = msgpack.Timestamp.from_bytes(payload)
-        return cls.of(found.seconds, found.nanoseconds)
-
     def payload(self) -> bytes:
-        """Return the payload of the timestamp."""
+        """Return the payload of the msgpack extension."""
         seconds, rest = divmod(rounded(self) - EPOCH, SECOND)
         nanoseconds = rest.microseconds * 1000 + self.nanosecond
         return bytes(msgpack.Timestamp(seconds, nanoseconds).to_bytes())
 
     def __str__(self) -> str:
-        """Return the moment as RFC 3339 has it, with nine digits."""
+        """Return the moment in the format of RFC 3339, with nine digits."""
         text = rounded(self).replace(tzinfo=None).isoformat(timespec="microseconds")
         return f"{text}{self.nanosecond:03}Z"
 
@@ -49,17 +43,14 @@ class FineTime(datetime):
 def fine_times(value: Any) -> Any:
     """Return *value* with a ``datetime`` or a ``FineTime`` for every ``msgpack.Timestamp``."""
     if isinstance(value, msgpack.Timestamp):
-        if value.nanoseconds % 1000:
-            return FineTime.of(value.seconds, value.nanoseconds)
-        return value.to_datetime()
+        return FineTime.of(value) if value.nanoseconds % 1000 else value.to_datetime()
     return _each(fine_times, value)
 
 
 def rounded(value: Any) -> Any:
     """Return *value* with a ``datetime`` for every ``FineTime``."""
     if isinstance(value, FineTime):
-        parts = value.timetuple()[:6]
-        return datetime(*parts, value.microsecond, tzinfo=UTC)
+        return datetime(*value.timetuple()[:6], value.microsecond, tzinfo=UTC)
     return _each(rounded, value)
 
 

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What travels between the stages of a model: outputs as they are, by the eyes of msgpack.
+"""The codec between the stages of a model: outputs unchanged, as msgpack with extensions.
 
-Arrays are the extension that ``msgpack.py`` describes. Where they lie in shared memory
-they are looked at there, not copied. What msgpack has no room for is an extension of its own.
+Arrays are the extension that ``msgpack.py`` describes. In shared memory they are read in place,
+not copied. Values that msgpack cannot hold have extensions here.
 """
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.msgpack import Ext
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
-from servekit.worker.codecs.json import is_fine_time
+from servekit.worker.codecs.json import UNFIT, is_fine_time
 from servekit.worker.codecs.msgpack import ARRAY, write
 
 __all__ = ["ValueCodec", "ValuesCodec", "value", "values"]
 
-COUNT = Struct("<I")
+COUNT: Final = Struct("<I")
 
-INTEGER = 73  #: of more than 64 bits: little-endian, with a sign
-MAPPING = 77  #: with a key that is one of these here: a list of pairs
-TEXT = 83  #: with lone surrogates
-TIME = 84  #: finer than a ``datetime``: the payload of msgpack's own extension
+INTEGER: Final = 73  #: of more than 64 bits: little-endian, signed
+MAPPING: Final = 77  #: with a key that is an extension or a tuple: a list of pairs
+TEXT: Final = 83  #: with lone surrogates
+TIME: Final = 84  #: with nanoseconds: the payload of msgpack's own extension
 LEAST, MOST = -(2**63), 2**64 - 1
 
 
@@ -40,13 +40,13 @@ class ValueCodec:
     def encode(self, output: Any) -> bytes:
         """Return *output* as bytes.
 
-        :raises ResultNotEncodable: it holds what no stage can give to another.
+        :raises ResultNotEncodable: it cannot be passed to another stage.
         """
         return _written(output)
 
 
 class ValuesCodec:
-    """A list of outputs, which the front-end can cut up: how many, how long each, they."""
+    """A list of outputs that the front-end can split: their count, their lengths, the outputs."""
 
     takes_views = True
 
@@ -64,26 +64,22 @@ class ValuesCodec:
     def encode(self, output: Any) -> bytes:
         """Return the list *output* as bytes.
 
-        :raises ResultNotEncodable: it is no list, or holds what no stage can give to another.
+        :raises ResultNotEncodable: it is not a list, or cannot be passed to another stage.
         """
         if isinstance(output, str | bytes | Mapping) or not hasattr(output, "__iter__"):
             kind = type(output).__name__
-            raise ResultNotEncodable(f"output: a list for the step of each element, not a {kind}")
+            raise ResultNotEncodable(f"output: {kind}, expected a list for the next step")
         parts = [_written(part) for part in output]
         return b"".join([Struct(f"<{len(parts) + 1}I").pack(len(parts), *map(len, parts)), *parts])
 
 
 def _written(output: Any) -> bytes:
-    """Return *output* as bytes.
-
-    :raises ResultNotEncodable: it holds what no stage can give to another.
-    """
     try:
         try:
             return _encode(output)
         except (OverflowError, UnicodeEncodeError):
             return _encode(_extended(output))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except UNFIT as error:
         raise ResultNotEncodable(f"output: {error}") from error
 
 
@@ -92,11 +88,11 @@ def _write(value: Any) -> Any:
 
 
 def _extended(output: Any) -> Any:
-    """Return *output* with an extension in the place of all that msgpack has no room for."""
+    """Return *output* with an extension for everything that msgpack cannot hold."""
     kept: dict[int, memoryview] = {}
 
     def keep(value: Any) -> Any:
-        """Encode what has an extension already; ``to_builtins`` leaves a view as it is."""
+        """Encode a value that has an extension already; ``to_builtins`` does not change a view."""
         written = _write(value)
         if not isinstance(written, Ext):
             return written
@@ -122,18 +118,20 @@ def _marked(value: Any, kept: Mapping[int, memoryview]) -> Any:
     return msgspec.Raw(value) if id(value) in kept else value
 
 
-def _fine_time(payload: memoryview) -> Any:
-    from servekit.worker.codecs.timestamps import FineTime
-
-    return FineTime.of_payload(bytes(payload))
-
-
 def _is_unicode(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _fine_time(payload: memoryview) -> Any:
+    import msgpack
+
+    from servekit.worker.codecs.timestamps import FineTime
+
+    return FineTime.of(msgpack.Timestamp.from_bytes(bytes(payload)))
 
 
 def _extension(code: int, payload: memoryview) -> Any:
