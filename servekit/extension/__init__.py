@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import BaseExchange, Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Middleware, Proceed
-    from servekit.extension.problems import problem_response
+    from servekit.extension.problems import error_fields, error_message, problem_response
+    from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
     from servekit.extension.transport import TransportOffer
@@ -27,11 +28,16 @@ __all__ = [
     "HttpResponse",
     "InThread",
     "Middleware",
+    "PredictionCall",
     "Proceed",
+    "Protocol",
+    "RequestHead",
     "ResponseFilter",
     "Routes",
     "Server",
     "TransportOffer",
+    "error_fields",
+    "error_message",
     "problem_response",
 ]
 
@@ -41,7 +47,8 @@ MODULES = {
     "exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
     "http": ("HttpRequest", "HttpResponse"),
     "middleware": ("Middleware", "Proceed"),
-    "problems": ("problem_response",),
+    "problems": ("error_fields", "error_message", "problem_response"),
+    "protocol": ("PredictionCall", "Protocol", "RequestHead"),
     "routes": ("Routes",),
     "server": ("Server",),
     "transport": ("TransportOffer",),

@@ -12,6 +12,7 @@ from servekit.extension.problems import problem_response
 
 if TYPE_CHECKING:
     from servekit.extension.http import HttpResponse
+    from servekit.extension.protocol import Protocol as ApiProtocol
 
 __all__ = [
     "BaseExchange",
@@ -86,6 +87,7 @@ class Exchange(Protocol):
     peer: Any  #: the client's address, as ``accept`` returns it
     is_closed: bool  #: nobody waits for the response any more
     prediction: Prediction | None  #: under way for this request
+    protocol: ApiProtocol | None  #: that the request comes by, which decides the shape of errors
 
     @property
     def is_encrypted(self) -> bool:
@@ -120,13 +122,14 @@ class Exchange(Protocol):
 class BaseExchange:
     """Passes responses through the filters of middleware, and errors on as responses."""
 
-    __slots__ = ("filters", "is_closed", "observers", "peer", "prediction", "stream")
+    __slots__ = ("filters", "is_closed", "observers", "peer", "prediction", "protocol", "stream")
 
     def __init__(self, peer: Any) -> None:
         """Wait for a request of the client at the address *peer*."""
         self.peer = peer
         self.is_closed = False
         self.prediction: Prediction | None = None
+        self.protocol: ApiProtocol | None = None
         self.stream: OutputStream | None = None  #: the response, if it is streamed and has begun
         self.filters: list[ResponseFilter] | None = None
         self.observers: list[Observer] | None = None
@@ -164,7 +167,18 @@ class BaseExchange:
         if self.stream is not None:
             self.stream.fail(error)
         else:
-            self.respond(problem_response(error, request_id))
+            self.respond(self._error_response(error, request_id))
+
+    def _error_response(self, error: ServekitError, request_id: str) -> HttpResponse:
+        if self.protocol is None:
+            return problem_response(error, request_id)
+        try:
+            response = self.protocol.error_response(error, request_id)
+        except Exception:
+            log.exception("%s: error_response failed", self.protocol.name)
+            return problem_response(error, request_id)
+        response.request_id = request_id
+        return response
 
     def _respond_filtered(self, response: HttpResponse, filters: list[ResponseFilter]) -> None:
         while filters:
@@ -188,7 +202,7 @@ class BaseExchange:
         except Exception:
             log.exception("a response filter failed, request %s", response.request_id)
             response.discard()
-            response = problem_response(ServekitError(), response.request_id)
+            response = self._error_response(ServekitError(), response.request_id)
         if self.is_closed:
             response.discard()
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors as responses: problem details (RFC 9457)."""
+"""Errors as responses: problem details (RFC 9457), and what other formats need of an error."""
 
 from typing import Final
 
@@ -8,13 +8,20 @@ import msgspec
 from servekit.errors import MethodNotAllowed, ServekitError, Unauthorized, UnknownCoding, problem_of
 from servekit.extension.http import HttpResponse
 
-__all__ = ["PROBLEM", "problem_response"]
+__all__ = ["PROBLEM", "error_fields", "error_message", "problem_response"]
 
 PROBLEM: Final = "application/problem+json"
 
 
 def problem_response(error: ServekitError, request_id: str) -> HttpResponse:
     """Return the response with the problem details of *error* (RFC 9457)."""
+    body = msgspec.json.encode(problem_of(error, request_id))
+    fields = error_fields(error)
+    return HttpResponse(type(error).status, body, PROBLEM, request_id, fields=fields)
+
+
+def error_fields(error: ServekitError) -> list[tuple[str, str]]:
+    """Return the header fields that belong to the status of *error*: ``Retry-After``, ``Allow``."""
     fields = []
     if error.retry_after_s is not None:
         fields.append(("Retry-After", str(error.retry_after_s)))
@@ -24,5 +31,10 @@ def problem_response(error: ServekitError, request_id: str) -> HttpResponse:
         fields.append(("WWW-Authenticate", error.challenge))
     if isinstance(error, UnknownCoding):
         fields.append(("Accept-Encoding", ", ".join(error.accepted)))
-    body = msgspec.json.encode(problem_of(error, request_id))
-    return HttpResponse(type(error).status, body, PROBLEM, request_id, fields=fields)
+    return fields
+
+
+def error_message(error: ServekitError) -> str:
+    """Return what a client may be told of *error*, in one text."""
+    members = problem_of(error, "")
+    return str(members.get("detail") or members["title"])

@@ -27,7 +27,7 @@ def make_host(handle, **changes) -> Host:
         request_ids=RequestIds(),
         tls=None,
         handle=handle,
-        find=lambda _method, _target: None,
+        find=lambda *_route: None,
         guard=None,
     )
     return replace(host, **changes)

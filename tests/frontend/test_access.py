@@ -2,13 +2,11 @@
 """Who may predict: judged when the header section is whole, and before any body is kept."""
 
 import json
-import logging
 from types import SimpleNamespace
 
 import pytest
 
 from servekit.errors import Forbidden, NotReady, ServekitError, TooManyRequests, Unauthorized
-from servekit.frontend.jobs.store import name_in
 from servekit.frontend.middleware.auth import Access
 from servekit.settings.tokens import Tokens
 
@@ -167,15 +165,6 @@ def test_refusals_are_counted_for_known_models_only(guarded):
 # ---------------------------------------------------------------- plugins
 
 
-class Log:
-    def __init__(self):
-        self.doing = []
-
-    def __call__(self, doing):
-        self.doing.append(doing)
-        logging.getLogger().debug("", exc_info=True)
-
-
 JOB = b"/jobs/%b-%b" % (b"0" * 8, b"0" * 32)
 
 
@@ -193,15 +182,15 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
     batcher = SimpleNamespace(
         row=SimpleNamespace(name="echo"), metrics=SimpleNamespace(count_status=counted.append)
     )
-    router = SimpleNamespace(
-        find=lambda *route: batcher if route == (b"POST", b"/echo/predict") else None
-    )
-    jobs = SimpleNamespace(model_at=lambda target: "echo" if name_in(target) else "")
-    front_end = SimpleNamespace(router=router, log_exception=Log(), jobs=jobs)
-    connection = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
-    access = Access(front_end, tokens or Tokens(), authorize)
+
+    def find(method, target, _headers):
+        return batcher if (method, target) == (b"POST", b"/echo/predict") else None
+
+    protected = {"/jobs/": lambda target: "echo" if target.encode().startswith(JOB) else ""}
+    exchange = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
+    access = Access(tokens or Tokens(), authorize, find, protected)
     given = {name.encode(): value.encode() for name, value in headers.items()}
-    return access.guard(connection)(method, target, given, False), asked, counted
+    return access(exchange)(method, target, given, False), asked, counted
 
 
 @pytest.mark.parametrize(

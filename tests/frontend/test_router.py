@@ -82,6 +82,6 @@ def test_target_without_a_form_is_refused(method, target):
 )
 def test_find(method, target, is_found):
     router = Router()
-    router.replace({"/a/predict": "the batcher"})
+    router.replace({"/a/predict": "the batcher"}, {})
 
-    assert (router.find(method, target) == "the batcher") is is_found
+    assert (router.find(method, target, {}) == "the batcher") is is_found

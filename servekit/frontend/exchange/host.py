@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.connections import OpenConnections
     from servekit.frontend.exchange.date import HttpDate
-    from servekit.frontend.exchange.protocols import Guard, Route
+    from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.frontend.exchange.request_ids import RequestIds
     from servekit.frontend.exchange.time_slices import Slices
     from servekit.frontend.memory.pressure import Pressure
@@ -36,5 +36,5 @@ class Host:
     request_ids: RequestIds
     tls: ssl.SSLContext | None  #: ``None``: connections are in the clear
     handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused
-    find: Callable[[bytes, bytes], Route | None]  #: who predicts at this method and target
+    find: Find  #: who predicts
     guard: Callable[[Exchange], Guard] | None  #: makes what judges the requests of an exchange

@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.ipc.table import ModelRow
 
-__all__ = ["Guard", "Route", "Timed"]
+__all__ = ["Find", "Guard", "Route", "Timed"]
 
 #: from method, target, headers and whether there is a body to why the request is refused, if so
 Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | None]
+
+
+class Find(Protocol):
+    """Finds the route of a prediction."""
+
+    def __call__(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes], /
+    ) -> Route | None:
+        """Return what predicts; ``None`` for any other request."""
 
 
 class Timed(Protocol):

@@ -231,7 +231,7 @@ class Connection(BaseExchange):
     def _finish(self) -> None:
         """The answer is out, or waits to be: take the next request, or close."""
         self.is_busy = False
-        self.prediction = self.filters = self.observers = None
+        self.prediction = self.filters = self.observers = self.protocol = None
         if self.is_closed:
             return
         receiver = self._receiver

@@ -188,7 +188,7 @@ class Receiver:
     def _is_answered(self) -> bool:
         """Ask for the body that a client holds back; or answer without it, and return that."""
         parser, connection = self._parser, self._connection
-        way = connection.host.find(*parser.method_and_target)
+        way = connection.host.find(*parser.method_and_target, parser.headers)
         if way is None:  # the Flask app reads no bodies
             connection.answer_early(parser.take_head()[0])
             return True
@@ -221,7 +221,7 @@ class Receiver:
     def _start_upload(self) -> None:
         """Receive the rest of the body into shared memory, if a worker will read it there."""
         parser, size = self._parser, self._parser.declared_bytes
-        batcher = self._connection.host.find(*parser.method_and_target)
+        batcher = self._connection.host.find(*parser.method_and_target, parser.headers)
         if batcher is None or not batcher.bodies.fits(size):
             return
         head, begun = parser.take_head()
@@ -234,7 +234,7 @@ class Receiver:
         """Lay a body that grows, chunk by chunk, where a worker can read it."""
         parser = self._parser
         if parser.upload is None:
-            batcher = self._connection.host.find(*parser.method_and_target)
+            batcher = self._connection.host.find(*parser.method_and_target, parser.headers)
             if batcher is None or not batcher.bodies.fits(self._settings.max_body):
                 return
             parser.start_upload(batcher)

@@ -93,7 +93,7 @@ class Incoming:
         size = collector.declared_bytes
         if size < exchange.host.settings.large_body:
             return
-        batcher = exchange.host.find(collector.method, collector.target)
+        batcher = exchange.host.find(collector.method, collector.target, collector.headers)
         if batcher is not None and batcher.bodies.fits(size):
             head, begun = collector.take_head()
             self._upload = Upload(batcher, head, begun, size)
@@ -104,7 +104,7 @@ class Incoming:
     def _is_answered(self) -> bool:
         """Ask for the body that a client holds back; or answer without it, and return that."""
         collector, exchange = self._collector, self._exchange
-        way = exchange.host.find(collector.method, collector.target)
+        way = exchange.host.find(collector.method, collector.target, collector.headers)
         if way is None:  # the Flask app reads no bodies
             self.is_under_way = False
             exchange.begin(collector.take_head()[0])
@@ -123,7 +123,7 @@ class Incoming:
         if collector.upload is not None or collector.declared_bytes >= 0:
             return
         if collector.body_bytes >= settings.large_body:
-            batcher = host.find(collector.method, collector.target)
+            batcher = host.find(collector.method, collector.target, collector.headers)
             if batcher is not None and batcher.bodies.fits(settings.max_body):
                 self._attend(collector.start_upload(batcher))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from servekit.extension.exchange import Exchange
-    from servekit.frontend.exchange.protocols import Guard, Route
+    from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.settings.tokens import Tokens
 
     #: all plugins' ``authorize``, as pluggy calls them
@@ -49,12 +49,12 @@ class Access:
         self,
         tokens: Tokens,
         authorize: Authorize | None,
-        find: Callable[[bytes, bytes], Route | None],
+        find: Find,
         protected: Mapping[str, Callable[[str], str]],
     ) -> None:
         """Let pass who has a token for predictions and is refused by no plugin.
 
-        :param find: looks up the route of a method and a target.
+        :param find: looks up the route of a request.
         :param protected: from the start of a path to what names the model of a target below it.
         """
         self._tokens = tokens
@@ -74,10 +74,9 @@ class Access:
         headers: dict[bytes, bytes],
         has_body: bool,
     ) -> ServekitError | None:
-        model_of = self._model_of(target)
-        if method in READING and not has_body and model_of is None:
+        model_of, route = self._model_of(target), self._find(method, target, headers)
+        if method in READING and not has_body and model_of is None and route is None:
             return None
-        route = self._find(method, target)
         refusal = None
         if self._tokens.predict:
             given = headers.get(b"authorization")

@@ -17,17 +17,15 @@ from servekit.errors import BodyMalformed, BodyTooLarge, ServekitError, Unavaila
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Proceed
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import Find
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.middleware.codings import Coding
     from servekit.settings import Settings
-
-    Find = Callable[[bytes, bytes], Route | None]
 
 __all__ = ["Decompression", "unpacked"]
 
@@ -43,7 +41,7 @@ class Decompression:
     ) -> None:
         """Take *codings*, and bodies of at most ``max_body`` bytes once decompressed.
 
-        :param find: looks up the route of a method and a target.
+        :param find: looks up the route of a request.
         """
         self._codings = codings
         self._max_body, self._large_body = settings.max_body, settings.large_body
@@ -107,7 +105,7 @@ class Decompression:
         headers = request.headers
         del headers[b"content-encoding"]
         headers.pop(b"content-length", None)  # it was that of what came
-        request.route = route = self._find(request.method, request.target)
+        request.route = route = self._find(request.method, request.target, request.headers)
         if route is None:
             request.body = b"".join(pieces)
         else:
@@ -118,7 +116,7 @@ class Decompression:
         self, exchange: Exchange, request: HttpRequest, proceed: Proceed, error: ServekitError
     ) -> None:
         _free(request)
-        request.route = route = self._find(request.method, request.target)
+        request.route = route = self._find(request.method, request.target, request.headers)
         if route is not None:
             route.metrics.count_status(error.status)
         request.refusal = error

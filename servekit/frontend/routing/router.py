@@ -10,7 +10,7 @@ from servekit.frontend.http.targets import path_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import Find, Route
 
 __all__ = ["Router"]
 
@@ -20,16 +20,32 @@ class Router:
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
+        self._calls: Mapping[tuple[str, str], Route] = {}
+        self.find_other: Find | None = None  #: is asked where no model has the path
 
-    def replace(self, routes: Mapping[str, Route]) -> None:
-        """Take the paths of a new routing table."""
+    def replace(self, routes: Mapping[str, Route], calls: Mapping[tuple[str, str], Route]) -> None:
+        """Take over a new routing table.
+
+        :param routes: by path.
+        :param calls: by model and endpoint; "" is ``predict``.
+        """
         self._routes = {path.encode(): way for path, way in routes.items()}
+        self._calls = calls
 
-    def find(self, method: bytes, target: bytes) -> Route | None:
+    def find(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> Route | None:
         """Return what answers, or ``None``: the Flask app knows all other routes."""
-        if method != b"POST":
-            return None
-        way = self._routes.get(target)
-        if way is None and (b"?" in target or b"%" in target):
-            return self._routes.get(path_of(target))
-        return way
+        if method == b"POST":
+            way = self._routes.get(target)
+            if way is None and (b"?" in target or b"%" in target):
+                way = self._routes.get(path_of(target))
+            if way is not None:
+                return way
+        return self.find_other(method, target, headers) if self.find_other is not None else None
+
+    def find_call(self, model: str, endpoint: str) -> Route | None:
+        """Return what answers at *endpoint* of *model*; "" is ``predict``."""
+        return self._calls.get((model, endpoint))
+
+    def has(self, path: bytes) -> bool:
+        """Whether a model answers at the decoded *path*."""
+        return path in self._routes

@@ -125,7 +125,7 @@ class Routing:
                     routes.pop(route.path, None)  # that of the only stage
                 if way := self._resolved(row, route, rows, batchers):
                     routes[route.path] = way
-        self.router.replace(routes)
+        self.router.replace(routes, calls_of(table.models, routes))
         self._tell_unresolved(known)
 
     def _resolved(
@@ -187,3 +187,16 @@ class Routing:
 
     def _make_replica(self, batcher: Batcher) -> Replica:
         return Replica(batcher, self._loop, self._report)
+
+
+def calls_of(rows: Iterable[ModelRow], routes: Mapping[str, Route]) -> dict[tuple[str, str], Route]:
+    """Return the *routes* of models by model and endpoint; "" is ``predict``."""
+    calls: dict[tuple[str, str], Route] = {}
+    for row in rows:
+        if own := routes.get(f"/{row.name}/predict"):
+            calls[row.name, ""] = own
+        for route in row.routes:
+            is_endpoint = len(route.steps) == 1 and route.steps[0].target
+            if is_endpoint and not route.problem and route.path in routes:
+                calls[row.name, route.steps[0].target] = routes[route.path]
+    return calls

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from servekit.extension.middleware import Middleware
     from servekit.extension.routes import Routes
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import Find, Route
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.middleware.codings import Coding
     from servekit.frontend.server.connection_shares import Shares
@@ -133,7 +133,7 @@ class Assembly:
         return [*([Cors(origins)] if origins else []), *self._basic()]
 
     def _dispatcher(
-        self, find: Any, application: Any, address: tuple[str, int], middleware: list[Middleware]
+        self, find: Find, application: Any, address: tuple[str, int], middleware: list[Middleware]
     ) -> Dispatcher:
         core = self._core
         return Dispatcher(
@@ -146,7 +146,7 @@ class Assembly:
             slices=core.slices,
         )
 
-    def _http1(self, dispatcher: Dispatcher, find: Any, guard: Any) -> Http1:
+    def _http1(self, dispatcher: Dispatcher, find: Find, guard: Any) -> Http1:
         core = self._core
         host = Host(
             settings=core.settings,
@@ -164,7 +164,7 @@ class Assembly:
         return Http1(host, self._transports)
 
 
-def find_nothing(_method: bytes, _target: bytes) -> Route | None:
+def find_nothing(_method: bytes, _target: bytes, _headers: dict[bytes, bytes]) -> Route | None:
     """No model answers at a listener of management."""
     return None
 

@@ -15,12 +15,12 @@ from servekit.frontend.server.wsgi import call_application
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware, Proceed
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import Find, Route
     from servekit.frontend.exchange.request_ids import RequestIds
     from servekit.frontend.exchange.time_slices import Slices
     from servekit.frontend.memory.pressure import Pressure
@@ -37,7 +37,7 @@ class Dispatcher:
     def __init__(
         self,
         *,
-        find: Callable[[bytes, bytes], Route | None],
+        find: Find,
         application: Any,
         address: tuple[str, int],
         middleware: Sequence[Middleware],
@@ -73,7 +73,9 @@ class Dispatcher:
         if request.refusal is not None:
             self._refuse(exchange, request)
             return
-        route: Route | None = request.route or self._find(request.method, request.target)
+        route: Route | None = request.route or self._find(
+            request.method, request.target, request.headers
+        )
         if route is None:
             self._answer_other(exchange, request)
             return

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.routing.table import Routing
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
@@ -56,14 +57,18 @@ class FrontEndView:
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
-        route = request.route or self.routing.router.find(request.method, request.target)
+        route = self._find(request)
         return route.row.name if route is not None else ""
 
     def count_refusal(self, request: HttpRequest, status: int) -> None:
         """Count a prediction that was refused with *status*."""
-        route = request.route or self.routing.router.find(request.method, request.target)
+        route = self._find(request)
         if route is not None:
             route.metrics.count_status(status)
+
+    def _find(self, request: HttpRequest) -> Route | None:
+        router = self.routing.router
+        return request.route or router.find(request.method, request.target, request.headers)
 
     def add_metrics(self, collect: Callable[[], Iterable[Metric]]) -> None:
         """Have ``/metrics`` show what *collect* returns."""

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""API protocols that plugins add: families of paths whose requests become predictions.
+
+A protocol has two halves. ``Protocol``, here, lives in the event loop of a front-end and decides
+from the head of a request. Its ``Envelope``, in the worker of the model, reads and writes bodies.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, json
+
+from servekit.errors import problem_of
+from servekit.extension.problems import problem_response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from servekit.errors import ServekitError
+    from servekit.extension.http import HttpResponse
+
+__all__ = ["PredictionCall", "Protocol", "RequestHead"]
+
+
+class RequestHead(Struct, frozen=True):
+    """What is known of a request before its body arrives."""
+
+    method: bytes  #: ``POST``
+    path: bytes  #: decoded; an encoded slash stays ``%2F``
+    query: bytes  #: as it was sent, without the question mark
+    headers: Mapping[bytes, bytes]  #: names in lower case
+
+
+class PredictionCall(Struct, frozen=True, kw_only=True):
+    """Which prediction a request asks for."""
+
+    model: str
+    version: str = ""  #: "" is any; one that is not served is a ``ModelNotFound``
+    endpoint: str = ""  #: name of a method with ``@endpoint``; "" is ``predict``
+    #: what the worker half needs to know of method, path, query and headers. ``Content-Type`` and
+    #: ``Accept`` need not be among them
+    parameters: dict[str, str] = {}
+    is_stream: bool = False  #: outputs are sent as they come; the worker half may decide it, too
+
+
+class Protocol:
+    """The front-end half: subclass it. One instance for each front-end process.
+
+    Its methods run in the event loop, for each request of its paths. They must not block, and
+    should take microseconds.
+    """
+
+    name: str  #: in errors and logs: ``kserve-v1``
+    #: what it answers: a path that ends in a slash stands for all paths below it. Routes of models
+    #: come first; a path that two protocols have is a ``PluginError``
+    paths: Sequence[str]
+    envelope: str  #: ``module:class`` of the worker half, an ``Envelope``
+    #: sent in a stream that says nothing for some seconds; b"" for nothing
+    keep_alive: bytes = b""
+
+    def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
+        """Return what to do with a request.
+
+        :return: a prediction; or the response, for requests about models rather than to them; or
+            an error of ``servekit.errors``; or ``None`` to leave the request to other protocols
+            and the pages of the server.
+        """
+        raise NotImplementedError
+
+    def error_response(self, error: ServekitError, request_id: str) -> HttpResponse:
+        """Return the response for *error*, in the shape that clients of the protocol expect.
+
+        It is the only place that sees errors: those of ``find``, of the server (401, 404, 413, 429,
+        503, 504), of the worker half and of the service. See ``error_message`` and
+        ``error_fields``.
+        """
+        return problem_response(error, request_id)
+
+    def stream_error(self, error: ServekitError, request_id: str) -> bytes:
+        """Return the last piece of a stream that ends with *error*."""
+        return b"event: error\ndata: %b\n\n" % json.encode(problem_of(error, request_id))
+
+    def openapi(self, document: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return what is merged into the OpenAPI *document* of the server: paths, schemas."""
+        return {}
