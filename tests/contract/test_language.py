@@ -48,7 +48,7 @@ ODD = {
     r"\b(tongue|knocks?|parted|mends?|mended|belies?)\b": "plain words",
     r"\bso (it|they) (is|are)\b": "the same applies to",
     r"\bbut for\b": "except",
-    r"\b(holds?|held) up\b": "block, delay",
+    r"\b(holds?|held) up\b(?! to)": "block, delay",
     r"\bto the letter\b": "exactly",
     r"\bin the (midst|hands) of\b": "during, held by",
 }
