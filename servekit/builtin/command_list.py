@@ -13,16 +13,16 @@ from servekit.extension.commands import Command
 __all__ = ["COMMANDS"]
 
 SERVER_COMMANDS: Final = {
-    "start": "serve models until told to stop",
+    "start": "serve models until stopped by a signal",
     "check": "load a model once, run its examples, and measure batches",
-    "assets": "fetch or make the files that a model needs and its archive does not hold",
-    "describe": "say what a model takes and returns, without loading it",
-    "snippet": "write a call of a model for curl, Python or JavaScript",
-    "plugins": "list the installed plugins and what they offer",
-    "status": "say whether a running server is healthy, and how each model is",
-    "models": "list the models of a running server, worker by worker",
-    "reload": "have a running server load what has changed of its models",
-    "crashes": "show which workers of a running server crashed, hung or could not load",
+    "assets": "fetch or create the files that a model needs and its archive does not contain",
+    "describe": "describe the inputs and outputs of a model without loading it",
+    "snippet": "write code that calls a model, for curl, Python or JavaScript",
+    "plugins": "list the installed plugins and the hooks they implement",
+    "status": "show whether a running server and its models are healthy",
+    "models": "list the models of a running server with their replicas",
+    "reload": "make a running server load models that have changed",
+    "crashes": "list crashes, hangs and failed loads of workers of a running server",
 }
 COMMANDS: Final = (
     *(

@@ -65,10 +65,10 @@ class _UnixConnection(HTTPConnection):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which server, and how to print what it says."""
+    parser.add_argument("--run-dir", metavar="DIR", help="--run-dir of the server; default: TMPDIR")
     parser.add_argument(
-        "--run-dir", metavar="DIR", help="the --run-dir of the server; default: TMPDIR"
+        "--pid", type=int, metavar="N", help="process id of the server, if several run"
     )
-    parser.add_argument("--pid", type=int, metavar="N", help="which server, if several run")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

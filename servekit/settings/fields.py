@@ -125,129 +125,143 @@ class Settings:
         place=absolute_model,
     )
     host: str = setting("127.0.0.1", "address to listen on")
-    port: int = setting(8080, "TCP port; 0 takes a free one", Between(0, 65535))
+    port: int = setting(8080, "TCP port; 0 for any free port", Between(0, 65535))
     replicas: int = setting(
-        0, "worker processes per model, and per stage; 0 takes their own numbers", Between(0, 1024)
+        0,
+        "workers for each model and stage; 0 for the number in its manifest",
+        Between(0, 1024),
     )
-    front_ends: int = setting(1, "front-end processes", Between(1, 64))
+    front_ends: int = setting(1, "number of front-end processes", Between(1, 64))
     max_body: int = setting(10 * MIB, "largest request body", **a_size(1, 512 * MIB))
-    max_answer: int = setting(64 * MIB, "largest answer", **a_size(1, 512 * MIB))
+    max_answer: int = setting(64 * MIB, "largest response of a model", **a_size(1, 512 * MIB))
     large_body: int = setting(
-        64 * KIB, "bodies and answers from this size on go by shared memory", **a_size(1, GIB)
+        64 * KIB, "smallest body or response that is sent through shared memory", **a_size(1, GIB)
     )
     arena: int = setting(
         256 * MIB,
-        "shared memory for the large bodies of one model, taken as needed",
+        "shared memory for the large bodies of each model, allocated as needed",
         **a_size(64 * KIB, TIB),
     )
     max_header: int = setting(32 * KIB, "largest header section", **a_size(256, MIB))
     max_target: int = setting(8190, "longest request target", **a_size(16, MIB))
     max_connections: int = setting(
         20_000,
-        "open connections per front-end; a request of HTTP/2 counts as one more",
+        "open connections of a front-end; each HTTP/2 request counts as another one",
         Between(1, 1_000_000),
     )
-    queue: int = setting(1024, "tasks that may wait for one model", Between(1, 1_000_000))
+    queue: int = setting(1024, "tasks that can wait for a model", Between(1, 1_000_000))
     header_timeout: float = setting(
-        5.0, "longest wait for a whole header section", **a_duration(0.1)
+        5.0, "longest time for receiving a header section", **a_duration(0.1)
     )
-    body_timeout: float = setting(5.0, "longest pause within a body", **a_duration(0.1))
+    body_timeout: float = setting(5.0, "longest pause while receiving a body", **a_duration(0.1))
     body_rate: int = setting(
-        KIB, "slowest body per second, over each body_timeout anew; 0 takes any", **a_size(0, GIB)
+        KIB,
+        "slowest body per second, for each body_timeout; 0 for no limit",
+        **a_size(0, GIB),
     )
     send_timeout: float = setting(
-        30.0, "longest wait for a client to take its answer", **a_duration(0.1)
+        30.0, "longest wait for a client that does not read its response", **a_duration(0.1)
     )
     keep_alive: float = setting(75.0, "how long an idle connection is kept", **a_duration())
     predict_timeout: float = setting(
-        0.0, "longest prediction; 0 takes each model's own", **a_duration()
+        0.0, "longest prediction; 0 for the limit in the manifest", **a_duration()
     )
     load_timeout: float = setting(
-        0.0, "longest load of a model; 0 takes each model's own", **a_duration()
+        0.0, "longest load of a model; 0 for the limit in the manifest", **a_duration()
     )
     drain_delay: float = setting(
-        0.0, "how long to serve on after SIGTERM while not ready", **a_duration()
+        0.0, "how long to keep serving after SIGTERM, while not ready", **a_duration()
     )
-    grace: float = setting(30.0, "longest wait for what was taken before the stop", **a_duration())
+    grace: float = setting(30.0, "longest wait for requests in flight at the end", **a_duration())
     memory: int = setting(
         0,
-        "memory of a front-end: near it large bodies wait and slow clients are ended, above it no"
-        " prediction is taken; 0 takes the limit of its control group, if there is one",
+        "memory limit of a front-end: near it, large bodies wait and slow clients are disconnected;"
+        " above it, predictions are refused; 0 for the limit of its control group, if there is one",
         **a_size(0, TIB),
     )
     queue_memory: int = setting(
-        512 * MIB, "bodies that may wait in a front-end, shared among its models", **a_size(1, TIB)
+        512 * MIB,
+        "memory for waiting bodies in a front-end, for all models",
+        **a_size(1, TIB),
     )
     predict_token_file: str = setting(
-        "", "file of bearer tokens, one a line; a prediction needs one of them", place=absolute
+        "", "file with bearer tokens, one per line; predictions need one of them", place=absolute
     )
     manage_token_file: str = setting(
-        "", "file of bearer tokens, one a line; management over TCP needs one", place=absolute
+        "",
+        "file with bearer tokens, one per line; management over TCP needs one",
+        place=absolute,
     )
     compression: tuple[str, ...] = setting(
         (),
-        "codings of requests, and of answers for who accepts them, best first: gzip, zstd",
+        "codings for compressed requests and responses, preferred first: gzip, zstd",
         one_of("gzip", "zstd"),
     )
-    compression_min: int = setting(KIB, "smallest answer that is compressed", **a_size(1, GIB))
-    http2: bool = setting(True, "speak HTTP/2 with clients that ask for it", switch)
+    compression_min: int = setting(KIB, "smallest response that is compressed", **a_size(1, GIB))
+    http2: bool = setting(True, "enable HTTP/2", switch)
     jobs: int = setting(
         0,
-        "jobs, predictions that clients come back for, that are kept at once; 0 takes none",
+        "largest number of stored jobs (asynchronous predictions); 0 disables jobs",
         Between(0, 10_000),
     )
     jobs_size: int = setting(
-        256 * MIB, "answers of jobs, in files of the run directory", **a_size(KIB, TIB)
+        256 * MIB,
+        "largest total size of job results (files in the run directory)",
+        **a_size(KIB, TIB),
     )
-    job_ttl: float = setting(300.0, "how long the answer of a job is kept", **a_duration(1.0))
+    job_ttl: float = setting(300.0, "how long the result of a job is kept", **a_duration(1.0))
     cors_origins: tuple[str, ...] = setting(
-        (), "origins whose pages may use this server, https://app.example; * for all", origin
+        (), "origins of web pages that can use the server (https://app.example); * for all", origin
     )
     require_plugins: tuple[str, ...] = setting(
-        (), "plugins that must be there and whole, else the server does not start"
+        (), "plugins without which the server does not start"
     )
     manage: str = setting(
         "",
-        "HOST:PORT for management, over TCP; default: only a socket in the run directory",
+        "address for management over TCP; default: only a socket in the run directory",
         address,
     )
     tls_certificate: str = setting(
-        "", "file of the certificate chain, PEM; turns TLS on", place=absolute
+        "", "file with the certificate chain (PEM); enables TLS", place=absolute
     )
-    tls_key: str = setting("", "file of the certificate's key, PEM", place=absolute)
+    tls_key: str = setting("", "file with the key of the certificate (PEM)", place=absolute)
     tls_client_ca: str = setting(
-        "", "file of the authorities that clients' certificates must come from, PEM", place=absolute
+        "",
+        "file with the authorities of client certificates (PEM); requires those",
+        place=absolute,
     )
     worker_user: str = setting(
-        "", "user that the workers run as, or 20000-20999: one of these for each model; needs root"
+        "", "user of the workers, or a range 20000-20999 with one for each model; needs root"
     )
     worker_memory: int = setting(
         0,
-        "address space of a worker, shared memory not counted (RLIMIT_AS); 0 sets no limit",
+        "address space of a worker without shared memory (RLIMIT_AS); 0 for no limit",
         **a_size(0, TIB),
     )
     worker_files: int = setting(
-        0, "descriptors of a worker (RLIMIT_NOFILE); 0 sets no limit", Between(0, 1_000_000)
+        0,
+        "open files of a worker (RLIMIT_NOFILE); 0 for no limit",
+        Between(0, 1_000_000),
     )
     pass_env: tuple[str, ...] = setting(
         (),
-        "variables of the server's environment that workers see too, such as HF_TOKEN or EMB_*",
+        "additional environment variables for the workers, such as HF_TOKEN or EMB_*",
         variable_pattern,
     )
     reload: bool = setting(
-        False, "for development: load a model anew whenever one of its files is saved", switch
+        False, "for development: reload a model whenever one of its files is saved", switch
     )
     dev: bool = setting(
         False,
-        "for development: answers of failed predictions hold tracebacks; host must be loopback",
+        "for development: show tracebacks of failed predictions; requires a loopback host",
         switch,
     )
-    strict: bool = setting(False, "exit with status 3 if any model fails to load", switch)
+    strict: bool = setting(False, "exit with status 3 if any model cannot be loaded", switch)
     install_requirements: bool = setting(
-        False, "install an archive's requirements.txt into an environment of its own", switch
+        False, "install the requirements.txt of an archive into a separate environment", switch
     )
     fetch_assets: bool = setting(
-        False, "fetch a model's [assets] that are not in the cache, before it is loaded", switch
+        False, "fetch missing [assets] of a model before it is loaded", switch
     )
     cache_dir: str = setting(
         "", "where archives are unpacked; default: the user's cache directory", place=absolute
@@ -257,7 +271,7 @@ class Settings:
     )
     access_log: str = setting(
         "",
-        "file that each answer adds a line of JSON to, opened anew on SIGHUP; - is standard output",
+        "file for a line of JSON for each response, reopened on SIGHUP; - for standard output",
         place=absolute_output,
     )
     log_format: str = setting("text", "text or json", one_of("text", "json"))

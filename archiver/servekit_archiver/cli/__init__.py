@@ -14,10 +14,10 @@ __all__ = ["COMMANDS", "create_parser", "main"]
 
 #: command to what it does; ``commands`` has a function of the same name, which adds its arguments
 COMMANDS = {
-    "init": "write a model directory that builds and serves as it is",
+    "init": "create a working model directory to start from",
     "build": "pack a model directory into an archive",
-    "inspect": "show what is in an archive; reads no file's content",
-    "verify": "read an archive whole and compare it with its manifest",
+    "inspect": "show the content of an archive, without reading its files",
+    "verify": "read all of an archive and compare it with its manifest",
     "extract": "unpack the model directory of an archive",
 }
 EXAMPLES = """examples:

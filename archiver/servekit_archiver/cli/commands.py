@@ -25,8 +25,8 @@ Run = Callable[[Namespace], int]
 def init(parser: ArgumentParser) -> Run:
     """``init``: write a model directory to start from."""
     parser.epilog = "examples:\n  %(prog)s hello\n  %(prog)s . --name hello\n"
-    parser.add_argument("directory", type=Path, metavar="DIR", help="created if it is not there")
-    parser.add_argument("--name", help="of the model; default: the directory's")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="created if it does not exist")
+    parser.add_argument("--name", help="name of the model; default: name of the directory")
     return _guarded(_init)
 
 
@@ -43,14 +43,14 @@ def build(parser: ArgumentParser) -> Run:
   %(prog)s digits -o /srv/models/digits.mar --force
   %(prog)s . --version 1.1 --json
 """
-    parser.add_argument("directory", type=Path, metavar="DIR", help="holds model.toml")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="directory with a model.toml")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: NAME.mar in this directory"
     )
     parser.add_argument("-f", "--force", action="store_true", help="replace an existing file")
-    parser.add_argument("--name", help="instead of model.toml's; default: the directory's")
-    parser.add_argument("--version", help="instead of model.toml's")
-    parser.add_argument("--service", help="instead of model.toml's")
+    parser.add_argument("--name", help="override the name in model.toml")
+    parser.add_argument("--version", help="override the version in model.toml")
+    parser.add_argument("--service", help="override the service in model.toml")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     return _guarded(_build)
 
@@ -81,7 +81,7 @@ def inspect(parser: ArgumentParser) -> Run:
   %(prog)s digits.mar --json | python -m json.tool
 """
     parser.add_argument("archive", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="the manifest and more, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the manifest and more as JSON")
     return _guarded(_inspect)
 
 
@@ -117,12 +117,12 @@ def extract(parser: ArgumentParser) -> Run:
     parser.add_argument("archive", type=Path, metavar="FILE")
     parser.add_argument("directory", type=Path, metavar="DIR", help="new or empty")
     parser.add_argument(
-        "-f", "--force", action="store_true", help="write over files of the same name in DIR"
+        "-f", "--force", action="store_true", help="overwrite files of the same name in DIR"
     )
     parser.add_argument(
         "--with-manifest",
         action="store_true",
-        help="write the manifest too: a server then takes DIR for the archive itself",
+        help="write the manifest too: a server then treats DIR like the archive",
     )
     return _guarded(_extract)
 

@@ -22,10 +22,10 @@ from servekit_container.packages import parse_requirement
 __all__ = ["dockerfile"]
 
 EPILOG = """\
-DIR gets a Dockerfile and what it copies: the archives, their requirements, and servekit and the
-plugins that the models name, pinned to the versions here (as wheels, if they came from no index);
-and compose.yaml with a Prometheus, and kubernetes.yaml. What the models import and no package
-brings is said: add it to their requirements.
+The command writes a Dockerfile to DIR with everything that it copies: the archives, their
+requirements, and the versions of servekit and the plugins that are installed here (as wheels, if
+they did not come from an index); also compose.yaml with a Prometheus, and kubernetes.yaml. It
+warns about imports of the models that no package provides: add those to their requirements.
 
 examples:
   servekit dockerfile digits.mar -o digits-image
@@ -54,20 +54,20 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
         "-o", "--output", type=Path, required=True, metavar="DIR", help="new or empty"
     )
     parser.add_argument(
-        "-f", "--force", action="store_true", help="write over files of the same name"
+        "-f", "--force", action="store_true", help="overwrite files of the same name"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument(
         "--base",
         type=reference,
         metavar="IMAGE",
-        help="image to begin with (default: python:3.N-slim, of the version that runs here)",
+        help="base image (default: python:3.N-slim with the version of Python used here)",
     )
     parser.add_argument(
         "--tag",
         type=tag,
         metavar="NAME:TAG",
-        help="of the image (default: NAME:VERSION of the first model)",
+        help="name of the image (default: NAME:VERSION of the first model)",
     )
     parser.add_argument(
         "--install",
@@ -75,7 +75,7 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
         nargs="+",
         default=[],
         metavar="PACKAGE",
-        help="more packages, such as plugins with codecs; at the version that is installed here",
+        help="additional packages, such as plugins with codecs, at the versions installed here",
     )
     parser.add_argument(
         "--find-links",
@@ -84,13 +84,13 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
         default=[],
         type=Path,
         metavar="DIR",
-        help="folders of wheels that packages here were installed from: they come along, as they"
-        " do from the folders that pip is configured to look in",
+        help="folders of wheels from which packages were installed here; these wheels are copied,"
+        " as are those of the folders in pip's configuration",
     )
     parser.add_argument(
         "--fetch-assets",
         action="store_true",
-        help="fetch the models' [assets] when the image is built (default: when it is started)",
+        help="fetch [assets] when the image is built (default: when it is started)",
     )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
     return run

@@ -15,7 +15,7 @@ def register_commands() -> Sequence[Command]:
     return [
         Command(
             "dockerfile",
-            "write what a container image of models is built from",
+            "write the build context of a container image with models",
             "servekit_container.command:dockerfile",
         )
     ]

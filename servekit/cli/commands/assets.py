@@ -20,16 +20,16 @@ from servekit.settings import load_settings
 __all__ = ["assets"]
 
 EPILOG = """\
-Each [assets.NAME] of model.toml comes once into the cache, where all models and versions share
-it: fetched from its url, or made by the service's store_assets(directory) if it has none, which
-runs the model's code. What was broken off goes on from there; the SHA-256 is verified.
-servekit start then finds it, and fetches nothing by itself unless it is given --fetch-assets.
+Each [assets.NAME] of model.toml is stored once in the cache, where all models and versions share
+it. It is fetched from its url, or created by the service's store_assets(directory) if it has
+none, which runs the model's code. Interrupted downloads are resumed, and the SHA-256 is verified.
+servekit start then uses it, and fetches nothing itself without --fetch-assets.
 
 examples:
-  servekit assets ./model_directory --write    the first time: finds out each SHA-256
+  servekit assets ./model_directory --write    the first time: compute each SHA-256
   servekit assets ./model_directory
   servekit assets digits.mar --cache-dir /var/cache/servekit
-  servekit assets digits.mar --offline         only say what is missing; status 1 if any is
+  servekit assets digits.mar --offline         only list missing files; status 1 if there are any
 """
 
 
@@ -39,18 +39,18 @@ def assets(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("model", type=Path, metavar="MODEL", help="archive or model directory")
     parser.add_argument("--json", action="store_true", help="print a JSON array")
     modes = parser.add_mutually_exclusive_group()
-    modes.add_argument("--offline", action="store_true", help="fetch and make nothing")
+    modes.add_argument("--offline", action="store_true", help="only list what is missing")
     modes.add_argument(
         "--write",
         action="store_true",
-        help="write the SHA-256 into model.toml: of all that the service makes, which is made anew,"
-        " and of what is fetched and has none yet",
+        help="write SHA-256 digests into model.toml: of everything that the service creates"
+        " (again), and of downloads without one",
     )
-    parser.add_argument("--cache-dir", metavar="DIR", help="where they are kept")
+    parser.add_argument("--cache-dir", metavar="DIR", help="cache directory")
     parser.add_argument(
         "--install-requirements",
         action="store_true",
-        help="run store_assets in an environment of the model's own, with its requirements.txt",
+        help="run store_assets in a separate environment with the model's requirements.txt",
     )
     return run
 

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["check"]
 
 EPILOG = """\
-The service (that of each stage) is loaded in a worker, as servekit start would; then its
-examples are run, and batches of several sizes made of them (or of zeros, as the signature
-says). The examples of a model with a pipeline go through all of it, in a server on a free
-port. Exit status 0: all is well; 1: an example or a batch fails; 3: the model cannot be loaded.
+The service (of each stage) is loaded in a worker, as by servekit start. Then its examples are
+run, and batches of several sizes, made from the examples (or from zeros according to the
+signature). For a pipeline, the examples of the model go through all of it, in a server on a free
+port.
+Exit status 0: everything works; 1: an example or a batch fails; 3: the model cannot be
+loaded.
 
 examples:
   servekit check ./model_directory
@@ -52,7 +54,7 @@ def check(parser: argparse.ArgumentParser) -> Run:
         "--install-requirements",
         action="store_true",
         default=None,
-        help="install requirements.txt into an environment of the model's own",
+        help="install the model's requirements.txt into a separate environment",
     )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
     return run

@@ -15,10 +15,10 @@ from servekit.ipc.crash_reports import CrashReport, read_all
 __all__ = ["crashes"]
 
 EPILOG = """\
-A server keeps its newest 100 reports until it stops.
+A server keeps the newest 100 reports until it stops.
 
 examples:
-  servekit crashes                          of the one server that runs here
+  servekit crashes                          of the only running server
   servekit crashes --model digits --json
   servekit crashes --run-dir /run/servekit --pid 4711
 """
@@ -28,7 +28,7 @@ def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     running_server.add_arguments(parser)
-    parser.add_argument("--model", metavar="NAME", help="only those of one model")
+    parser.add_argument("--model", metavar="NAME", help="only crashes of this model")
     return run
 
 

@@ -20,10 +20,10 @@ from servekit.extension.commands import Run
 __all__ = ["describe"]
 
 EPILOG = """\
-A [signature], [routes] and [[examples]] are in the manifest. The types that annotate predict and
-the methods marked with @endpoint are in the code: they are read if it may be imported (--import).
-What a service finds out when it loads its model, an ONNX graph say, is known to the running server
-alone: /openapi.json.
+[signature], [routes] and [[examples]] are read from the manifest. The annotations of predict and
+the methods marked with @endpoint are in the code, which is imported only with --import. What a
+service finds out when it loads its model, such as an ONNX graph, is only known to a running
+server; see its /openapi.json.
 
 examples:
   servekit describe digits.mar
@@ -40,13 +40,13 @@ def describe(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     known_model.add_arguments(parser)
-    known_model.add_path(parser, "of what answers there alone")
+    known_model.add_path(parser, "describe only this path")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
-        "--openapi", action="store_true", help="print OpenAPI 3.1, as a server of it would"
+        "--openapi", action="store_true", help="print OpenAPI 3.1, as a server does"
     )
     formats.add_argument("--swagger", action="store_true", help="print Swagger 2.0")
-    formats.add_argument("--json", action="store_true", help="print the facts as a JSON object")
+    formats.add_argument("--json", action="store_true", help="print a JSON object")
     return run
 
 

@@ -17,7 +17,7 @@ EPILOG = """\
 It asks the server over the private socket in its run directory, as the user of the server.
 
 examples:
-  servekit models                           every replica of every model
+  servekit models                           all replicas of all models
   servekit models --model digits --json
   servekit models --run-dir /run/servekit --pid 4711
 """
@@ -29,7 +29,7 @@ def models(parser: argparse.ArgumentParser) -> Run:
     parser.epilog = EPILOG
     running_server.add_arguments(parser)
     parser.add_argument(
-        "--model", metavar="NAME", help="only this one; status 1 if it is not there"
+        "--model", metavar="NAME", help="only this model; status 1 if there is no such model"
     )
     return run
 

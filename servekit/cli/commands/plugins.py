@@ -20,7 +20,7 @@ EPILOG = """\
 examples:
   servekit plugins
   servekit plugins --json
-  servekit plugins --strict       import all that they offer; exit with 1 if any is broken
+  servekit plugins --strict       import everything; exit with 1 if a plugin is broken
 """
 IMPORT_STRING = re.compile(r"[\w.]+:\w+")
 #: hooks whose contributions are listed, and what those are
@@ -39,7 +39,7 @@ def plugins(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="import what the plugins offer, and exit with 1 if one is broken",
+        help="import everything that the plugins register, and exit with 1 if one is broken",
     )
     return run
 

@@ -11,11 +11,12 @@ from servekit.extension.commands import Run
 __all__ = ["reload"]
 
 EPILOG = """\
-The same as SIGHUP to the server: models that have changed are loaded beside the old ones and take
-over when they are ready; certificates and token files are read again. It does not wait for that.
+This has the same effect as SIGHUP: models that have changed are loaded alongside the old ones and
+take over when they are ready; certificates and token files are read again. The command does not
+wait.
 
 examples:
-  servekit reload                           the one server that runs here
+  servekit reload                           the only running server
   servekit reload --run-dir /run/servekit --pid 4711
 """
 

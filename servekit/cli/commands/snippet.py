@@ -18,8 +18,9 @@ from servekit.extension.commands import Run
 __all__ = ["snippet"]
 
 EPILOG = """\
-The input is the first of the [[examples]], or made from the [signature] or, with --import, from the
-types of the service. A form has files of the reader's: image.png stands for the field image.
+The input is the first of the [[examples]], or is made from the [signature] or, with --import,
+from the annotations of the service. For a form, replace the files by your own: image.png for the
+field image.
 
 examples:
   servekit snippet digits.mar | sh
@@ -36,14 +37,14 @@ def snippet(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
     known_model.add_arguments(parser)
-    known_model.add_path(parser, "a call of what answers there, in place of predict")
+    known_model.add_path(parser, "call this path instead of predict")
     parser.add_argument("--format", choices=FORMATS, default="curl", help="default: curl")
     parser.add_argument(
         "--url", type=server_url, default="http://127.0.0.1:8080", metavar="URL",
         help="where the server is (default http://127.0.0.1:8080)",
     )  # fmt: skip
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--stream", action="store_true", help="show each output when it comes")
+    ways.add_argument("--stream", action="store_true", help="show each output as it arrives")
     ways.add_argument("--form", action="store_true", help="send the fields as multipart/form-data")
     return run
 

@@ -18,12 +18,12 @@ __all__ = ["start"]
 
 EPILOG = """\
 Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
-A flag wins over a variable, a variable over the file.
+A flag takes precedence over a variable, and a variable over the file.
 
 examples:
   servekit start digits.mar
-  servekit start ./model_directory --port 0        a free port; the URL is printed
-  servekit start ./model_directory --reload        while you work on it
+  servekit start ./model_directory --port 0        use any free port; the URL is printed
+  servekit start ./model_directory --reload        during development
   servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
   servekit start --config servekit.toml --log-format json
 
@@ -31,10 +31,10 @@ while it runs:
   servekit status       servekit models       servekit reload       servekit crashes
 
 signals:
-  SIGHUP            load what has changed of the models, renew the front-ends
-  SIGTERM, SIGINT   not ready at once, finish what was taken, exit with 0
-                    (SIGINT before it serves: 130)
-  a second one      end within two seconds, whatever is under way (SIGQUIT: the same at once)
+  SIGHUP            load changed models, replace the front-ends
+  SIGTERM, SIGINT   become unready at once, finish requests in flight, exit with 0
+                    (with 130 for a SIGINT during start-up)
+  a second one      exit within two seconds (SIGQUIT: the same, at once)
 """
 
 

@@ -14,10 +14,10 @@ __all__ = ["model_row", "status"]
 
 EPILOG = """\
 It asks the server over the private socket in its run directory, as the user of the server.
-Exit status: 0 if the server is healthy, as /ping says; 1 if it is not, or none runs.
+Exit status: 0 if the server is healthy according to /ping; 1 if it is unhealthy or not running.
 
 examples:
-  servekit status                           of the one server that runs here
+  servekit status                           of the only running server
   servekit status --json
   servekit status --run-dir /run/servekit --pid 4711
 """

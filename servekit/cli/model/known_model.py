@@ -66,7 +66,7 @@ def add_path(parser: argparse.ArgumentParser, words: str) -> None:
         "--path",
         type=_path,
         metavar="PATH",
-        help=f"{words}: /v1/embeddings, of [routes] or @endpoint",
+        help=f"{words} (a route or an endpoint), such as /v1/embeddings",
     )
 
 

@@ -20,13 +20,13 @@ TERMINATED = 143
 
 #: status to what it says; printed in the reference
 STATUSES = {
-    OK: "Done. For `servekit start`: stopped by a signal, except 130.",
-    PROBLEM_FOUND: "The command ran and found a problem: a broken plugin with `--strict`, an"
-    " archive that is refused, a server that is not healthy, or no server to ask.",
-    USAGE: "The command line makes no sense: an unknown command or flag.",
-    STARTUP_FAILED: "The server cannot start as asked: a setting, a path, the port, or no model;"
-    " or the model to be shown is refused.",
-    INTERRUPTED: "Ctrl-C (SIGINT) before the server was up, or while an archive was read or"
+    OK: "Success. For `servekit start`: stopped by a signal, except for 130.",
+    PROBLEM_FOUND: "The command found a problem: a broken plugin with `--strict`, a refused"
+    " archive, an unhealthy server, or no running server.",
+    USAGE: "The command line is invalid: an unknown command or flag.",
+    STARTUP_FAILED: "The server cannot start: an invalid setting or path, the port is in use, or"
+    " there is no model. Or the model to be shown is refused.",
+    INTERRUPTED: "Ctrl-C (SIGINT) before the server was ready, or while an archive was read or"
     " written.",
     TERMINATED: "SIGTERM while an archive was read or written.",
 }

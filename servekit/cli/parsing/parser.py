@@ -15,14 +15,14 @@ __all__ = ["create_parser"]
 
 EXAMPLES = """\
 examples:
-  servekit init hello                        a model directory to start from
+  servekit init hello                        create a model directory
   servekit start hello                       serve it on http://127.0.0.1:8080
-  servekit start --help                      every option, with its unit and default
-  servekit check hello                       try a model without serving it
-  servekit build hello                       hello.mar: one file, every byte checked
+  servekit start --help                      all options, with units and defaults
+  servekit check hello                       test a model without serving it
+  servekit build hello                       pack it into the archive hello.mar
   servekit start hello.mar two=b.mar --port 9000
-  servekit status                            how the server that runs here is
-  servekit describe hello.mar                what it takes and returns
+  servekit status                            show the state of the running server
+  servekit describe hello.mar                describe its inputs and outputs
 """
 
 
@@ -33,7 +33,7 @@ def create_parser(command: str | None = None, table: CommandTable = BUILT_IN) ->
     """
     parser = Parser(
         prog="servekit",
-        description="Make model archives, and serve them over HTTP.",
+        description="Build model archives and serve them over HTTP.",
         epilog="\n".join([EXAMPLES, *(f"warning: {line}" for line in table.problems.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

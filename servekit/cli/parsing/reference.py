@@ -19,18 +19,18 @@ SETTINGS = """\
 
 <!-- Written by `python -m servekit.cli.parsing.reference docs`; a test holds it to the code. -->
 
-Every option of `servekit start` is a flag, a key of `servekit.toml` and a variable. A flag wins
-over a variable, a variable over the file, the file over the default. An unknown flag, key or
-variable that begins with `SERVEKIT_` is an error.
+Every option of `servekit start` is a flag, a key of `servekit.toml` and an environment variable. A
+flag takes precedence over a variable, a variable over the file, and the file over the default.
+Unknown flags and keys, and unknown variables that begin with `SERVEKIT_`, are errors.
 
-A size is a number of bytes, or takes a unit: `512KiB`, `10MiB`, `1GB`. A duration is in seconds and
-may have a fraction. A switch is `--strict` or `--no-strict`, and `true` or `false` elsewhere.
-Paths in the file are relative to the file, all others to the working directory. A
-variable that is a list, `SERVEKIT_MODELS`, is parted by spaces; what holds spaces is quoted as in a
-shell.
+A size is a number of bytes, optionally with a unit: `512KiB`, `10MiB`, `1GB`. A duration is in
+seconds and can have a fraction. A switch is `--strict` or `--no-strict` as a flag, and `true` or
+`false` elsewhere. Paths in the file are relative to the file, all others to the working directory.
+A variable with a list, such as `SERVEKIT_MODELS`, is split on spaces; quote values that contain
+spaces as in a shell.
 
-Two secrets are variables and nothing else: `SERVEKIT_PREDICT_TOKEN` and `SERVEKIT_MANAGE_TOKEN`, a
-bearer token each, beside those of the token files (see [securing](securing.md)).
+Two secrets can only be set as variables: `SERVEKIT_PREDICT_TOKEN` and `SERVEKIT_MANAGE_TOKEN`, each
+a bearer token in addition to those in the token files (see [securing](securing.md)).
 
 | flag | key | variable | default | range | unit | meaning |
 |---|---|---|---|---|---|---|
@@ -47,7 +47,7 @@ replicas = 2
 max_body = "50MiB"
 predict_timeout = 10
 
-[[daemons]]                                    # in the file alone, see operating
+[[daemons]]                                    # only in this file, see "Operating"
 name = "redis"
 command = ["redis-server", "--port", "6380"]
 ```
@@ -58,22 +58,23 @@ CLI = """\
 
 <!-- Written by `python -m servekit.cli.parsing.reference docs`; a test holds it to the code. -->
 
-`init`, `build`, `inspect`, `verify` and `extract` are commands of `servekit-archive` too, which
-comes with the archiver alone: machines that train need no server. See the
+The commands `init`, `build`, `inspect`, `verify` and `extract` are also available as
+`servekit-archive`, which is part of the archiver, so that training machines need no server. See the
 [archive format](archive-format.md).
 """
 
 OUTPUT = """
 ## What `servekit start` prints
 
-The line with the URLs goes to stdout, with the names of models that could not be loaded at its end;
-everything else goes to stderr: one line for each event of the
-lifecycle, and what workers print, each line led by `MODEL/REPLICA | `. Control characters in it are
-escaped, and a flood is cut short with a count. On a terminal each model that loads has a spinner;
-`NO_COLOR` turns colours off. With `--log-format json` each line is an object with `time`, `level`,
-`event`, `subject`, `message` and what the event knows (`exit_code`, `restart_s`, `url`, ...).
+The line with the URLs goes to standard output; it ends with the names of models that could not be
+loaded. Everything else goes to standard error: one line for each lifecycle event, and the output of
+workers with the prefix `MODEL/REPLICA | `. Control characters in that output are escaped, and a
+flood of lines is truncated with a count. On a terminal, a spinner is shown for each model that is
+being loaded; `NO_COLOR` disables colours. With `--log-format json`, each line is an object with
+`time`, `level`, `event`, `subject`, `message` and the details of the event (`exit_code`,
+`restart_s`, `url`, ...).
 
-With `--port 0` the port is in the line with the URLs:
+With `--port 0`, the line with the URLs contains the port:
 
 ```console
 $ servekit start digits.mar --port 0
