@@ -18,18 +18,37 @@ import pluggy
 from servekit_archiver.hookspecs import recognise_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
     from servekit.extension import Command, Middleware, Routes, Server, TransportOffer
+    from servekit.extension.events import (
+        BatchServed,
+        LogRecord,
+        MetricFamily,
+        ModelLoaded,
+        ModelUnloaded,
+        ServerStarted,
+        ServerStopping,
+        WorkerExited,
+        WorkerReady,
+    )
     from servekit.service.base import Service
 
 __all__ = [
+    "OBSERVER_HOOKS",
     "CodecTarget",
     "PredictionRequest",
     "ReadOnly",
     "authorize",
+    "batch_served",
+    "export_logs",
+    "export_metrics",
     "find_service",
     "hookimpl",
     "hookspec",
+    "model_loaded",
+    "model_unloaded",
     "recognise_model",
     "register_codecs",
     "register_commands",
@@ -38,6 +57,10 @@ __all__ = [
     "register_routes",
     "register_services",
     "register_transports",
+    "server_started",
+    "server_stopping",
+    "worker_exited",
+    "worker_ready",
 ]
 
 hookspec = pluggy.HookspecMarker("servekit")
@@ -214,4 +237,101 @@ def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-b
     the first client speaks it.
 
     :return: offers. Two with the same ALPN id or preface are a ``PluginError``.
+    """
+
+
+# ---------------------------------------------------------------- the life of server and models
+#
+# These run in the observer, a process of its own that is started when an installed plugin
+# implements one of them. Each plugin has a thread there, so a slow one delays itself alone; when
+# 1000 calls wait, the oldest are dropped and counted. An exception is logged, once for each hook.
+# What is returned is ignored. Every plugin is called apart from the others: a wrapper wraps the
+# implementation of its own plugin, and ``tryfirst`` has no effect.
+
+#: the hooks of the observer; each has one parameter
+OBSERVER_HOOKS = (
+    "server_started",
+    "server_stopping",
+    "model_loaded",
+    "model_unloaded",
+    "worker_ready",
+    "worker_exited",
+    "batch_served",
+    "export_metrics",
+    "export_logs",
+)
+
+
+@hookspec
+def server_started(event: "ServerStarted") -> None:
+    """The first load of every model is over, and predictions are accepted.
+
+    Runs in: observer.
+    """
+
+
+@hookspec
+def server_stopping(event: "ServerStopping") -> None:
+    """The server has begun to stop; requests in flight are still answered.
+
+    Runs in: observer.
+    """
+
+
+@hookspec
+def model_loaded(event: "ModelLoaded") -> None:
+    """A version of a model can answer: the first one, or one that replaces it.
+
+    Runs in: observer.
+    """
+
+
+@hookspec
+def model_unloaded(event: "ModelUnloaded") -> None:
+    """The last worker of a version of a model that was loaded is gone.
+
+    Runs in: observer.
+    """
+
+
+@hookspec
+def worker_ready(event: "WorkerReady") -> None:
+    """A worker has loaded its service.
+
+    Runs in: observer.
+    """
+
+
+@hookspec
+def worker_exited(event: "WorkerExited") -> None:
+    """A worker ended, or could not be started: it crashed, was killed, or was asked to stop.
+
+    Runs in: observer. If the worker held a batch the call comes a quarter of a second later,
+    when the front-ends have said which requests were in it.
+    """
+
+
+@hookspec
+def batch_served(event: "BatchServed") -> None:
+    """A worker has answered a batch. Sampled: at most ten a second from each stage and front-end.
+
+    Runs in: observer. ``event.batches`` says how many batches the sample stands for. Streams are
+    no batches.
+    """
+
+
+@hookspec
+def export_metrics(metrics: "Sequence[MetricFamily]") -> None:
+    """Take all metrics of the server, as ``/metrics`` shows them, every ten seconds.
+
+    Runs in: observer. Reading them costs a front-end what a scrape does.
+    """
+
+
+@hookspec
+def export_logs(records: "Sequence[LogRecord]") -> None:
+    """Take lines of the server's log, 1 to 100 in the order in which they were written.
+
+    Runs in: observer. They are the supervisor's own, of every level, and what its other
+    processes print; not those of the observer, nor the access log.
     """

@@ -24,6 +24,7 @@ __all__ = [
     "choose",
     "collect",
     "create_plugin_manager",
+    "implemented",
     "import_target",
     "installed_plugins",
 ]
@@ -163,6 +164,14 @@ def create_plugin_manager(
     for module in extra:
         manager.register(module)
     return manager
+
+
+def implemented(hooks: Any, names: Iterable[str]) -> list[str]:
+    """Return those of *names* that some plugin implements.
+
+    :param hooks: the ``hook`` of a manager.
+    """
+    return [name for name in names if getattr(hooks, name).get_hookimpls()]
 
 
 def collect(manager: PluginManager, hook: str) -> dict[str, list[Offer]]:

@@ -13,8 +13,7 @@ from typing import Any
 from servekit.cli.parsing.exit_status import PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.settings import load_settings
-from servekit.supervisor.os.run_directory import running
-from servekit.supervisor.server.access import MANAGE_SOCKET
+from servekit.supervisor.os.run_directory import MANAGE_SOCKET, running
 
 __all__ = ["NoServer", "RunningServer", "add_arguments", "find_server"]
 

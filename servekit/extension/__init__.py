@@ -10,6 +10,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.commands import Command
+    from servekit.extension.events import (
+        BatchServed,
+        LifeEvent,
+        LogRecord,
+        MetricFamily,
+        MetricSample,
+        ModelLoaded,
+        ModelUnloaded,
+        ServerStarted,
+        ServerStopping,
+        WorkerExited,
+        WorkerReady,
+    )
     from servekit.extension.exchange import BaseExchange, Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Middleware, Proceed
@@ -22,28 +35,52 @@ if TYPE_CHECKING:
 __all__ = [
     "BackgroundExchange",
     "BaseExchange",
+    "BatchServed",
     "Command",
     "Exchange",
     "HttpRequest",
     "HttpResponse",
     "InThread",
+    "LifeEvent",
+    "LogRecord",
+    "MetricFamily",
+    "MetricSample",
     "Middleware",
     "PredictionCall",
+    "ModelLoaded",
+    "ModelUnloaded",
     "Proceed",
     "Protocol",
     "RequestHead",
     "ResponseFilter",
     "Routes",
     "Server",
+    "ServerStarted",
+    "ServerStopping",
     "TransportOffer",
     "error_fields",
     "error_message",
+    "WorkerExited",
+    "WorkerReady",
     "problem_response",
 ]
 
 MODULES = {
     "background": ("BackgroundExchange",),
     "commands": ("Command",),
+    "events": (
+        "BatchServed",
+        "LifeEvent",
+        "LogRecord",
+        "MetricFamily",
+        "MetricSample",
+        "ModelLoaded",
+        "ModelUnloaded",
+        "ServerStarted",
+        "ServerStopping",
+        "WorkerExited",
+        "WorkerReady",
+    ),
     "exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
     "http": ("HttpRequest", "HttpResponse"),
     "middleware": ("Middleware", "Proceed"),

@@ -17,6 +17,7 @@ __all__ = [
     "Launch",
     "Leaving",
     "Lost",
+    "PluginHooks",
     "Ready",
     "Reload",
     "Retire",
@@ -108,4 +109,10 @@ class Reload(Struct, array_like=True, tag=24):
     """Front-end to supervisor: an operator asks for what SIGHUP does."""
 
 
-ControlMessage = FrontEndReady | Hung | Lost | Reload
+class PluginHooks(Struct, array_like=True, tag=25):
+    """Front-end to supervisor, first of all: hooks of the observer that plugins implement."""
+
+    hooks: list[str]
+
+
+ControlMessage = FrontEndReady | Hung | Lost | PluginHooks | Reload

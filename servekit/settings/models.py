@@ -9,19 +9,19 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.settings.values import split_model
 
-__all__ = ["ModelSource", "clash", "parse_models"]
+__all__ = ["ModelSource", "name_clash", "parse_models"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A path, and the name to serve it under ("" takes the manifest's)."""
+    """A path, and the name to serve it under; "" takes the manifest's."""
 
     path: str
     name: str = ""
 
     @property
     def provisional_name(self) -> str:
-        """What to call it until its manifest is known."""
+        """The name that is shown until the manifest is known."""
         path = Path(self.path)
         return self.name or (path.name if path.is_dir() else path.stem)
 
@@ -29,12 +29,12 @@ class ModelSource:
 def parse_models(texts: Iterable[str]) -> list[ModelSource]:
     """Parse ``PATH`` and ``NAME=PATH``.
 
-    :raises StartupError: there is none, a path does not exist, or a name is there twice.
+    :raises StartupError: there is none, a path does not exist, or two have the same name.
     """
     found = [_parse(text) for text in texts]
     if not found:
         raise StartupError("models: none given; name an archive or a model directory")
-    if pair := clash(source.name for source in found if source.name):
+    if pair := name_clash(source.name for source in found if source.name):
         raise StartupError(f"models: {pair[0]} and {pair[1]} are the same name")
     return found
 
@@ -42,7 +42,7 @@ def parse_models(texts: Iterable[str]) -> list[ModelSource]:
 def _parse(text: str) -> ModelSource:
     try:
         name, path = split_model(text)
-        os.stat(path)  # noqa: PTH116 - says why not, which exists() does not
+        os.stat(path)  # noqa: PTH116 - unlike exists(), it says why not
     except OSError as error:
         raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
@@ -50,8 +50,8 @@ def _parse(text: str) -> ModelSource:
     return ModelSource(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
 
 
-def clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two names that differ in case at most, if there are."""
+def name_clash(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two names that are equal but for case, if any."""
     seen: dict[str, str] = {}
     for name in names:
         key = name.casefold()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Flask app of the management listener: what an operator may see, and ask for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -21,6 +21,7 @@ LINKS: Final = {
     "health": "/ping",
     "models": "/models",
     "crashes": "/crashes",
+    "metrics": "/metrics",
     "reload": "/reload",
 }
 
@@ -37,8 +38,13 @@ class ManagedView(ServerView, Protocol):
         ...
 
 
-def create_management(server: ManagedView, routes: Sequence[Routes] = ()) -> Flask:
-    """Return the WSGI application around *server* with the *routes* of plugins."""
+def create_management(
+    server: ManagedView, show_metrics: Callable[[], Any], routes: Sequence[Routes] = ()
+) -> Flask:
+    """Return the WSGI application around *server* with the *routes* of plugins.
+
+    :param show_metrics: the view of ``/metrics``.
+    """
     app = bare_app("servekit.management")
     add_health(app, server)
 
@@ -67,6 +73,7 @@ def create_management(server: ManagedView, routes: Sequence[Routes] = ()) -> Fla
     app.add_url_rule("/models", "models", models)
     app.add_url_rule("/models/<name>", "model", model)
     app.add_url_rule("/crashes", "crashes", crashes)
+    app.add_url_rule("/metrics", "metrics", show_metrics)
     app.add_url_rule("/reload", "reload", reload, methods=["POST"])
     add_routes(app, routes)
     return app

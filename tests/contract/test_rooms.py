@@ -15,7 +15,12 @@ PACKAGE = ROOT / "servekit"
 #: where the rooms of the tables are: those of the archiver lie a folder deeper
 HOMES = {"servekit": ROOT, "servekit_archiver": ROOT / "archiver"}
 ROW = re.compile(r"^\| `((servekit\w*)/[^`]*)` \|", re.MULTILINE)
-PROCESSES = ("servekit/frontend/", "servekit/supervisor/", "servekit/worker/")
+PROCESSES = (
+    "servekit/frontend/",
+    "servekit/observer/",
+    "servekit/supervisor/",
+    "servekit/worker/",
+)
 
 
 def rooms(package: str = "servekit") -> list[str]:
@@ -153,9 +158,8 @@ def test_nothing_that_serves_can_fetch():
 
     assert found == {
         "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
-        "cli/running_server.py": {
-            "http.client"
-        },  # asks the socket in the run directory of a server
+        "observer/metrics.py": {"http.client"},  # reads the metrics at the socket of its server
+        "cli/running_server.py": {"http.client"},  # asks a socket in the run directory of a server
         "testing/server.py": {"http.client"},  # asks the server that a test has started
     }
 

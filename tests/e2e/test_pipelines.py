@@ -311,7 +311,7 @@ def test_a_reload_waits_for_requests_that_are_between_two_stages(serve, tmp_path
 
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
 CLASHES = {
-    "routes of two models": ("/v1/x", "/v1/x", "b: the path /v1/x is that of a route of a already"),
+    "routes of two models": ("/v1/x", "/v1/x", "b: the path /v1/x already belongs to a route of a"),
     "another model's own": ("/b/ping", "/v1/x", "a: the path /b/ping is that of the model b"),
 }
 

@@ -151,5 +151,5 @@ def test_what_is_not_there_is_named(steps, problem):
 
 
 def test_a_path_that_is_anothers_leads_nowhere():
-    with pytest.raises(Unresolved, match="is that of a route of x already"):
-        resolve(AB, RouteRow("/r", [A], problem="is that of a route of x already"), {}, {})
+    with pytest.raises(Unresolved, match="already belongs to a route of x"):
+        resolve(AB, RouteRow("/r", [A], problem="already belongs to a route of x"), {}, {})

@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 from servekit.cli import main
+from servekit.supervisor.models import registry
 from servekit.supervisor.os import process
 from servekit.supervisor.replicas import worker
-from servekit.supervisor.server import front_end, supervisor
+from servekit.supervisor.server import front_end
 
 CLONE_NEWNS = 0x20000  # unshare(2)
 STAND_INS = json.loads(os.environ.get("STAND_INS", "{}"))
@@ -51,8 +52,8 @@ if shown := os.environ.get("SHOWN"):
 if run_as := os.environ.get("RUN_AS"):
     os.setuid(int(run_as))
 if cores := os.environ.get("CORES"):
-    supervisor.usable_cores = lambda: int(cores)
+    registry.usable_cores = lambda: int(cores)
 if available := os.environ.get("AVAILABLE_BYTES"):
-    supervisor.available_bytes = lambda: int(available)
+    registry.available_bytes = lambda: int(available)
 front_end.python_module = worker.python_module = python_module
 sys.exit(main())

@@ -179,7 +179,7 @@ def test_a_version_that_wants_the_path_of_another_model_does_not_take_over(start
     server.signal(signal.SIGHUP)
     failed = server.wait_for("reload_failed")
 
-    assert failed["reason"] == "the path /v1/x is that of a route of one"
+    assert failed["reason"] == "the path /v1/x belongs to a route of one"
     assert (failed["subject"], failed["serving"]) == ("two/2.0", "two/1.0")
     (run_dir,) = server.run_dir.glob("servekit-run-*")
     assert crashes.read_all(run_dir)[-1].cause == failed["reason"]
@@ -208,7 +208,7 @@ def test_a_model_that_comes_late_does_not_take_a_path_in_silence(start, model):
     with server.control() as control:
         control.wait_for(
             lambda table: (
-                problems(table) == {"one": [""], "two": ["is that of a route of one already"]}
+                problems(table) == {"one": [""], "two": ["already belongs to a route of one"]}
             )
         )
 

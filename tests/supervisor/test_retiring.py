@@ -32,6 +32,7 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
         name="m",
         version="1",
         description="",
+        source="/",
         directory="/",
         python="python",
         manifest=msgspec.json.encode(manifest),
@@ -42,8 +43,8 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     )
     waits = []
     loop = SimpleNamespace(call_later=lambda wait_s, _call: waits.append(wait_s))
-    server = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace))
-    ReplicaSet(loop, server, prepared, ModelFiles(prepared), lambda: None).retire()
+    host = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace), loop=loop)
+    ReplicaSet(host, prepared, ModelFiles(prepared), lambda: None).retire()
     return waits[0] - LEAVE_S
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from servekit.settings.models import ModelSource
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.watcher import FileWatcher
@@ -85,7 +86,7 @@ def watch(paths, act, count):
         {"watching": act, "watch_exited": loop.stop}[notice.event]()
 
     journal = SimpleNamespace(notice=notice, line=lambda subject, line: events.append(line))
-    watching = FileWatcher(loop, journal, [str(path) for path in paths], told)
+    watching = FileWatcher(loop, journal, [ModelSource(str(path)) for path in paths], told)
     loop.run()
     return places
 

@@ -39,7 +39,7 @@ def managed():
 
 @pytest.fixture
 def operator(managed):
-    return create_management(managed).test_client()
+    return create_management(managed, lambda: "servekit_up 1\n").test_client()
 
 
 def test_models_are_listed_with_their_state(operator, managed):
@@ -62,6 +62,10 @@ def test_crashes_are_shown_whole(operator):
     )  # fmt: skip
 
 
+def test_metrics_are_shown(operator):
+    assert operator.get("/metrics").text == "servekit_up 1\n"
+
+
 def test_reload_is_asked_for(operator, managed):
     answer = operator.post("/reload")
 
@@ -75,7 +79,6 @@ def test_reload_is_asked_for(operator, managed):
         ("GET", "/reload", 405),
         ("POST", "/models", 405),
         ("POST", "/digits/predict", 404),
-        ("GET", "/metrics", 404),
         ("GET", "/docs", 404),
         ("GET", "/ping", 200),
         ("GET", "/", 200),

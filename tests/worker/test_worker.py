@@ -36,7 +36,10 @@ def test_a_worker_boots_answers_a_batch_and_leaves_when_told(start):
         ("boots:LoadInterrupts", "KeyboardInterrupt (boots.py:34)"),
         ("boots:WarmUpRaises", "ValueError: cold and two lines (boots.py:42)"),
         ("boots:NoPredict", "NoPredict has no predict()"),
-        ("boots:NotAService", "service: boots:NotAService: <class 'int'> is not a subclass"),
+        (
+            "boots:NotAService",
+            "service: boots:NotAService: <class 'boots.NotAService'> is not a subclass",
+        ),
         ("boots:Absent", "service: boots:Absent: Absent is not there"),
         ("boots:IsAsync", "IsAsync.predict: is async"),
         ("boots:Unresolvable", "Unresolvable.predict: cannot resolve its annotations (NameError"),

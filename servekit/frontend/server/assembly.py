@@ -22,6 +22,9 @@ from servekit.frontend.server.core import create_core
 from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
 from servekit.frontend.server.view import FrontEndView
+from servekit.hookspecs import OBSERVER_HOOKS
+from servekit.ipc.control import PluginHooks
+from servekit.plugins import implemented
 from servekit.web import create_app, create_management
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ class Assembly:
         self._resources = resources
         self._core = core = create_core(settings, run_directory, counters)
         tokens, hooks = resources.tokens, resources.hooks
+        core.control.say(PluginHooks(implemented(hooks, OBSERVER_HOOKS)))
         self._view = FrontEndView(core, needs_token=bool(tokens.predict))
         self._transports = [
             Transport(offer) for offer in chain(*hooks.register_transports()) if settings.http2
@@ -105,7 +109,8 @@ class Assembly:
         other listener does, one on loopback too: a page in a browser can reach it.
         """
         routes = [each for each in self._routes if each.listener == "management"]
-        application = create_management(self._view, routes)
+        show_metrics = self.application.view_functions["metrics"]
+        application = create_management(self._view, show_metrics, routes)
         for listener in listeners:
             is_private = listener.family == socket.AF_UNIX
             address = ("localhost", 0) if is_private else listener.getsockname()[:2]

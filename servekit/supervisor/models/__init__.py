@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model: its replicas, routes and versions."""
+"""The models: their versions, replicas and routes."""

@@ -14,7 +14,7 @@ from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import worker_command
 
-__all__ = ["boot_of", "label_of", "launch_of"]
+__all__ = ["boot_of", "launch_of"]
 
 
 def boot_of(
@@ -36,7 +36,7 @@ def boot_of(
     user = find_user(prepared.user)
     command = worker_command(
         prepared.python,
-        "#".join(filter(None, (label_of(prepared), stage.name, str(replica.index)))),
+        "#".join(filter(None, (prepared.label, stage.name, str(replica.index)))),
         worker_environment(os.environ, threads, variables, user, settings.pass_env),
         prepared.directory,
         user,
@@ -78,8 +78,3 @@ def launch_of(
             [stage.name, *(each.name for each in stage.beside)],
         ),
     )
-
-
-def label_of(prepared: PreparedModel) -> str:
-    """Return name and version."""
-    return f"{prepared.name}/{prepared.version}"

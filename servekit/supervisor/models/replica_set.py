@@ -2,45 +2,31 @@
 """One version of a model and the replicas that serve it: loaded, published and retired as one."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Protocol
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from servekit.ipc.control import Hung, Ready
-from servekit.ipc.table import Interface, Tally
-from servekit.settings import Settings
-from servekit.supervisor.models.boot_plan import boot_of, label_of
+from servekit.supervisor.models import events
+from servekit.supervisor.models.boot_plan import boot_of
+from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.routes import longest_way_s
 from servekit.supervisor.models.table_rows import prepared_row
 from servekit.supervisor.os.backoff import Backoff, Wait
 from servekit.supervisor.os.listeners import bind_unix
-from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
+from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.replicas.lifecycle import State
-from servekit.supervisor.replicas.load_queue import BASE_BYTES, Load, LoadQueue
+from servekit.supervisor.replicas.load_queue import BASE_BYTES, Load
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import Exit
-from servekit.supervisor.reporting import notices
-from servekit.supervisor.reporting.crash_log import CrashLog
-from servekit.supervisor.reporting.journal import Journal
+from servekit.supervisor.reporting.notices import subject_of
 
-__all__ = ["ReplicaSet", "ReplicaSetHost"]
+if TYPE_CHECKING:
+    from servekit.ipc.table import Interface
+
+__all__ = ["ReplicaSet"]
 
 LEAVE_S = 5.0  #: for a retired worker to close its service, once its last batch is over
-
-
-class ReplicaSetHost(Protocol):
-    """What a set of replicas needs of the server it is part of."""
-
-    settings: Settings
-    journal: Journal
-    crashes: CrashLog
-    run_dir: Path
-    loads: LoadQueue
-    tally: Tally
-
-    def total_replicas(self) -> int:
-        """Return how many workers there are to be."""
 
 
 class ReplicaSet:
@@ -48,10 +34,9 @@ class ReplicaSet:
 
     def __init__(
         self,
-        loop: Loop,
-        server: ReplicaSetHost,
+        host: ModelHost,
         prepared: PreparedModel,
-        content: ModelFiles,
+        files: ModelFiles,
         on_change: Callable[[], object],
         *,
         is_trial: bool = False,
@@ -61,25 +46,16 @@ class ReplicaSet:
         :param on_change: called when a worker is ready, or gone.
         :param is_trial: a worker that dies is reported and not replaced.
         """
-        self._loop = loop
-        self._server = server
+        self._host = host
         self._on_change = on_change
+        self._launched_at = 0.0
+        self._loaded_at: float | None = None
         self.prepared = prepared
-        self.content = content
+        self.files = files
         self.is_trial = is_trial
         self.failure = ""  #: why a worker on trial died
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
         self.replicas: list[Replica] = []
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.prepared.name
-
-    @property
-    def label(self) -> str:
-        """Name and version."""
-        return label_of(self.prepared)
 
     @property
     def is_loaded(self) -> bool:
@@ -105,10 +81,8 @@ class ReplicaSet:
     @property
     def size(self) -> int:
         """How many replicas it has, or will have once it is launched."""
-        return sum(map(self._count, self.prepared.stages))
-
-    def _count(self, stage: PreparedStage) -> int:
-        return self._server.settings.replicas or stage.replicas
+        count = self._host.settings.replicas
+        return sum(count or stage.replicas for stage in self.prepared.stages)
 
     # ------------------------------------------------------------------ life
 
@@ -116,15 +90,16 @@ class ReplicaSet:
         """Make the replicas and boot them all.
 
         :param indexes: numbers that no other replica of the model has, or had.
-        :param sockets: what the names of their sockets begin with.
-        :raises OSError: there is no room for a socket; those that are there want to be closed.
+        :param sockets: the prefix of the names of their sockets.
+        :raises OSError: a socket cannot be made; ``close`` closes those that were.
         """
+        self._launched_at = monotonic()
         for stage in self.prepared.stages:
-            backoff = Backoff()
-            for place, index in zip(range(self._count(stage)), indexes, strict=False):
-                listener = bind_unix(self._server.run_dir / f"{sockets}{index}")
+            backoff, count = Backoff(), self._host.settings.replicas or stage.replicas
+            for place, index in zip(range(count), indexes, strict=False):
+                listener = bind_unix(self._host.run_dir / f"{sockets}{index}")
                 replica = Replica(
-                    self._loop, self, index, listener, backoff, place=place, stage=stage.name
+                    self._host.loop, self, index, listener, backoff, place=place, stage=stage.name
                 )
                 self.replicas.append(replica)
         for replica in self.replicas:
@@ -133,15 +108,15 @@ class ReplicaSet:
     def retire(self) -> None:
         """Let the workers leave once no front-end sends them anything any more.
 
-        What was taken by its longest route may take as long as all steps of that, and a stream
-        the grace that the end of the server gives.
+        A request may take as long as all steps of the longest route, and a stream as long as
+        the grace at the end of the server.
         """
-        settings = self._server.settings
+        settings = self._host.settings
         for replica in self.replicas:
             replica.retire()
         longest_s = longest_way_s(prepared_row(self.prepared, settings, self.interfaces))
         limit_s = max(longest_s * settings.front_ends, settings.grace) + LEAVE_S
-        self._loop.call_later(limit_s, lambda: self.kill("did not leave"))
+        self._host.loop.call_later(limit_s, lambda: self.kill("did not leave"))
 
     def stop(self) -> None:
         """Let the workers leave."""
@@ -154,8 +129,8 @@ class ReplicaSet:
             replica.kill(reason)
 
     def close(self) -> None:
-        """Close the listeners, let go of the files. Every replica must be stopped."""
-        self.content.release()
+        """Close the listeners and release the files. Every replica must be stopped."""
+        self.files.release()
         for replica in self.replicas:
             replica.close()
 
@@ -165,56 +140,75 @@ class ReplicaSet:
             if (replica.index, replica.generation) == (hung.replica, hung.generation):
                 replica.kill(hung.reason)
 
+    def announce_loaded(self, replaces: str = "") -> None:
+        """Report once that this version serves, in place of the version *replaces* if given."""
+        if self._loaded_at is not None or not self.is_loaded:
+            return
+        self._loaded_at = monotonic()
+        load_s = self._loaded_at - self._launched_at
+        event = events.model_loaded(self.prepared, len(self.replicas), load_s, replaces)
+        self._host.reporter.event(event)
+
+    def announce_unloaded(self, reason: str) -> None:
+        """Report once that this version is gone, if it had been loaded."""
+        if self._loaded_at is None:
+            return
+        served_s, self._loaded_at = monotonic() - self._loaded_at, None
+        self._host.reporter.event(events.model_unloaded(self.prepared, served_s, reason))
+
     # ------------------------------------------------------------------ owner of its replicas
 
     def boot(self, replica: Replica) -> Boot:
         """Return what the next worker of *replica* is started with."""
         if replica.generation > 1:
-            self._server.tally.restarted(self.name)
-        total = self._server.total_replicas()
+            self._host.reporter.tally.restarted(self.prepared.name)
         stage = next(each for each in self.prepared.stages if each.name == replica.stage)
-        return boot_of(self.prepared, stage, self._server.settings, replica, total)
+        total = self._host.total_replicas()
+        return boot_of(self.prepared, stage, self._host.settings, replica, total)
 
     def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
-        """Let *replica* boot in its turn."""
+        """Let *replica* boot when there is room for it."""
+        reporter, name = self._host.reporter, self.prepared.name
 
         def begin() -> None:
             _explain(replica, "loading")
-            self._server.journal.progress(self.name, "loading")
+            reporter.progress(name, "loading")
             replica.boot()
 
         def wait(reason: str) -> None:
             _explain(replica, reason)
             if not self.pids:
-                self._server.journal.progress(self.name, reason)
+                reporter.progress(name, reason)
 
         needs_bytes = BASE_BYTES + self.prepared.size_bytes
-        self._server.loads.ask(Load(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
+        self._host.loads.ask(Load(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
 
     def end_turn(self, replica: Replica) -> None:
         """Let the next replica boot, of whichever model."""
-        self._server.loads.done(replica)
+        self._host.loads.done(replica)
 
     def printed(self, replica: Replica, line: str) -> None:
-        """Show a line of a worker."""
-        self._server.journal.line(notices.subject(self.name, replica), line)
+        """Show a line that a worker printed."""
+        subject = subject_of(self.prepared.name, replica.stage, replica.index)
+        self._host.reporter.line(subject, line)
 
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
         self.interfaces |= ready.beside
-        self._server.journal.progress(self.name, "")
-        self._server.journal.notice(notices.worker_ready(self.name, replica, ready))
+        event = events.worker_ready(self.prepared, replica, ready.load_s)
+        self._host.reporter.worker_ready(event)
         self._on_change()
 
     def exited(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
         """Report a worker that is gone."""
         if wait is not None:
-            following = None if self.is_trial else wait
             self.failure = self.failure or replica.reason
-            self._server.journal.progress(self.name, "")
-            self._server.journal.notice(notices.worker_exited(self.name, replica, ended, following))
-            self._server.crashes.worker_exited(self.name, replica, ended, following)
+        following = None if self.is_trial else wait
+        event = events.worker_exited(
+            self.prepared, replica, ended, following, is_asked=wait is None
+        )
+        self._host.reporter.worker_exited(event)
         self._on_change()
 
 

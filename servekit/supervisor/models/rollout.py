@@ -3,44 +3,34 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Protocol
 
 from servekit.ipc.control import Hung
-from servekit.supervisor.models.replica_set import ReplicaSet, ReplicaSetHost
-from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.models.host import ModelHost
+from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.reporting import notices
 
-__all__ = ["Rollout", "RolloutHost"]
-
-
-class RolloutHost(ReplicaSetHost, Protocol):
-    """What the versions of a model need of the server they are part of."""
-
-    def changed(self) -> None:
-        """The routing table is not what it was."""
+__all__ = ["Rollout"]
 
 
 class Rollout:
-    """Lets a new version take the place of the old one when it is ready, and not before."""
+    """Replaces the old version by the new one as soon as that is ready, and not before."""
 
     def __init__(
         self,
-        loop: Loop,
-        server: RolloutHost,
+        host: ModelHost,
         sockets: str,
         problem: Callable[[ReplicaSet], str],
         on_settled: Callable[[], object],
     ) -> None:
         """Have no version yet.
 
-        :param sockets: what the names of the model's sockets begin with.
-        :param problem: says why a version whose workers are ready cannot take over, or "".
+        :param sockets: the prefix of the names of the model's sockets.
+        :param problem: returns why a version whose workers are ready cannot take over, or "".
         :param on_settled: called when a new version serves, or has failed to.
         """
-        self._loop = loop
-        self._server = server
+        self._host = host
         self._sockets = sockets
         self._problem = problem
         self._on_settled = on_settled
@@ -55,14 +45,14 @@ class Rollout:
         """The workers that run now, of every version."""
         return set().union(*(replicas.pids for replicas in self._all()))
 
-    def begin(self, prepared: PreparedModel, content: ModelFiles) -> None:
+    def begin(self, prepared: PreparedModel, files: ModelFiles) -> None:
         """Take the first version; ``launch`` boots it."""
-        self.current = ReplicaSet(self._loop, self._server, prepared, content, self._on_change)
+        self.current = ReplicaSet(self._host, prepared, files, self._on_change)
 
     def launch(self) -> None:
         """Boot the first version.
 
-        :raises OSError: there is no room for its sockets, so the version was not made.
+        :raises OSError: its sockets cannot be made; there is no version then.
         """
         if self.current is not None:
             try:
@@ -72,11 +62,9 @@ class Rollout:
                 self.current = None
                 raise
 
-    def follow(self, prepared: PreparedModel, content: ModelFiles) -> None:
-        """Load a version beside the current one; it takes over once all its replicas serve."""
-        self._next = ReplicaSet(
-            self._loop, self._server, prepared, content, self._on_change, is_trial=True
-        )
+    def follow(self, prepared: PreparedModel, files: ModelFiles) -> None:
+        """Load a version next to the current one; it takes over once all its replicas serve."""
+        self._next = ReplicaSet(self._host, prepared, files, self._on_change, is_trial=True)
         try:
             self._next.launch(self._indexes, self._sockets)
         except OSError as error:  # no descriptor is left for a socket, or no room on the disk
@@ -114,18 +102,25 @@ class Rollout:
                 self._switch_to(candidate)
         for gone in [replicas for replicas in self._leaving if not replicas.pids]:
             self._leaving.remove(gone)
-            gone.content.discard()
+            gone.announce_unloaded("replaced")
+            gone.files.discard()
             gone.close()
-        self._server.changed()
+        if self.current is not None:
+            self.current.announce_loaded()
+            if self._is_stopping and not self.current.pids:
+                self.current.announce_unloaded("stopped")
+        self._host.changed()
 
     def _switch_to(self, candidate: ReplicaSet) -> None:
         assert self.current is not None
         old, self.current, self._next = self.current, candidate, None
         candidate.is_trial = False
-        self._server.tally.reloaded("loaded")
-        notice = notices.model_reloaded(old.label, candidate.label)
-        self._server.changed()
-        self._loop.defer(lambda: self._server.journal.notice(notice))  # once the table is sent
+        candidate.announce_loaded(replaces=old.prepared.version)
+        reporter = self._host.reporter
+        reporter.tally.reloaded("loaded")
+        notice = notices.model_reloaded(old.prepared.label, candidate.prepared.label)
+        self._host.changed()
+        self._host.loop.defer(lambda: reporter.notice(notice))  # once the table is sent
         self._leaving.append(old)
         old.retire()
         self._on_settled()
@@ -133,9 +128,11 @@ class Rollout:
     def _abandon(self, candidate: ReplicaSet) -> None:
         assert self.current is not None
         self._next = None
-        self._server.tally.reloaded("failed")
-        notice = notices.reload_failed(candidate.label, candidate.failure, self.current.label)
-        self._server.journal.notice(notice)
+        reporter, label = self._host.reporter, candidate.prepared.label
+        reporter.tally.reloaded("failed")
+        reporter.notice(
+            notices.reload_failed(label, candidate.failure, self.current.prepared.label)
+        )
         self._leaving.append(candidate)
         candidate.stop()
         self._on_settled()

@@ -95,7 +95,7 @@ class Clash(NamedTuple):
     @property
     def text(self) -> str:
         """Who wants it, and who has it."""
-        return f"{self.row.name}: the path {self.route.path} is that of {self.owner} already"
+        return f"{self.row.name}: the path {self.route.path} already belongs to {self.owner}"
 
 
 def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
@@ -115,5 +115,5 @@ def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
 def note_clashes(rows: list[ModelRow]) -> list[ModelRow]:
     """Return *rows*; routes whose paths others have say so."""
     for clash in clashes(rows):
-        clash.route.problem = f"is that of {clash.owner} already"
+        clash.route.problem = f"already belongs to {clash.owner}"
     return rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an exit code: what it says, and who may have caused it."""
+"""What an exit code says, and the likely cause of it."""
 
 import itertools
 import re
@@ -7,8 +7,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["cause", "oom_kills"]
-
+__all__ = ["cause", "oom_kills", "signal_name"]
 
 KILLED = {
     True: "killed, likely out of memory",
@@ -22,7 +21,7 @@ FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$'
 
 
 def oom_kills() -> int | None:
-    """Return how many processes the kernel has killed for want of memory; ``None`` if untold."""
+    """Return how many processes the kernel killed because memory ran out; ``None`` if unknown."""
     try:
         text = Path("/proc/vmstat").read_text(encoding="ascii")
     except OSError:
@@ -32,7 +31,7 @@ def oom_kills() -> int | None:
 
 
 def cause(exit_code: int, *, is_out_of_memory: bool | None, last_lines: Sequence[str] = ()) -> str:
-    """Return the likely cause in a few words, or "" where the code itself says enough."""
+    """Return the likely cause in a few words, or "" if the exit code says enough."""
     if exit_code >= 0:
         return ""
     if exit_code == -signal.SIGKILL:
@@ -42,6 +41,14 @@ def cause(exit_code: int, *, is_out_of_memory: bool | None, last_lines: Sequence
     except ValueError:
         return ""
     return name + _place(last_lines)
+
+
+def signal_name(exit_code: int) -> str:
+    """Return ``SIGSEGV`` for -11, or "" if no signal ended the process."""
+    try:
+        return signal.Signals(-exit_code).name if exit_code < 0 else ""
+    except ValueError:
+        return f"signal {-exit_code}"
 
 
 def _place(last_lines: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", "") or "no name of a host is like that"
+        reason = getattr(error, "strerror", "") or "not a valid host name"
         raise StartupError(f"host: {host!r} is not an address: {reason}") from error
     listener = socket.socket(family, kind, protocol)
     try:
@@ -46,12 +46,12 @@ def _bind_failure(host: str, port: int, error: OSError) -> str:
     return f"cannot listen on {host}:{port}: {error.strerror}"
 
 
-def bind_unix(path: Path) -> socket.socket:
-    """Return a listening socket at *path*, which must be free.
+def bind_unix(path: Path, kind: int = socket.SOCK_STREAM) -> socket.socket:
+    """Return a listening socket of *kind* at *path*, which must be free.
 
     :raises OSError: the disk is full, or no descriptor is left.
     """
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, kind)
     try:
         listener.bind(os.fspath(path))
         listener.listen(UNIX_BACKLOG)

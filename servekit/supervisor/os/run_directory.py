@@ -11,7 +11,11 @@ from pathlib import Path
 
 from servekit.errors import StartupError
 
-__all__ = ["RunDirectory", "running"]
+__all__ = ["CONTROL_SOCKET", "MANAGE_SOCKET", "OBSERVER_SOCKET", "RunDirectory", "running"]
+
+CONTROL_SOCKET = "control.sock"  #: front-ends connect to it
+MANAGE_SOCKET = "manage.sock"  #: management, for our own user
+OBSERVER_SOCKET = "observer.sock"  #: supervisor and front-ends send events to it
 
 PREFIX = "servekit-run-"
 LOCK = "lock"  #: holds the pid of the supervisor

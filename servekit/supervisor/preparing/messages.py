@@ -37,6 +37,7 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     name: str
     version: str
     description: str
+    source: str  #: the path or URL that the operator named
     directory: str
     python: str  #: the interpreter of its environment
     manifest: bytes  #: the ``MANIFEST.json``, with the name it is served under
@@ -46,6 +47,11 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     assets: dict[str, str] = {}  #: name to path, all of them there
     digest: str  #: differs where the files do
     user: str = ""  #: that its workers run as; "" is us
+
+    @property
+    def label(self) -> str:
+        """Name and version."""
+        return f"{self.name}/{self.version}"
 
 
 class PrepareOutcome(msgspec.Struct, kw_only=True):

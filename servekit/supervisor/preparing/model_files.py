@@ -20,7 +20,7 @@ class ModelFiles:
     def __init__(self, prepared: PreparedModel) -> None:
         """Hold it, if it is in the cache; a directory that is served as it is is not ours.
 
-        :raises FilesRemoved: it is there no more.
+        :raises FilesRemoved: it is gone.
         """
         self._directory = Path(prepared.directory)
         self._held: int | None = None

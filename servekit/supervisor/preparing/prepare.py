@@ -75,9 +75,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         for path in assets.values():
             open_entry(Path(path).parent)
         require_readable(user, directory, python)
-    prepared = _prepared(directory, manifest, digest, python, assets)
-    prepared.user = request.worker_user
-    return prepared
+    return _prepared(request, directory, manifest, digest, python, assets)
 
 
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
@@ -124,12 +122,18 @@ def _assets(
 
 
 def _prepared(
-    directory: Path, manifest: Manifest, digest: str, python: str, assets: dict[str, str]
+    request: PrepareRequest,
+    directory: Path,
+    manifest: Manifest,
+    digest: str,
+    python: str,
+    assets: dict[str, str],
 ) -> PreparedModel:
     return PreparedModel(
         name=manifest.name,
         version=manifest.version,
         description=manifest.description,
+        source=request.path,
         directory=str(directory),
         python=python,
         manifest=manifest.to_json(),
@@ -138,6 +142,7 @@ def _prepared(
         size_bytes=_size(directory, manifest),
         assets=assets,
         digest=digest,
+        user=request.worker_user,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from servekit.settings.models import ModelSource
 from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.environment import prepare_environment
 from servekit.supervisor.os.loop import Loop
@@ -39,10 +40,10 @@ class FileWatcher:
         self,
         loop: Loop,
         journal: Journal,
-        paths: Sequence[str],
+        sources: Sequence[ModelSource],
         on_change: Callable[[int], object],
     ) -> None:
-        """Start it; *on_change* gets the place in *paths* of what has changed.
+        """Start it; *on_change* gets the place in *sources* of one whose files have changed.
 
         :raises OSError: it cannot be started.
         """
@@ -64,7 +65,7 @@ class FileWatcher:
         self._link: ControlChannel[WatchBegan | FileChanged] = ControlChannel(
             loop, ours, WatchBegan | FileChanged, self._received, lambda: None
         )
-        self._link.send(WatchFiles(list(paths)))
+        self._link.send(WatchFiles([source.path for source in sources]))
 
     def kill(self) -> None:
         """End it."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor says to people and keeps for them."""
+"""What the supervisor tells people and plugins, and the crash reports."""

@@ -1,71 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the crash reports, and joins what supervisor and front-ends know of one crash."""
+"""Writes the crash reports, which join what the supervisor and the front-ends know of a crash."""
 
-import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
-from servekit.ipc import crash_reports as crashes
+from servekit.extension.events import WorkerExited
+from servekit.ipc import crash_reports
 from servekit.ipc.control import Lost
 from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
-from servekit.ipc.table import Tally
-from servekit.supervisor.os.backoff import Wait
-from servekit.supervisor.replicas.replica import Replica
-from servekit.supervisor.replicas.worker import Exit
 from servekit.supervisor.reporting.journal import Journal, Notice
 
-__all__ = ["CrashLog"]
+__all__ = ["CrashLog", "Key"]
 
 Key = tuple[str, int | None, int]  #: model, replica, generation
 
 
 class CrashLog:
-    """The newest reports of one server.
+    """The newest crash reports of one server.
 
-    A front-end sees that a channel is gone as soon as we see that the process is: whoever
-    comes second adds what it knows to the report.
+    A front-end sees that a channel is gone as soon as we see that the process is, so either
+    may come first.
     """
 
-    def __init__(self, run_dir: Path, journal: Journal, tally: Tally) -> None:
-        """Write below *run_dir*; *journal* hears of it if that is not possible.
-
-        :param tally: counts all of them.
-        """
-        self._tally = tally
+    def __init__(self, run_dir: Path, journal: Journal) -> None:
+        """Write below *run_dir*; *journal* is told when that is not possible."""
         self._run_dir = run_dir
         self._journal = journal
         self._count = 0
         self._numbers: dict[Key, int] = {}  #: of the reports that are written
-        self._early: dict[Key, list[str]] = {}  #: request ids whose report is not written yet
+        self._request_ids: dict[Key, list[str]] = {}
 
-    def worker_exited(self, model: str, replica: Replica, ended: Exit, wait: Wait | None) -> None:
-        """Report a worker that is gone, and when the next one comes, if any."""
-        self._tally.crashed(model, ended.cause)
+    def worker_exited(self, event: WorkerExited) -> None:
+        """Report a worker that crashed, hung or was killed."""
         self._add(
             CrashReport(
-                model=model,
-                stage=replica.stage,
-                replica=replica.index,
-                generation=replica.generation,
-                pid=ended.pid,
+                model=event.model,
+                stage=event.stage,
+                replica=event.replica,
+                generation=event.generation,
+                pid=event.pid,
                 time=_now(),
                 monotonic_s=monotonic(),
-                exit_code=ended.exit_code,
-                signal=_signal_name(ended.exit_code),
-                cause=ended.reason or f"exited with {ended.exit_code}",
-                lived_s=round(ended.lived_s, 3),
-                served_s=None if ended.served_s is None else round(ended.served_s, 3),
-                restart_s=None if wait is None else round(wait.delay_s, 3),
-                has_given_up=wait is not None and wait.has_given_up,
+                exit_code=event.exit_code,
+                signal=event.signal,
+                cause=event.reason or f"exited with {event.exit_code}",
+                lived_s=round(event.lived_s, 3),
+                served_s=event.served_s and round(event.served_s, 3),
+                restart_s=event.restart_s and round(event.restart_s, 3),
+                has_given_up=event.has_given_up,
                 request_ids=[],
-                last_lines=list(ended.last_lines),
+                last_lines=event.last_lines,
             )
         )
 
     def model_failed(self, model: str, reason: str) -> None:
         """Report an archive that cannot be prepared."""
-        self._tally.crashed(model, "load_failed")
         self._add(
             CrashReport(
                 model=model,
@@ -87,26 +77,30 @@ class CrashLog:
         )
 
     def lost(self, lost: Lost) -> None:
-        """Add the requests that a front-end had given to a worker that is gone."""
+        """Add the requests that a front-end had sent to a worker that is gone."""
         key = (lost.model, lost.replica, lost.generation)
+        self._request_ids.setdefault(key, []).extend(lost.request_ids)
+        _keep_newest(self._request_ids)
         number = self._numbers.get(key)
         if number is None:
-            self._early.setdefault(key, []).extend(lost.request_ids)
-            _keep_newest(self._early)
             return
         try:
-            report = crashes.read(self._run_dir, number)
+            report = crash_reports.read(self._run_dir, number)
             report.request_ids += lost.request_ids
-            crashes.write(self._run_dir, number, report)
+            crash_reports.write(self._run_dir, number, report)
         except OSError as error:
             self._complain(error)
 
+    def request_ids(self, key: Key) -> list[str]:
+        """Return the requests that the front-ends had sent to a worker that is gone."""
+        return self._request_ids.get(key, [])
+
     def _add(self, report: CrashReport) -> None:
         key = (report.model, report.replica, report.generation)
-        report.request_ids = self._early.pop(key, [])
+        report.request_ids = self.request_ids(key)
         self._count += 1
         try:
-            crashes.write(self._run_dir, self._count, report)
+            crash_reports.write(self._run_dir, self._count, report)
         except OSError as error:  # the disk is full: serving goes on
             self._complain(error)
             return
@@ -125,10 +119,3 @@ def _keep_newest(table: dict[Key, int] | dict[Key, list[str]]) -> None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _signal_name(exit_code: int) -> str:
-    try:
-        return signal.Signals(-exit_code).name if exit_code < 0 else ""
-    except ValueError:
-        return f"signal {-exit_code}"

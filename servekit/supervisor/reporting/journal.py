@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor tells the operator. How it is shown is the command line's business."""
+"""What the supervisor tells the operator; the command line decides how it is shown."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ __all__ = ["Journal", "Notice"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One moment of the life of the server, a model, a replica or the front-end."""
+    """One event in the life of the server, a model, a replica or the front-end."""
 
     event: str  #: one word for machines: ``worker_exited``
     subject: str  #: ``digits/0``, ``digits``, ``front-end`` or ``servekit``
@@ -23,13 +23,13 @@ class Journal(Protocol):
     """Shows notices and lines; must not block."""
 
     def attach(self, call_later: Callable[[float, Callable[[], object]], object]) -> None:
-        """Take the clock of the event loop, for what is shown later."""
+        """Use the timers of the event loop for what is shown later."""
 
     def notice(self, notice: Notice) -> None:
-        """Show one moment."""
+        """Show a notice."""
 
     def line(self, subject: str, line: str) -> None:
-        """Show one line that a child printed; it is printable already."""
+        """Show a line that a child printed; its control characters are escaped already."""
 
     def progress(self, subject: str, text: str) -> None:
-        """Show what a model is at while it loads; "" ends it."""
+        """Show which step a loading model has reached; "" when it has loaded or failed."""

@@ -1,68 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences of the lifecycle, each in one place."""
+"""The sentences of the log, one function for each kind."""
 
-from servekit.ipc.control import Ready
+from servekit.extension.events import WorkerExited, WorkerReady
 from servekit.supervisor.os.backoff import Wait
-from servekit.supervisor.replicas.replica import Replica
-from servekit.supervisor.replicas.worker import Exit
 from servekit.supervisor.reporting.journal import Notice
 
 __all__ = [
-    "daemon_exited",
-    "daemon_started",
     "front_end_exited",
     "model_failed",
     "model_reloaded",
     "model_unchanged",
+    "process_exited",
+    "process_started",
     "reload_failed",
-    "subject",
+    "subject_of",
     "variables_withheld",
     "worker_exited",
     "worker_ready",
 ]
 
 
-def subject(model: str, replica: Replica) -> str:
+def subject_of(model: str, stage: str, replica: int) -> str:
     """``digits/0``, or ``photos/decode/0`` where there are stages."""
-    return "/".join(filter(None, (model, replica.stage, str(replica.index))))
+    return "/".join(filter(None, (model, stage, str(replica))))
 
 
-def worker_ready(model: str, replica: Replica, ready: Ready) -> Notice:
+def worker_ready(event: WorkerReady) -> Notice:
     """``digits/0 ready after 0.41 s``."""
-    return Notice(
-        "worker_ready",
-        subject(model, replica),
-        f"ready after {ready.load_s:.2f} s",
-        fields={
-            "model": model,
-            "stage": replica.stage,
-            "replica": replica.index,
-            "generation": replica.generation,
-            "pid": replica.pid,
-            "load_s": round(ready.load_s, 3),
-        },
-    )
+    fields = _fields_of(event) | {"pid": event.pid, "load_s": round(event.load_s, 3)}
+    text = f"ready after {event.load_s:.2f} s"
+    return Notice("worker_ready", _subject(event), text, fields=fields)
 
 
-def worker_exited(model: str, replica: Replica, ended: Exit, wait: Wait | None) -> Notice:
+def worker_exited(event: WorkerExited) -> Notice:
     """``digits/0 exited with -9 after 312 s (killed from outside), restarting in 1.0 s``."""
-    reason = f" ({ended.reason})" if ended.reason else ""
-    boot = "" if ended.served_s is not None else " before it was ready"
-    text = f"exited with {ended.exit_code} after {_seconds(ended.lived_s)}{boot}{reason}"
-    fields = {
-        "model": model,
-        "stage": replica.stage,
-        "replica": replica.index,
-        "generation": replica.generation,
-        "exit_code": ended.exit_code,
-        "lived_s": round(ended.lived_s, 3),
-        "served_s": None if ended.served_s is None else round(ended.served_s, 3),
-        "reason": ended.reason,
-        "restart_s": None if wait is None else round(wait.delay_s, 3),
-        "has_given_up": wait is not None and wait.has_given_up,
+    reason = f" ({event.reason})" if event.reason else ""
+    boot = "" if event.served_s is not None else " before it was ready"
+    text = f"exited with {event.exit_code} after {_seconds(event.lived_s)}{boot}{reason}"
+    fields = _fields_of(event) | {
+        "exit_code": event.exit_code,
+        "lived_s": round(event.lived_s, 3),
+        "served_s": event.served_s and round(event.served_s, 3),
+        "reason": event.reason,
+        "restart_s": event.restart_s and round(event.restart_s, 3),
+        "has_given_up": event.has_given_up,
     }
-    level = "error" if wait is None or wait.has_given_up else "warning"
-    return Notice("worker_exited", subject(model, replica), f"{text}, {_next(wait)}", level, fields)
+    level = "error" if event.restart_s is None or event.has_given_up else "warning"
+    then = _restart(event.restart_s, has_given_up=event.has_given_up)
+    return Notice("worker_exited", _subject(event), f"{text}, {then}", level, fields)
 
 
 def model_failed(model: str, reason: str) -> Notice:
@@ -84,32 +69,35 @@ def model_unchanged(label: str) -> Notice:
     return Notice("model_unchanged", label, "has not changed", fields={"model": label})
 
 
-def reload_failed(subject: str, reason: str, serving: str) -> Notice:
+def reload_failed(label: str, reason: str, serving: str) -> Notice:
     """``digits/1.1 cannot take over: RuntimeError: no weights; digits/1.0 goes on serving``."""
     shown = "; ".join(reason.splitlines())
     text = f"cannot take over: {shown}; {serving} goes on serving"
     fields = {"reason": reason, "serving": serving}
-    return Notice("reload_failed", subject, text, "error", fields)
+    return Notice("reload_failed", label, text, "error", fields)
 
 
 def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
     """``front-end exited with -9 after 12 s, restarting at once``."""
-    text = f"exited with {exit_code} after {_seconds(lived_s)}, {_next(wait)}"
+    text = f"exited with {exit_code} after {_seconds(lived_s)}, {_restart(wait.delay_s)}"
     fields = {"exit_code": exit_code, "restart_s": round(wait.delay_s, 3)}
     return Notice("front_end_exited", "front-end", text, "warning", fields)
 
 
-def daemon_started(subject: str, pid: int) -> Notice:
+def process_started(kind: str, subject: str, pid: int) -> Notice:
     """``daemon/redis started``."""
-    return Notice("daemon_started", subject, "started", fields={"pid": pid})
+    return Notice(f"{kind}_started", subject, "started", fields={"pid": pid})
 
 
-def daemon_exited(subject: str, reason: str, lived_s: float | None, wait: Wait) -> Notice:
+def process_exited(
+    kind: str, subject: str, reason: str, lived_s: float | None, wait: Wait
+) -> Notice:
     """``daemon/redis exited with 1 after 3.0 s, restarting at once``."""
     after = "" if lived_s is None else f" after {_seconds(lived_s)}"
+    then = _restart(wait.delay_s, has_given_up=wait.has_given_up)
     fields = {"reason": reason, "restart_s": round(wait.delay_s, 3)}
     level = "error" if wait.has_given_up else "warning"
-    return Notice("daemon_exited", subject, f"{reason}{after}, {_next(wait)}", level, fields)
+    return Notice(f"{kind}_exited", subject, f"{reason}{after}, {then}", level, fields)
 
 
 def variables_withheld(names: list[str], level: str) -> Notice:
@@ -118,12 +106,21 @@ def variables_withheld(names: list[str], level: str) -> Notice:
     return Notice("variables_withheld", "servekit", text, level, {"variables": names})
 
 
-def _next(wait: Wait | None) -> str:
-    if wait is None:
+def _subject(event: WorkerReady | WorkerExited) -> str:
+    return subject_of(event.model, event.stage, event.replica)
+
+
+def _fields_of(event: WorkerReady | WorkerExited) -> dict[str, object]:
+    names = ("model", "stage", "replica", "generation")
+    return {name: getattr(event, name) for name in names}
+
+
+def _restart(delay_s: float | None, *, has_given_up: bool = False) -> str:
+    if delay_s is None:
         return "not replaced"
-    if wait.has_given_up:
-        return f"failed too often, next try in {wait.delay_s:.0f} s"
-    return f"restarting in {wait.delay_s:.1f} s" if wait.delay_s else "restarting at once"
+    if has_given_up:
+        return f"failed too often, next try in {delay_s:.0f} s"
+    return f"restarting in {delay_s:.1f} s" if delay_s else "restarting at once"
 
 
 def _seconds(duration_s: float) -> str:

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit.ipc.control import ControlMessage, FrontEndReady, Hung, Lost, Reload
+from servekit.ipc.control import ControlMessage, FrontEndReady
 from servekit.ipc.table import Table
 from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.listeners import bind_unix, is_ours
@@ -23,12 +23,12 @@ class ControlSocket:
         path: Path,
         table: Callable[[], Table],
         on_ready: Callable[[int], object],
-        on_report: Callable[[Hung | Lost | Reload], object],
+        on_report: Callable[[ControlMessage], object],
     ) -> None:
         """Listen at *path*.
 
         :param on_ready: gets how many front-ends are ready, at every change.
-        :param on_report: gets what a front-end says of a worker, or asks for.
+        :param on_report: gets every other message of a front-end.
         """
         self._loop = loop
         self._table = table

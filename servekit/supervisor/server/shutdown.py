@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way down, in order: say so, drain the front-end, let the workers leave, then daemons."""
+"""The end of the server, in order: front-end, workers, daemons, observer."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from time import time
 
+from servekit.extension.events import ServerStopping
 from servekit.settings import Settings
-from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.replicas.load_queue import LoadQueue
-from servekit.supervisor.server.daemon import Daemons
+from servekit.supervisor.reporting.reporter import Reporter
+from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess
+from servekit.supervisor.server.observer import ObserverProcess
 
 __all__ = ["Shutdown"]
 
 MARGIN_S = 2.0  #: the front-end keeps to the grace itself; this is for one that does not
 LEAVE_S = 5.0  #: a worker whose front-end is gone holds no batch; it may still close its service
 QUICK_S = 1.0
-LAST_S = 1.5  #: of a hurry: for the daemons, which go last
+LAST_S = 1.5  #: of a hurry: for the daemons and the observer, which go last
 
 
 class Shutdown:
@@ -25,42 +28,44 @@ class Shutdown:
         self,
         loop: Loop,
         settings: Settings,
+        reporter: Reporter,
+        registry: ModelRegistry,
         front_end: FrontEndProcess,
-        models: Sequence[Model],
         daemons: Daemons,
-        loads: Iterable[LoadQueue],
+        observer: ObserverProcess,
         close_listener: Callable[[], object],
     ) -> None:
         """Do nothing yet. *close_listener* closes the supervisor's copy of the TCP listener."""
         self._loop = loop
         self._settings = settings
+        self._reporter = reporter
+        self._registry = registry
         self._front_end = front_end
-        self._models = models
         self._daemons = daemons
-        self._loads = loads
+        self._observer = observer
         self._close_listener = close_listener
         self._is_front_end_stopped = False
         self._are_workers_stopped = False
         self.has_begun = False
 
-    def begin(self) -> None:
+    def begin(self, reason: str) -> None:
         """Serve on for the drain delay, then stop the front-end; the workers follow."""
-        self.has_begun = True
+        self._start(reason)
         self._loop.call_later(self._settings.drain_delay, self._stop_front_end)
 
-    def hurry(self) -> None:
-        """Be gone in two seconds.
+    def hurry(self, reason: str) -> None:
+        """End within two seconds.
 
         The workers go first: the front-end then answers 503 to all that is in flight, and
         has nothing left to wait for.
         """
-        self.has_begun = True
+        self._start(reason)
         self._stop_workers()
-        for model in self._models:
-            model.kill("stopped")
+        self._registry.kill("stopped")
         self._stop_front_end()
         self._loop.call_later(QUICK_S, self._front_end.kill)
         self._loop.call_later(LAST_S, self._daemons.kill)
+        self._loop.call_later(LAST_S, self._observer.kill)
 
     def advance(self) -> None:
         """Take the next step, or end the loop; called whenever a child is gone."""
@@ -68,16 +73,24 @@ class Shutdown:
             return
         if self._is_front_end_stopped and self._front_end.pid is None:
             self._stop_workers()
-            if not any(model.pids for model in self._models):
+            if not self._registry.pids:
                 self._daemons.stop()
-                if not self._daemons.pids:
+                self._observer.stop()
+                if not self._daemons.pids and self._observer.pid is None:
                     self._loop.stop()
+
+    def _start(self, reason: str) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            grace_s, delay_s = self._settings.grace, self._settings.drain_delay
+            self._reporter.event(
+                ServerStopping(time_s=time(), reason=reason, drain_delay_s=delay_s, grace_s=grace_s)
+            )
 
     def _stop_front_end(self) -> None:
         if self._is_front_end_stopped:
             return
         self._is_front_end_stopped = True
-        # While any copy is open the kernel takes connections, and nobody would accept them.
         self._close_listener()
         self._loop.call_later(self._settings.grace + MARGIN_S, self._front_end.kill)
         self._front_end.stop()
@@ -86,12 +99,7 @@ class Shutdown:
         if self._are_workers_stopped:
             return
         self._are_workers_stopped = True
-        for loads in self._loads:
-            loads.close()
-        for model in self._models:
-            model.stop()
-        self._loop.call_later(min(LEAVE_S, self._settings.grace), self._kill_workers)
-
-    def _kill_workers(self) -> None:
-        for model in self._models:
-            model.kill("did not leave")
+        self._registry.stop()
+        self._loop.call_later(
+            min(LEAVE_S, self._settings.grace), lambda: self._registry.kill("did not leave")
+        )

@@ -1,50 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges the start once the first load of every model is over."""
+"""Judges the start, until the server serves or has failed to."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable
+from time import time
 
 from servekit import __version__
 from servekit.errors import StartupError
+from servekit.extension.events import ServerStarted
 from servekit.settings import Settings
-from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.routes import clashes
 from servekit.supervisor.reporting.journal import Notice
+from servekit.supervisor.reporting.reporter import Reporter
+from servekit.supervisor.server.listeners import Listeners
 
-__all__ = ["AllRefused", "has_settled", "problem", "serving"]
+__all__ = ["AllRefused", "StartUp"]
 
 
 class AllRefused(StartupError):
     """No model could be prepared; each has said ``cannot be loaded`` and why."""
 
 
-def has_settled(models: Sequence[Model]) -> bool:
-    """Say whether the first load of every model is over."""
-    return all(model.has_settled for model in models)
+class StartUp:
+    """Says once that the server serves, or remembers why it cannot."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        registry: ModelRegistry,
+        listeners: Listeners,
+        reporter: Reporter,
+        on_failure: Callable[[str], object],
+    ) -> None:
+        """Wait. *on_failure* gets the reason once, when the start has failed."""
+        self._settings = settings
+        self._registry = registry
+        self._listeners = listeners
+        self._reporter = reporter
+        self._on_failure = on_failure
+        self.is_serving = False
+        self.error: StartupError | None = None
 
-def problem(models: Sequence[Model], settings: Settings) -> StartupError | None:
-    """Return why the start has failed, if it has: with ``reload`` the next save may mend it."""
-    failed = [model for model in models if model.has_settled and not model.is_loaded]
-    if len(failed) == len(models) and not settings.reload:
-        kind = AllRefused if all(model.failure for model in failed) else StartupError
-        return kind("no model could be loaded")
-    for clash in clashes([model.row() for model in models if model.has_settled]):
-        return StartupError(f"models: {clash.text}")
-    if failed and settings.strict and has_settled(models):  # so that it names all of them
-        return StartupError(f"strict: {_names(failed)} could not be loaded")
-    return None
+    def advance(self, *, is_front_end_ready: bool) -> None:
+        """Judge anew; call it whenever something has changed."""
+        if self.is_serving or self.error:
+            return
+        if error := self._problem():
+            self.fail(error)
+        elif self._registry.has_settled and is_front_end_ready:
+            self.is_serving = True
+            self._announce()
 
+    def fail(self, error: StartupError) -> None:
+        """End the server because of *error*; of several, the first one is raised."""
+        if self.error is None:
+            self.error = error
+            self._on_failure(str(error))
 
-def serving(models: Sequence[Model], url: str) -> Notice:
-    """Return the one line that scripts wait for."""
-    labels = [model.label for model in models if model.is_loaded]
-    failed = [model for model in models if not model.is_loaded]
-    text = f"{__version__} serving {', '.join(labels) or 'nothing yet'} at {url}  (docs at /docs)"
-    if failed:
-        text += f"; {_names(failed)} could not be loaded"
-    fields = {"url": url, "models": labels, "failed": [model.name for model in failed]}
-    return Notice("serving", "servekit", text, fields=fields)
+    def _problem(self) -> StartupError | None:
+        """Return why the start has failed, if it has; with ``reload`` the next save may mend it."""
+        failed = [model for model in self._registry if model.has_settled and not model.is_loaded]
+        if len(failed) == len(self._registry) and not self._settings.reload:
+            kind = AllRefused if all(model.failure for model in failed) else StartupError
+            return kind("no model could be loaded")
+        for clash in clashes([model.row() for model in self._registry if model.has_settled]):
+            return StartupError(f"models: {clash.text}")
+        if failed and self._settings.strict and self._registry.has_settled:  # to name all of them
+            names = ", ".join(model.name for model in failed)
+            return StartupError(f"strict: {names} could not be loaded")
+        return None
 
-
-def _names(models: Sequence[Model]) -> str:
-    return ", ".join(model.name for model in models)
+    def _announce(self) -> None:
+        """Show the one line that scripts wait for."""
+        url = self._listeners.url
+        labels = [model.label for model in self._registry if model.is_loaded]
+        failed = [model.name for model in self._registry if not model.is_loaded]
+        shown = ", ".join(labels) or "nothing yet"
+        text = f"{__version__} serving {shown} at {url}  (docs at /docs)"
+        if failed:
+            text += f"; {', '.join(failed)} could not be loaded"
+        fields = {"url": url, "models": labels, "failed": failed}
+        self._reporter.notice(self._listeners.managed_at())
+        self._reporter.notice(Notice("serving", "servekit", text, fields=fields))
+        self._reporter.event(
+            ServerStarted(
+                time_s=time(),
+                version=__version__,
+                url=url,
+                pid=os.getpid(),
+                models=labels,
+                failed=failed,
+            )
+        )

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has a model prepared: at first, and whenever its source may have changed."""
+
+from collections.abc import Callable
+
+from servekit.settings.models import ModelSource
+from servekit.supervisor.models.host import ModelHost
+from servekit.supervisor.os.user import user_of_model
+from servekit.supervisor.preparing.child import PrepareChild
+from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest
+from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles
+from servekit.supervisor.replicas.load_queue import Load
+
+__all__ = ["Loader"]
+
+PREPARE_TIMEOUT_S = 120.0  #: where the operator sets none: the model's own is not known yet
+
+
+class Loader:
+    """Runs one prepare child at a time, each when there is room for it."""
+
+    def __init__(
+        self,
+        host: ModelHost,
+        number: int,
+        source: ModelSource,
+        name: Callable[[], str],
+        on_outcome: Callable[[PrepareOutcome, ModelFiles | None], object],
+    ) -> None:
+        """Do nothing yet.
+
+        :param number: that of the model among all; it tells which user its workers run as.
+        :param name: returns the model's name, as the log shows it.
+        :param on_outcome: gets the end of each preparation, and the files if it went well.
+        """
+        self._host = host
+        self._number = number
+        self._source = source
+        self._name = name
+        self._on_outcome = on_outcome
+        self._child: PrepareChild | None = None
+        self._is_loading = False  #: it is being prepared, or a new version loads
+        self._is_outdated = False  #: asked to load meanwhile
+        self.is_stopping = False
+
+    @property
+    def pids(self) -> set[int]:
+        """The prepare child, while it runs."""
+        return {self._child.process.pid} if self._child else set()
+
+    def load(self) -> None:
+        """Prepare the model when there is room, or once again when the load under way is over."""
+        if self._is_loading:
+            self._is_outdated = True
+        elif not self.is_stopping:
+            self._is_loading = True
+            self._host.preparations.ask(Load(self, 0, self._prepare, lambda _reason: None))
+
+    def settle(self) -> None:
+        """Note that the load is over: the new version serves, or it does not and never will."""
+        self._is_loading = False
+        if self._is_outdated:
+            self._is_outdated = False
+            self._host.loop.defer(self.load)
+
+    def stop(self) -> None:
+        """Load nothing any more."""
+        self.is_stopping = True
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the prepare child."""
+        if self._child:
+            self._child.kill()
+
+    def _prepare(self) -> None:
+        settings = self._host.settings
+        request = PrepareRequest(
+            self._source.path,
+            self._source.name,
+            settings.cache_dir,
+            settings.install_requirements,
+            settings.fetch_assets,
+            user_of_model(settings.worker_user, self._number, len(settings.models)),
+        )
+        self._host.reporter.progress(self._name(), "preparing")
+        try:
+            self._child = PrepareChild(
+                self._host.loop,
+                request,
+                settings.load_timeout or PREPARE_TIMEOUT_S,
+                lambda line: self._host.reporter.line(self._name(), line),
+                self._received,
+            )
+        except OSError as error:
+            self._received(PrepareOutcome(error=f"cannot be prepared: {error.strerror}"))
+
+    def _received(self, outcome: PrepareOutcome) -> None:
+        if outcome.step:
+            self._host.reporter.progress(self._name(), outcome.step)
+            return
+        self._child = None
+        if not self.is_stopping:
+            self._host.reporter.progress(self._name(), "")
+            try:
+                files = ModelFiles(outcome.model) if outcome.model else None
+            except FilesRemoved:  # by another server that uses the cache
+                self._prepare()
+                return
+            self._on_outcome(outcome, files)
+            self._host.preparations.done(self)
+        self._host.changed()

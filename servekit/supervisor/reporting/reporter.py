@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes on what happens to the log, the crash reports, the counters and the observer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import structs
+
+from servekit.extension.events import LifeEvent, WorkerExited, WorkerReady
+from servekit.ipc.control import Lost
+from servekit.ipc.table import Tally
+from servekit.supervisor.reporting import notices
+from servekit.supervisor.reporting.crash_log import CrashLog
+from servekit.supervisor.reporting.journal import Journal, Notice
+
+__all__ = ["EventSink", "Reporter"]
+
+LOST_WAIT_S = 0.25  #: from the end of a worker to the last report of what it held
+
+
+class EventSink(Protocol):
+    """Takes life events and log lines; must not block."""
+
+    def event(self, event: LifeEvent) -> None:
+        """Pass *event* on."""
+
+    def log(self, notice: Notice) -> None:
+        """Pass one line of the log on."""
+
+
+class Reporter:
+    """A journal that others listen to as well."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        run_dir: Path,
+        sink: EventSink,
+        call_later: Callable[[float, Callable[[], object]], object],
+    ) -> None:
+        """Write crash reports below *run_dir*, and let *journal* show notices."""
+        self._journal = journal
+        self._sink = sink
+        self._call_later = call_later
+        self._crashes = CrashLog(run_dir, journal)
+        self.tally = Tally()
+        self.attach = journal.attach
+        self.progress = journal.progress
+
+    def notice(self, notice: Notice) -> None:
+        """Show a notice."""
+        self._journal.notice(notice)
+        self._sink.log(notice)
+
+    def line(self, subject: str, line: str) -> None:
+        """Show a line that a child printed."""
+        self._journal.line(subject, line)
+        self._sink.log(Notice("output", subject, line))
+
+    def event(self, event: LifeEvent) -> None:
+        """Pass on an event that has no line in the log."""
+        self._sink.event(event)
+
+    def worker_ready(self, event: WorkerReady) -> None:
+        """Report a worker that can answer."""
+        self.progress(event.model, "")
+        self.notice(notices.worker_ready(event))
+        self._sink.event(event)
+
+    def worker_exited(self, event: WorkerExited) -> None:
+        """Report a worker that is gone; it is a crash unless it was asked to stop."""
+        if event.cause != "stopped":
+            self.progress(event.model, "")
+            self.notice(notices.worker_exited(event))
+            self.tally.crashed(event.model, event.cause)
+            self._crashes.worker_exited(event)
+        may_hold_requests = event.cause != "stopped" and event.served_s is not None
+        if may_hold_requests:  # wait for what the front-ends say of them
+            self._call_later(LOST_WAIT_S, lambda: self._send_exit(event))
+        else:
+            self._sink.event(event)
+
+    def model_failed(self, model: str, reason: str) -> None:
+        """Report an archive that cannot be loaded; the log says so elsewhere."""
+        self.tally.crashed(model, "load_failed")
+        self._crashes.model_failed(model, reason)
+
+    def lost(self, lost: Lost) -> None:
+        """Note the requests that a worker held when it ended."""
+        self._crashes.lost(lost)
+
+    def _send_exit(self, event: WorkerExited) -> None:
+        found = self._crashes.request_ids((event.model, event.replica, event.generation))
+        self._sink.event(structs.replace(event, request_ids=found))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The listening sockets of the server, and the checks of who may use them."""
+
+import socket
+from pathlib import Path
+
+from servekit.errors import StartupError
+from servekit.settings import Settings
+from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
+from servekit.settings.values import split_address
+from servekit.supervisor.os.listeners import bind_tcp, bind_unix, url_of
+from servekit.supervisor.os.run_directory import MANAGE_SOCKET
+from servekit.supervisor.reporting.journal import Journal, Notice
+
+__all__ = ["Listeners", "check_access"]
+
+
+def check_access(settings: Settings, journal: Journal) -> None:
+    """Warn about token files that others may read.
+
+    :raises StartupError: a token file or certificate cannot be used, or management is to be
+        reachable over TCP and no token protects it.
+    """
+    if settings.tls_certificate or settings.tls_key or settings.tls_client_ca:
+        from servekit.settings.tls import server_context  # OpenSSL, which few supervisors need
+
+        server_context(settings)
+    tokens = read_tokens(settings)
+    if settings.manage and not tokens.manage:
+        raise StartupError(f"manage: needs manage_token_file or {MANAGE_VARIABLE}")
+    for path in open_files(settings):
+        text = f"is open to every user of this machine: chmod 600 {path}"
+        journal.notice(Notice("open_file", path, text, "warning"))
+
+
+class Listeners:
+    """Owns the listener of predictions and those of management: they outlive the front-ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Bind the TCP addresses.
+
+        :raises StartupError: an address is not ours, or is taken.
+        """
+        self._scheme = "https" if settings.tls_certificate else "http"
+        self._public = bind_tcp(settings.host, settings.port)
+        self._manage = []
+        if settings.manage:
+            try:
+                self._manage.append(bind_tcp(*split_address(settings.manage)))
+            except StartupError as error:
+                raise StartupError(f"manage: {error}") from error
+
+    def bind_private(self, run_dir: Path) -> None:
+        """Add the management socket of our own user: nobody else can enter *run_dir*.
+
+        :raises OSError: the disk is full, or no descriptor is left.
+        """
+        path = run_dir / MANAGE_SOCKET
+        self._manage.append(bind_unix(path))
+        path.chmod(0o600)
+
+    @property
+    def url(self) -> str:
+        """Where predictions are made."""
+        return url_of(self._public, self._scheme)
+
+    @property
+    def public(self) -> int:
+        """The descriptor of the listener of predictions."""
+        return self._public.fileno()
+
+    @property
+    def manage(self) -> list[int]:
+        """The descriptors of the listeners of management."""
+        return [listener.fileno() for listener in self._manage]
+
+    def managed_at(self) -> Notice:
+        """Return the line that says where management is."""
+        addresses = [
+            each.getsockname() if each.family == socket.AF_UNIX else url_of(each, self._scheme)
+            for each in self._manage
+        ]
+        text = f"managed at {' and '.join(addresses)}"
+        return Notice("managing", "servekit", text, fields={"addresses": addresses})
+
+    def close_public(self) -> None:
+        """Stop taking connections: the kernel takes them as long as any copy is open."""
+        self._public.close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for listener in (self._public, *self._manage):
+            listener.close()
