@@ -76,7 +76,6 @@ def downward_imports(package: str) -> list[tuple[str, str]]:
     return sorted(down)
 
 
-@pytest.mark.xfail(strict=True, reason="some arrows still point down")
 def test_rooms_import_only_rooms_above_them():
     assert downward_imports("servekit") == []
 
