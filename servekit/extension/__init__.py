@@ -46,9 +46,9 @@ __all__ = [
     "MetricFamily",
     "MetricSample",
     "Middleware",
-    "PredictionCall",
     "ModelLoaded",
     "ModelUnloaded",
+    "PredictionCall",
     "Proceed",
     "Protocol",
     "RequestHead",
@@ -58,10 +58,10 @@ __all__ = [
     "ServerStarted",
     "ServerStopping",
     "TransportOffer",
-    "error_fields",
-    "error_message",
     "WorkerExited",
     "WorkerReady",
+    "error_fields",
+    "error_message",
     "problem_response",
 ]
 
