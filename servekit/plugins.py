@@ -4,20 +4,18 @@
 A plugin that cannot be imported is reported by name, and the others are used without it.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 import pluggy
+from servekit_archiver.plugins import HookFailure, HookManager, InstalledPlugin
 
 from servekit import __version__, hookspecs
 from servekit.builtin import DEFAULT_PLUGINS
 from servekit.errors import PluginError
 
 __all__ = [
-    "GROUP",
     "InstalledPlugin",
     "Offer",
     "PluginManager",
@@ -29,22 +27,6 @@ __all__ = [
     "installed_plugins",
 ]
 
-GROUP = "servekit"
-CONTRIBUTES = "register_"  #: how the names of hooks begin whose results are merged
-WRAPPER = "a hook wrapper"  #: in place of the name of a plugin, where nobody knows better
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledPlugin:
-    """A plugin that is built in, or an entry point of the group ``servekit``, imported or not."""
-
-    name: str
-    distribution: str  #: ``servekit-onnx 0.1.0``
-    module: object | None  #: ``None`` if it failed to import
-    error: str = ""
-    hooks: tuple[str, ...] = ()
-    is_builtin: bool = False
-
 
 class Offer(NamedTuple):
     """What a plugin offers under one key, such as a media type: mostly an import string."""
@@ -54,15 +36,12 @@ class Offer(NamedTuple):
     is_builtin: bool = False
 
 
-class PluginManager(pluggy.PluginManager):
-    """pluggy's manager, which also knows the plugin that each contribution comes from."""
+class PluginManager(HookManager):
+    """Holds the default plugins, and knows all hooks."""
 
     def __init__(self) -> None:
-        """Hold the default plugins."""
-        super().__init__(GROUP)
-        self.add_hookspecs(hookspecs)
-        self._contributed: list[tuple[str, object]] = []
-        self.installed: list[InstalledPlugin] = []  #: as far as ``discover`` was called
+        """Register the default plugins."""
+        super().__init__(hookspecs)
         for name in DEFAULT_PLUGINS:
             self.register(import_module(name), name)
 
@@ -77,55 +56,18 @@ class PluginManager(pluggy.PluginManager):
         except pluggy.PluginValidationError as error:
             self.unregister(plugin)
             raise PluginError(str(error)) from error
-        for caller in self.get_hookcallers(plugin) or ():
-            for each in caller.get_hookimpls() if caller.name.startswith(CONTRIBUTES) else ():
-                if each.plugin is plugin and not (each.wrapper or each.hookwrapper):
-                    # a result of pluggy does not say which plugin it comes from
-                    each.function = self._noted(each, caller.name)  # type: ignore[misc]
         return registered
 
-    def discover(self) -> None:
-        """Import and register the installed plugins; one that fails is in ``installed`` only."""
-        points = sorted(entry_points(group=GROUP), reverse=True)  # the last one is called first
-        self.installed = [self._load(point) for point in points][::-1]
-
-    def _load(self, point: EntryPoint) -> InstalledPlugin:
-        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
-        try:
-            module = point.load()
-            self.register(module, point.name)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
-            cause = error.__cause__ if isinstance(error, PluginError) else error
-            reason = f"{type(cause).__name__}: {error}"
-            return InstalledPlugin(point.name, distribution, None, reason)
-        return InstalledPlugin(point.name, distribution, module, hooks=self.hooks_of(module))
-
-    def hooks_of(self, plugin: object) -> tuple[str, ...]:
-        """Return the names of the hooks that *plugin* implements."""
-        return tuple(sorted(caller.name for caller in self.get_hookcallers(plugin) or ()))
-
-    def _noted(self, implementation: pluggy.HookImpl, hook: str) -> Callable[..., object]:
-        function, plugin = implementation.function, implementation.plugin_name
-
-        def contribute(*arguments: object) -> object:
-            try:
-                result = function(*arguments)
-            except Exception as error:
-                raise PluginError(f"{plugin}: {hook}: {error}") from error
-            self._contributed.append((plugin, result))
-            return result
-
-        return contribute
-
-    def contributions(self, hook: str) -> list[tuple[str, Any]]:
+    def contributions(self, hook: str, **arguments: object) -> list[tuple[str, Any]]:
         """Call *hook*; return each result with the name of its plugin, in the order of the calls.
 
         :raises PluginError: an implementation raised.
         """
-        self._contributed.clear()
-        results = getattr(self.hook, hook)()
-        names = {id(result): plugin for plugin, result in self._contributed}
-        return [(names.get(id(result), WRAPPER), result) for result in results]
+        try:
+            return super().contributions(hook, **arguments)
+        except HookFailure as failure:
+            error = failure.__cause__
+            raise PluginError(f"{failure.plugin}: {hook}: {error}") from error
 
 
 def installed_plugins() -> list[InstalledPlugin]:

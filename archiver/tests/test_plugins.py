@@ -58,6 +58,26 @@ def test_a_plugin_that_raises_is_named(tmp_path):
         recognise(tmp_path, Fails(), discover=False)
 
 
+class Renames:
+    @hookimpl(wrapper=True)
+    def recognise_model(self):
+        return [{**offer, "name": "renamed"} for offer in (yield)]
+
+
+def test_a_wrapper_may_change_what_is_offered(tmp_path):
+    offer = recognise(tmp_path, Knows(None), Knows({"service": "a"}), Renames(), discover=False)
+
+    assert offer == {"service": "a", "name": "renamed"}
+
+
+def test_plugins_that_are_asked_later_are_not_hidden(tmp_path):
+    late = Knows({"service": "late"})
+    late.recognise_model = hookimpl(trylast=True)(lambda directory: {"service": "late"})
+
+    with pytest.raises(ArchiveError, match=r"recognised by .* and "):
+        recognise(tmp_path, Knows({"service": "a"}), late, discover=False)
+
+
 @pytest.mark.parametrize("offer", [3, {"service": 3}, {"nonsense": 1, "service": "onnx"}])
 def test_a_plugin_that_offers_nonsense_is_refused(tmp_path, offer):
     def ask(directory):
