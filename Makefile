@@ -6,7 +6,7 @@ PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
-.PHONY: install demo test lint bench scale guard faults fuzz images wheels clean
+.PHONY: install demo test test-all lint bench scale guard faults fuzz images wheels clean
 
 install: $(STAMP)
 
@@ -23,13 +23,21 @@ demo: install
 
 # several files at once: most wait for processes. In the order of their names the last ones are
 # short. PYTEST_ARGS: just these paths, with these options.
+define PYTEST
+	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+		--basetemp=$$base/t $(1); status=$$?; rm -rf $$base; exit $$status
+endef
+
 test: install lint
 ifdef PYTEST_ARGS
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 else
-	@base=$$(mktemp -d) && $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
-		--basetemp=$$base/t; status=$$?; rm -rf $$base; exit $$status
+	$(call PYTEST,-m "not slow")
 endif
+
+# and what takes long: every page's code, all fault rows, the guard, fuzzers, images, clean environments
+test-all: test
+	$(call PYTEST,-m slow)
 
 lint: install
 	@$(BIN)/ruff check .

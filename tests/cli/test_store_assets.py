@@ -17,6 +17,8 @@ from servekit_archiver import build_archive
 
 from servekit.testing import ServedModel
 
+pytestmark = pytest.mark.slow
+
 WAIT_S = 60.0
 SERVICE = """
 import json

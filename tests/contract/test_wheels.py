@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HOME = "https://github.com/servekit/servekit"
 PROJECTS = [ROOT, ROOT / "archiver", *sorted((ROOT / "plugins").glob("servekit-*"))]

@@ -12,7 +12,7 @@ from .document import Reader
 PAGE = (Path(__file__).parents[2] / "docs/clients.md").read_text(encoding="utf-8")
 BEFORE, JAVASCRIPT = PAGE.split("## JavaScript\n")
 START = BEFORE.partition("## Generate a call")[0]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(

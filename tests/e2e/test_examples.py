@@ -30,7 +30,7 @@ THREE = [
     [0, 0, 3, 11, 8, 16, 6, 0],
     [0, 0, 7, 16, 16, 8, 0, 0],
 ]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def run(*command):

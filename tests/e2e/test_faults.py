@@ -14,7 +14,7 @@ import pytest
 from .conftest import is_alive, wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def ask(server, **item):

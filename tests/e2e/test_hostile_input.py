@@ -15,7 +15,7 @@ from tests.worker.test_bombs import BOMBS
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 JSON = "application/json"
 

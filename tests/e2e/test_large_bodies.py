@@ -17,7 +17,7 @@ from .conftest import wait_until
 
 MODELS = Path(__file__).parent / "models"
 RAW = "application/octet-stream"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def arenas(server) -> list[int]:

@@ -11,6 +11,7 @@ from .document import Reader
 
 PAGES = Path(__file__).parents[2] / "docs" / "migrating"
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("curl"), reason="the guides use curl"),
 ]

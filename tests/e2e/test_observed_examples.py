@@ -14,7 +14,7 @@ from servekit.testing import ServedModel
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WAIT_S = 30.0
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from .conftest import wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def ask(server, **item):

@@ -17,7 +17,7 @@ from .conftest import wait_until
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def copy_stages(directory, **words):

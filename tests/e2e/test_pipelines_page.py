@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.document import Reader
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipelines.md"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_the_page_works_as_it_is_written(tmp_path):

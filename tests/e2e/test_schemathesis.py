@@ -11,7 +11,7 @@ from .conftest import BIN
 
 MODELS = Path(__file__).parent / "models"
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_every_answer_is_one_that_is_described(serve, tmp_path):

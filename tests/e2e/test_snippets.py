@@ -111,7 +111,7 @@ PROGRAMS = {
     "python": ("snippet.py", [sys.executable]),
     "javascript": ("snippet.mjs", ["node"]),
 }
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import BIN
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 REPLICAS = 4
 MB = 1_000_000

@@ -7,7 +7,7 @@ from tests.faults.playing import play
 from tests.faults.report import section
 from tests.faults.rows import ROWS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 LONG = {"uploads", "memory"}  #: a minute in all: `make faults` plays them
 
 

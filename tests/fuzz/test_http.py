@@ -13,6 +13,8 @@ from tests.fuzz.grammar import pieces, streams
 from tests.fuzz.oracle import ask, judge
 from tests.fuzz.reference import read
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))  #: 0: the same few every time
 
 

@@ -5,6 +5,7 @@ import contextlib
 import socket
 from types import SimpleNamespace
 
+import pytest
 from hpack import Decoder, Encoder, HPACKError
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import Frame, GoAwayFrame
@@ -18,6 +19,8 @@ from servekit.frontend.http2.hpack_decoder import FieldDecoder
 from servekit.frontend.http2.hpack_encoder import FieldEncoder
 from servekit.frontend.routing.router import Router
 from tests.frontend.stand_ins import make_host
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 GET = Encoder().encode(

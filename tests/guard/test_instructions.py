@@ -11,6 +11,7 @@ RECORDED = read_bounds()["instructions"].get(VERSION, {})
 UNKNOWN = f"nothing is recorded for Python {VERSION}: python -m tests.guard --record"
 REASON = why_not("valgrind") or ("" if RECORDED else UNKNOWN)
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(bool(REASON), reason=REASON or "valgrind works"),
     pytest.mark.timeout(300),
 ]

@@ -8,6 +8,7 @@ from tests.guard.tools import why_not
 from tests.guard.turns import REQUESTS, batched_calls, typical_turns
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(bool(why_not("strace")), reason=why_not("strace") or "strace works"),
 ]

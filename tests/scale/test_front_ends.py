@@ -13,7 +13,7 @@ from tests.scale.flock import Flock, get, post
 
 SUM = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 SCRAPES = 8  #: over connections of their own, so that more than one front-end answers
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def front_ends(server) -> list[int]:

@@ -14,7 +14,7 @@ from tests.scale.flock import Flock, post
 SUM = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 HELD = Path(__file__).parent / "models" / "held"
 MODELS, CONNECTIONS, WAITING = 6, 800, 400
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_many_models_answer_at_once(serve):

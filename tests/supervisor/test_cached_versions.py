@@ -9,7 +9,7 @@ from servekit_archiver import build_archive
 
 from .conftest import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture

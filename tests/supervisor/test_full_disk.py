@@ -14,6 +14,7 @@ import pytest
 from .conftest import WAIT_S, wait_until
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk"),
 ]
