@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from servekit.ipc.batches import (
     Freed,
     Hello,
+    Item,
     Ping,
     Pong,
     Predict,
@@ -28,7 +29,8 @@ from servekit.ipc.channel import (
     encode_frame,
 )
 
-items = st.tuples(
+items = st.builds(
+    Item,
     st.binary(max_size=300),
     st.binary(max_size=20),
     st.binary(max_size=20),

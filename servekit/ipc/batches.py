@@ -6,31 +6,33 @@ against its types when it is decoded; nothing is pickled. Moments are seconds of
 ``time.monotonic()``, which all processes of one machine share.
 """
 
+from enum import IntEnum
+from typing import Generic, TypeVar
+
 from msgspec import Struct
 
 __all__ = [
-    "IDENTITY",
-    "INSTANCES",
     "PREDICT",
     "QUERY",
-    "RUN",
-    "SPLIT",
-    "STAGE",
     "VALUE",
     "VALUES",
     "Answer",
+    "Calls",
     "Freed",
     "Hello",
     "Item",
+    "MethodCall",
     "Open",
     "Part",
     "Parts",
     "Ping",
     "Pong",
     "Predict",
+    "Reading",
     "Reply",
     "ReplyMessage",
     "RequestMessage",
+    "SentItem",
     "Slab",
     "Welcome",
 ]
@@ -50,19 +52,23 @@ VALUES = "application/vnd.servekit.values"
 PREDICT = "predict"  #: the stage that is the model's own service
 
 
-IDENTITY = "="  #: in place of a method: what is read is the output
+class Reading(IntEnum):
+    """In place of a method: the worker only reads the body, and writes what it has read."""
+
+    WHOLE = 1  #: as one value
+    ELEMENTS = 2  #: a list, each element of which will be an input of its own
+    INSTANCES = 3  #: the list in ``{"instances": [...]}``, with each element as an input
 
 
-STAGE = ":"  #: in a target, between a stage and a method of its service
+class MethodCall(Struct, array_like=True, frozen=True, gc=False):
+    """One method of one of the services that a worker has loaded."""
+
+    stage: str = ""  #: "" is the stage that the worker was started for
+    method: str | Reading = ""  #: "" is ``predict``
 
 
-RUN = ">"  #: in a target, between those that run one after another
-
-
-SPLIT = "[]"  #: the same, of a list
-
-
-INSTANCES = "{}"  #: the same, of a mapping with a list of instances
+#: one after another: each gets what the one before returned; none is ``MethodCall()``
+Calls = tuple[MethodCall, ...]
 
 
 class Slab(Struct, array_like=True, frozen=True):
@@ -72,8 +78,24 @@ class Slab(Struct, array_like=True, frozen=True):
     size: int  #: bytes
 
 
-#: body, ``Content-Type``, ``Accept`` (both as received), request id, deadline
-Item = tuple[bytes | Slab, bytes, bytes, str, float]
+Body = TypeVar("Body")
+
+
+class Item(Struct, Generic[Body], array_like=True, gc=False):
+    """What a worker gets of one request."""
+
+    body: Body
+    content_type: bytes  #: as received; b"" without one
+    accept: bytes  #: as received; b"" without one
+    request_id: str
+    deadline: float
+    #: those that its service asked for, and with ``QUERY`` parameters of the query
+    headers: dict[str, str] | None = None
+    calls: Calls = ()
+
+
+#: an item on its way to a worker
+SentItem = Item[bytes | Slab]
 
 
 #: name of a ``ServekitError`` class or "", media type, body. The body of an error is
@@ -85,13 +107,8 @@ class Predict(Struct, array_like=True, tag=1):
     """Front-end to worker: one batch, in arrival order."""
 
     batch: int  #: from 1, and grows: 0 marks nobody as cancelled
-    items: list[Item]
+    items: list[SentItem]
     freed: list[int] = []  #: offsets of answers' slabs that the clients have
-    #: by place: those that the service asked for, and with ``QUERY`` parameters of the query
-    headers: dict[int, dict[str, str]] = {}
-    #: what each item is for, or the one that all are for; none: all for ``predict``. A target
-    #: is a method, or ``STAGE:METHOD`` of a worker of several stages, or a run of those: ``a:>b:``
-    targets: list[str] = []
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -125,11 +142,9 @@ class Open(Struct, array_like=True, tag=8):
 
     stream: int  #: from 1, and grows; marks its place as cancelled
     place: int  #: below ``slots``, of no other stream of the channel that has not ended
-    item: Item
+    item: SentItem  #: what its calls return is answered at once, if they do not end in a stream
     until: float  #: the deadline of its last output; that of ``item`` is of the first
     freed: list[int] = []  #: as in ``Predict``
-    headers: dict[str, str] = {}  #: as in ``Predict``, of the one request
-    target: str = ""  #: as in ``Predict``: what is no stream is answered at once
 
 
 class Part(Struct, array_like=True):

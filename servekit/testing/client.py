@@ -13,13 +13,14 @@ from servekit_archiver import Manifest, load_directory
 from servekit_archiver.directory.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
-from servekit.ipc.batches import QUERY
+from servekit.ipc.batches import QUERY, Item
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.testing.response import OK, Response
 from servekit.worker.boot.loading import Loading, load_class
 from servekit.worker.boot.proof import prove
 from servekit.worker.codecs import msgpack
+from servekit.worker.prediction.current_batch import OpenItem
 
 __all__ = ["ServiceClient"]
 
@@ -81,9 +82,9 @@ class ServiceClient:
         :param query: what ``Request.query`` holds.
         """
         item = _item(body, content_type, accept)
-        told = {name.lower(): value for name, value in (headers or {}).items()}
-        told |= {QUERY + name: value for name, value in (query or {}).items()}
-        turn = self._loaded.predictor.answer([item], headers={0: told})
+        item.headers = {name.lower(): value for name, value in (headers or {}).items()}
+        item.headers |= {QUERY + name: value for name, value in (query or {}).items()}
+        turn = self._loaded.predictor.answer([item])
         error, media_type, answer = turn.answers[0]
         if not error:
             status, own = turn.responses.get(0, (OK, []))
@@ -130,8 +131,8 @@ def _encoded(value: Any) -> tuple[bytes, str]:
         return msgpack.codec.encode(value), "application/msgpack"
 
 
-def _item(body: bytes, content_type: str, accept: str = "") -> Any:
-    return body, content_type.encode(), accept.encode(), REQUEST_ID, math.inf
+def _item(body: bytes, content_type: str, accept: str = "") -> OpenItem:
+    return Item(body, content_type.encode(), accept.encode(), REQUEST_ID, math.inf)
 
 
 def _output(error: str, media_type: str, body: bytes) -> Any:

@@ -24,7 +24,7 @@ class Clients:
 
 
 def bodies(batch):
-    return [item[0] for item in batch]
+    return [item.body for item in batch]
 
 
 def next_batch(worker):

@@ -97,13 +97,14 @@ class ScriptedWorker:
             is_holding = self.is_holding  # as it was before the test hears of the batch
             self.held = (message.batch, message.items)
             self.batches.put(message.items)
-            self.headers.put(message.headers)
+            asked = {place: item.headers for place, item in enumerate(message.items)}
+            self.headers.put({place: each for place, each in asked.items() if each})
             if not is_holding:
                 self.release()
 
     def body(self, item) -> bytes:
         """Return the body of *item*, wherever it lies."""
-        return bytes(self.bodies.view(item[0])) if isinstance(item[0], Slab) else item[0]
+        return bytes(self.bodies.view(item.body)) if isinstance(item.body, Slab) else item.body
 
     def release(self, *, is_last: bool = False) -> None:
         """Answer the batch in hand."""

@@ -141,7 +141,7 @@ def test_refused_item_does_not_harm_its_neighbours(shared, clients):
     wait_for_queue(shared, 2)
     refusal = ("InputError", "", json.dumps({"detail": "x: no", "errors": []}).encode())
     usual = shared.worker.answer
-    shared.worker.answer = lambda item: refusal if item[0] == b"bad" else usual(item)
+    shared.worker.answer = lambda item: refusal if item.body == b"bad" else usual(item)
     shared.worker.is_holding = False
     shared.worker.release()
     answers = [receive(sock) for sock in (first, *others)]

@@ -31,7 +31,7 @@ def ask(caching):
     """Send a request to a cache that is empty; say what came, and whether it was known."""
     worker, numbers = caching.worker, itertools.count()
     worker.responses = {}
-    worker.answer = lambda item: ("", "text/plain", b"%d:%d" % (next(numbers), len(item[0])))
+    worker.answer = lambda item: ("", "text/plain", b"%d:%d" % (next(numbers), len(item.body)))
     renew(caching)
 
     def ask(body=b"1", *headers, path="/echo/predict"):

@@ -12,14 +12,14 @@ from servekit.errors import InputError, PredictFailed, ResultNotEncodable, Worke
 from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
 from servekit.frontend.pipelines.run import Flow
 from servekit.frontend.pipelines.values import as_values
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES, Item
 from servekit.ipc.channel import ChannelClosed
 
 
 class Stage:
     """Stands where a ``Batcher`` does: keeps what it is given."""
 
-    is_open, asked, has_targets, predict_timeout_s, flows = True, [], False, 1.0, 0
+    is_open, asked, predict_timeout_s, flows = True, [], 1.0, 0
     culprits = SimpleNamespace(sizes=())
 
     def __init__(self, name):
@@ -45,12 +45,11 @@ class Client:
     def __init__(self):
         self.said = []
 
-    def answer(self, head, body, release):
-        self.said.append(bytes(body))
-        if release is not None:
-            release()
+    def respond(self, response):
+        self.said.append(bytes(response.body))
+        response.discard()
 
-    def answer_problem(self, error, _request_id):
+    def fail(self, error, _request_id):
         self.said.append(error)
 
 
@@ -60,13 +59,12 @@ class Way:
     def __init__(self, *places):
         self.client, self.released, self.statuses, self.later = Client(), [], [], []
         loop = SimpleNamespace(run_callback=lambda call, *given: self.later.append((call, given)))
-        heads = SimpleNamespace(ok=lambda _media_type: b"")
         row = SimpleNamespace(name="m")
-        self.pipeline = Pipeline(row, places, None, heads, large_body=1 << 20, loop=loop)
+        self.pipeline = Pipeline(row, places, None, large_body=1 << 20, loop=loop)
         self.pipeline.count = lambda status, _duration_s: self.statuses.append(status)
         self.pipeline.count_failure = self.statuses.append
-        item = (b"sent", b"text/plain", b"*/*", "r1", monotonic() + 9)
-        self.flow = Flow(self.pipeline, self.client, item, {}, monotonic())
+        item = Item(b"sent", b"text/plain", b"*/*", "r1", monotonic() + 9)
+        self.flow = Flow(self.pipeline, self.client, item, {}, monotonic(), monotonic() + 9)
         self.taken = 0
         self.flow.begin()
 
@@ -85,6 +83,11 @@ class Way:
         assert [place.batcher.flows for place in self.pipeline.places] == [0] * len(
             self.pipeline.places
         )
+
+
+def sent(task):
+    """Return what a worker gets of *task*."""
+    return task.item.body, task.item.content_type, task.item.accept
 
 
 def chain():
@@ -108,10 +111,10 @@ def test_what_one_step_gives_the_next_one_gets_as_it_is():
     first, second = chain()
     way = Way(first, second)
     (task,) = first.batcher.tasks
-    assert task.item[:3] == (b"sent", b"text/plain", VALUE.encode())
+    assert sent(task) == (b"sent", b"text/plain", VALUE.encode())
     way.give(task, b"\x93...", VALUE)
     (task,) = second.batcher.tasks
-    assert task.item[:3] == (b"\x93...", VALUE.encode(), b"*/*")
+    assert sent(task) == (b"\x93...", VALUE.encode(), b"*/*")
     assert way.client.said == []
 
     way.give(task, b"answer", "application/json")
@@ -122,14 +125,14 @@ def test_what_one_step_gives_the_next_one_gets_as_it_is():
 @given(st.permutations(range(12)))
 def test_elements_stand_in_their_order_in_whichever_their_answers_come(order):
     way, each, last = listed(12)
-    assert [task.item[0] for task in each.tasks] == [bytes([number]) for number in range(12)]
+    assert [task.item.body for task in each.tasks] == [bytes([number]) for number in range(12)]
     for number in order:
         assert last.tasks == []
         way.give(each.tasks[number], bytes([100 + number]))
 
     (task,) = last.tasks
-    sent, gathered = bytes(range(12)), bytes(range(100, 112))
-    assert task.item[0] == b"\x82\xa3one\x9c" + sent + b"\xa4each\x9c" + gathered
+    cut, gathered = bytes(range(12)), bytes(range(100, 112))
+    assert task.item.body == b"\x82\xa3one\x9c" + cut + b"\xa4each\x9c" + gathered
     way.give(task, b"answer")
     assert way.client.said == [b"answer"]
     way.check_end()
@@ -170,7 +173,7 @@ def test_a_list_of_nothing_needs_nobody():
     way, each, last = listed(0)
     (task,) = last.tasks
 
-    assert (each.tasks, task.item[0]) == ([], b"\x82\xa3one\x90\xa4each\x90")
+    assert (each.tasks, task.item.body) == ([], b"\x82\xa3one\x90\xa4each\x90")
     way.give(task, b"answer")
     way.check_end()
 
@@ -232,6 +235,6 @@ def test_steps_that_need_the_request_alone_begin_together_and_their_end_is_await
     assert both.tasks == []
     way.give(left.tasks[0], b"\x01")
 
-    assert both.tasks[0].item[0] == b"\x82\xa4left\x01\xa5right\x02"
+    assert both.tasks[0].item.body == b"\x82\xa4left\x01\xa5right\x02"
     way.give(both.tasks[0], b"answer")
     way.check_end()

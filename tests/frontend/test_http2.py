@@ -195,7 +195,7 @@ def test_streams_are_batched_together(shared, peer):
     shared.worker.is_holding = False
     shared.worker.release()
 
-    assert [item[0] for item in next_batch(shared.worker)] == [b"3", b"5", b"7"]
+    assert [item.body for item in next_batch(shared.worker)] == [b"3", b"5", b"7"]
     assert [answer[0] for answer in peer.answers(1, 3, 5, 7)] == [200] * 4
 
 
@@ -212,7 +212,7 @@ def test_a_dropped_stream_leaves_the_queue(shared, peer):
     shared.worker.is_holding = False
     shared.worker.release()
 
-    assert [item[0] for item in next_batch(shared.worker)] == [b"kept"]
+    assert [item.body for item in next_batch(shared.worker)] == [b"kept"]
     assert [answer[2] for answer in peer.answers(1, 5)] == [b"held", b"kept"]
 
 

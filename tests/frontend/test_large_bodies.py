@@ -38,7 +38,7 @@ def test_large_body_reaches_the_worker_in_shared_memory(shared, piece):
             sock.sendall(BODY[start : start + piece])
 
         assert receive(sock)[::2] == (200, BODY)
-        assert isinstance(next_item(shared)[0], Slab)
+        assert isinstance(next_item(shared).body, Slab)
 
 
 def test_connection_goes_on_after_a_large_body(shared):
@@ -74,7 +74,7 @@ def test_chunked_large_body_reaches_the_worker_in_shared_memory(shared, size):
         sock.sendall(CHUNKED + chunks(BODY, size))
 
         assert receive(sock)[::2] == (200, BODY)
-        assert next_item(shared)[0].size == len(BODY)
+        assert next_item(shared).body.size == len(BODY)
         sock.sendall(post(b"next"))
         assert receive(sock)[::2] == (200, b"next")
         next_item(shared)
@@ -211,7 +211,7 @@ def test_slab_is_not_reused_while_the_worker_holds_it(small_arena):
     with ExitStack() as stack:
         late = stack.enter_context(small_arena.connect())
         late.sendall(post(BODY, "X-Request-Timeout-Ms: 100"))
-        held = next_item(small_arena)[0]
+        held = next_item(small_arena).body
         assert receive(late)[0] == 504
         other = stack.enter_context(small_arena.connect())
         other.sendall(post(b"y" * 300_000))
@@ -255,7 +255,7 @@ def test_answer_behind_the_arena_is_sent_from_there_and_given_back(start):
     slabs = [front_end.worker.arena.allocate(len(BODY)) for _ in range(2)]
     for slab in slabs:
         front_end.worker.arena.write(slab, BODY)
-    front_end.worker.answer = lambda item: ("", "x/y", slabs[int(item[0])])
+    front_end.worker.answer = lambda item: ("", "x/y", slabs[int(item.body)])
     with front_end.connect() as sock:
         for number in (b"0", b"1"):
             sock.sendall(post(number))
@@ -270,7 +270,7 @@ def test_slow_reader_of_a_large_answer_holds_up_nobody(shared):
     slab = shared.worker.arena.allocate(len(large))
     shared.worker.arena.view(slab)[:] = large
     usual = shared.worker.answer
-    shared.worker.answer = lambda item: ("", "x/y", slab) if item[0] == b"large" else usual(item)
+    shared.worker.answer = lambda item: ("", "x/y", slab) if item.body == b"large" else usual(item)
     with shared.connect() as slow, shared.connect() as quick:
         slow.sendall(post(b"large"))
         quick.sendall(post(b"quick"))

@@ -4,22 +4,23 @@
 from types import SimpleNamespace
 
 import pytest
-from servekit.frontend.exchange.response import AnswerHeads
 
 from servekit.errors import DeadlineExceeded
 from servekit.frontend.batching.replies import answer_batch
 from servekit.frontend.batching.task import Task
 from servekit.frontend.metrics import counters as metrics
-from servekit.ipc.batches import Reply
+from servekit.ipc.batches import Item, Reply
+
+ITEM = Item(b"", b"", b"", "id", 5.0)
 
 
 class Listener:
     """Hears the answer of one task, or the error."""
 
-    def answer(self, head, body, release=None):
-        self.heard = (head[9:12], bytes(body))
+    def respond(self, response):
+        self.heard = (response.status, response.body)
 
-    def answer_problem(self, error, _request_id):
+    def fail(self, error, _request_id):
         self.heard = type(error)
 
 
@@ -34,22 +35,22 @@ def batcher():
 def test_only_those_whose_time_is_over_are_late(batcher):
     listeners = [Listener() for _ in range(3)]
     tasks = [
-        Task(listener, batcher, (b"",), "id", 0.0, deadline, 0)
+        Task(listener, batcher, ITEM, "id", 0.0, deadline, 0)
         for listener, deadline in zip(listeners, (0.1, 0.100001, 5.0), strict=True)
     ]
     reply = Reply(1, [("", "text/plain", b"a")] * 3, 0.0, 0.0, 0.0)
 
-    answer_batch(tasks, reply, 0.0, 0.1, AnswerHeads(), None)
+    answer_batch(tasks, reply, 0.0, 0.1, None)
 
     assert metrics.OK < 200
-    assert [each.heard for each in listeners] == [DeadlineExceeded, (b"200", b"a"), (b"200", b"a")]
+    assert [each.heard for each in listeners] == [DeadlineExceeded, (200, b"a"), (200, b"a")]
 
 
 def test_error_that_comes_late_is_late_too(batcher):
     listener = Listener()
-    task = Task(listener, batcher, (b"",), "id", 0.0, 0.1, 0)
+    task = Task(listener, batcher, ITEM, "id", 0.0, 0.1, 0)
     reply = Reply(1, [("ServiceError", "", b"")], 0.0, 0.0, 0.0)
 
-    answer_batch([task], reply, 0.0, 0.2, AnswerHeads(), None)
+    answer_batch([task], reply, 0.0, 0.2, None)
 
     assert listener.heard is DeadlineExceeded

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from servekit.frontend.batching.replies import observe_stages
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics, collect
-from servekit.ipc.batches import RUN, STAGE
+from servekit.ipc.batches import Item, MethodCall
 from servekit.ipc.counters import Counters, create_memory
 
 
@@ -112,10 +112,11 @@ def test_stages_of_one_worker_are_counted_with_their_own_tasks():
         metrics=counters("host"),
         beside=beside,
         row=SimpleNamespace(stage="host"),
-        target=f"before{STAGE}{RUN}host{STAGE}",
     )
-    led = SimpleNamespace(batcher=host, step=None)
-    alone = SimpleNamespace(batcher=host, step=SimpleNamespace(target=f"before{STAGE}"))
+    led, alone = (
+        SimpleNamespace(batcher=host, item=Item(b"", b"", b"", "", 1.0, None, calls))
+        for calls in ((MethodCall("before"), MethodCall("host")), (MethodCall("before"),))
+    )
     observe_stages([led, alone, alone], 0.5, {"before": 0.1, "host": 0.2})
     observe_stages([alone], 0.5, {"before": 0.3})
 

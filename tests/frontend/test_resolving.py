@@ -7,7 +7,7 @@ import pytest
 
 from servekit.frontend.pipelines.pipeline import REQUEST
 from servekit.frontend.pipelines.planner import Unresolved, resolve
-from servekit.ipc.batches import IDENTITY, SPLIT
+from servekit.ipc.batches import MethodCall, Reading
 from servekit.ipc.table import ModelRow, RouteRow, StageRow, StepRow
 
 
@@ -30,7 +30,7 @@ HOST = model("host", "h", "other", beside={"h": ["guest"]})
 
 
 def places_of(row, *steps):
-    """Resolve *steps*; show each place as label, batcher, sources, names, is_each, target."""
+    """Resolve *steps*; show each place as label, batcher, sources, names, is_each, calls."""
     rows = {each.name: each for each in (AB, ALONE, WITHOUT, LOOP, BACK, HOST)}
     batchers = {
         label: SimpleNamespace(
@@ -45,15 +45,16 @@ def places_of(row, *steps):
     }
     found = resolve(row, RouteRow("/r", list(steps)), rows, batchers)
     return [
-        (each.label, each.batcher.label, each.sources, each.names, each.is_each, each.target)
+        (each.label, each.batcher.label, each.sources, each.names, each.is_each, each.calls)
         for each in found
     ]
 
 
-def place(label, batcher, sources, names=(), target="", *, is_each=False):
-    return label, batcher, list(sources), list(names), is_each, target
+def place(label, batcher, sources, names=(), calls=(), *, is_each=False):
+    return label, batcher, list(sources), list(names), is_each, calls
 
 
+READ, CUT = [(MethodCall(method=each),) for each in (Reading.WHOLE, Reading.ELEMENTS)]
 A, B = StepRow(stage="a"), StepRow(stage="b")
 FIRST = place("a", "ab:a", [REQUEST])
 WAYS = {
@@ -68,7 +69,7 @@ WAYS = {
         [A, StepRow(stage="b", inputs=["a", "request"])],
         [
             FIRST,
-            place("", "ab:b", [REQUEST], target=IDENTITY),
+            place("", "ab:b", [REQUEST], calls=READ),
             place("b", "ab:b", [0, 1], ["a", "request"]),
         ],
     ),
@@ -81,7 +82,7 @@ WAYS = {
         AB,
         [StepRow(stage="a", each=True), B],
         [
-            place("", "ab:a", [REQUEST], target=SPLIT),
+            place("", "ab:a", [REQUEST], calls=CUT),
             place("a", "ab:a", [0], is_each=True),
             place("b", "ab:b", [1]),
         ],
@@ -92,13 +93,13 @@ WAYS = {
         [
             FIRST,
             place("b", "ab:b", [0], is_each=True),
-            place("", "ab:b", [1], target=IDENTITY),
+            place("", "ab:b", [1], calls=READ),
         ],
     ),
     "an endpoint": (
         AB,
         [StepRow(stage="a", target="m")],
-        [place("a", "ab:a", [REQUEST], target="m")],
+        [place("a", "ab:a", [REQUEST], calls=(MethodCall(method="m"),))],
     ),
     "a model of one service": (
         AB,
@@ -114,7 +115,7 @@ WAYS = {
         HOST,
         [StepRow(stage="h"), StepRow(stage="guest"), StepRow(stage="other")],
         [
-            place("h+guest", "host:h", [REQUEST], target="h:>guest:"),
+            place("h+guest", "host:h", [REQUEST], calls=(MethodCall("h"), MethodCall("guest"))),
             place("other", "host:other", [0]),
         ],
     ),

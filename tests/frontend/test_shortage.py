@@ -234,7 +234,7 @@ def test_answers_that_nobody_takes_do_not_hold_up_others_for_long(start):
     large = os.urandom(30_000_000)
     slab = worker.arena.allocate(len(large))
     worker.arena.write(slab, large)
-    worker.answer = lambda item: ("", "x/y", slab if item[0] == b"large" else b"small")
+    worker.answer = lambda item: ("", "x/y", slab if item.body == b"large" else b"small")
     with ExitStack() as stack:
         for _ in range(8):
             stack.enter_context(front_end.connect()).sendall(post(b"large"))

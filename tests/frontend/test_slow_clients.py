@@ -108,7 +108,7 @@ def large_answer(strict):
     slab = strict.worker.arena.allocate(len(large))
     strict.worker.arena.view(slab)[:] = large
     usual = strict.worker.answer
-    strict.worker.answer = lambda item: ("", "x/y", slab) if item[0] == b"large" else usual(item)
+    strict.worker.answer = lambda item: ("", "x/y", slab) if item.body == b"large" else usual(item)
     yield large
     strict.worker.answer = usual
     strict.worker.arena.free(slab)
@@ -216,7 +216,7 @@ def test_client_that_ends_its_half_while_queued_is_dropped(start):
         assert receive(first)[2] == b"first"
         first.sendall(post(b"third"))
         assert receive(first)[2] == b"third"
-    assert [item[0] for item in front_end.worker.batches.get(timeout=WAIT_S)] == [b"third"]
+    assert [item.body for item in front_end.worker.batches.get(timeout=WAIT_S)] == [b"third"]
 
 
 def test_flood_of_chunks_is_taken_within_the_limit_and_holds_up_nobody(strict):

@@ -249,11 +249,11 @@ def test_more_requests_than_slots_wait_and_go_in_order(streaming):
     assert streaming.worker.opened.empty()
     clients[2].say(b"1", end=END)
     first = streaming.worker.opened.get(timeout=WAIT_S)
-    assert (first.item[0], first.place) == (b"w0", clients[2].open.place)
+    assert (first.item.body, first.place) == (b"w0", clients[2].open.place)
     for client in (clients[0], clients[1], clients[3]):
         client.say(end=END)
     second = streaming.worker.opened.get(timeout=WAIT_S)
-    assert second.item[0] == b"w1"
+    assert second.item.body == b"w1"
     for opened in (first, second):
         streaming.worker.say(Part(opened.stream, "", b"", 1, ("", JSON, b"1")))
     assert [receive(sock)[0] for sock in waiting] == [200, 200]

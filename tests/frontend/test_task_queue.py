@@ -11,6 +11,7 @@ from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task import Task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
+from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
@@ -25,7 +26,7 @@ class Clients:
     def __init__(self):
         self.statuses = {}
 
-    def answer_problem(self, error, request_id):
+    def fail(self, error, request_id):
         assert request_id not in self.statuses, "answered twice"
         self.statuses[request_id] = error.status
 
@@ -45,8 +46,8 @@ def model(tmp_path):
 
 
 def put(batcher, name, size=10, deadline=30.0):
-    task = Task(batcher.clients, batcher, (b"x" * size, b"", b"", name, deadline), name, 0.0,
-                deadline, size)  # fmt: skip
+    item = Item(b"x" * size, b"", b"", name, deadline)
+    task = Task(batcher.clients, batcher, item, name, 0.0, deadline, size)
     batcher.put(task)
     return task
 

@@ -176,14 +176,14 @@ def test_large_body_reaches_the_worker_in_shared_memory_and_the_next_request_is_
         encrypted.worker.batches.get(timeout=WAIT_S)
         for _ in range(encrypted.worker.batches.qsize())
     ]
-    assert len(BODY) in [item[0].size for (item,) in batches if isinstance(item[0], Slab)]
+    assert len(BODY) in [item.body.size for (item,) in batches if isinstance(item.body, Slab)]
 
 
 def test_large_answer_waits_for_a_slow_reader_and_holds_up_nobody(encrypted, files):
     slab = encrypted.worker.arena.allocate(8_000_000)
     encrypted.worker.arena.view(slab)[:] = large = os.urandom(8_000_000)
     usual = encrypted.worker.answer
-    encrypted.worker.answer = lambda item: ("", "x/y", slab) if item[0] == b"1" else usual(item)
+    encrypted.worker.answer = lambda item: ("", "x/y", slab) if item.body == b"1" else usual(item)
     with files.connect(encrypted) as slow, files.connect(encrypted) as quick:
         slow.sendall(post(b"1"))
         quick.sendall(post(b"quick"))

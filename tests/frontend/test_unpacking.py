@@ -70,7 +70,7 @@ def test_the_worker_gets_what_was_compressed(front, body, header):
     assert ask(front, chunked(packed, header))[::2] == (200, body)
     for _ in range(2):
         (item,) = next_batch(front.worker)
-        assert isinstance(item[0], Slab) is (len(body) >= front.settings.large_body)
+        assert isinstance(item.body, Slab) is (len(body) >= front.settings.large_body)
 
 
 def test_the_memory_that_large_ones_lay_in_is_free_again(front):
@@ -104,7 +104,7 @@ def test_a_body_is_refused_and_the_connection_goes_on(front, body, status, detai
     assert (refusal[0], refusal[1]["x-request-id"]) == (status, "mine")
     assert detail in refusal[2].decode()
     assert answer[::2] == (200, b"next")
-    assert [item[0] for item in next_batch(front.worker)] == [b"next"]
+    assert [item.body for item in next_batch(front.worker)] == [b"next"]
 
 
 @pytest.mark.parametrize("given", ["br", "deflate", "gzip, gzip", "gzip, identity", "*", ""])

@@ -125,7 +125,7 @@ class WorkerPath:
     """A loaded service between a request frame and a reply frame."""
 
     def __init__(self) -> None:
-        from servekit.ipc.batches import Reply
+        from servekit.ipc.batches import Item, Reply
         from servekit.ipc.channel import encode_frame
         from servekit.plugins import create_plugin_manager
         from servekit.service.base import Service
@@ -139,6 +139,7 @@ class WorkerPath:
         self.predictor = assemble(Sum(), CodecTable(create_plugin_manager())).predictor
         self.reply = lambda turn: encode_frame(Reply(1, *turn), buffer)
         buffer = bytearray()
+        self.item = Item(BODY, b"application/json", b"", "r-1", 1e9)
 
     def one_by_one(self, requests: int) -> None:
         self._run(requests, 1)
@@ -147,7 +148,7 @@ class WorkerPath:
         self._run(requests, BATCH)
 
     def _run(self, requests: int, size: int) -> None:
-        items = [(BODY, b"application/json", b"", "r-1", 1e9)] * size
+        items = [self.item] * size
         for _ in range(requests // size):
             assert self.reply(self.predictor.answer(items))
 

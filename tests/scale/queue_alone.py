@@ -16,6 +16,7 @@ from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task import Task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
+from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 from servekit.settings import Settings
@@ -56,9 +57,9 @@ class QueueAlone:
     def make(self, timeout_s: float = 1e6) -> None:
         """Make the tasks, which is not measured."""
         now = monotonic()
-        item = (BODY, b"application/json", b"", "0123456789ab-1", now + timeout_s)
+        item = Item(BODY, b"application/json", b"", "0123456789ab-1", now + timeout_s)
         self.tasks = [
-            Task(self.straw, self.batcher, item, "", now, item[4], len(BODY))
+            Task(self.straw, self.batcher, item, "", now, item.deadline, len(BODY))
             for _ in range(self.count)
         ]
 

@@ -14,7 +14,7 @@ import msgspec
 from servekit_archiver import Manifest
 
 from servekit.ipc.arena import Arena, ArenaReader
-from servekit.ipc.batches import Predict, ReplyMessage, Slab, Welcome
+from servekit.ipc.batches import Item, MethodCall, Predict, ReplyMessage, Slab, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first
 from servekit.ipc.control import Launch, Ready, Stop, WorkerMessage
@@ -25,15 +25,23 @@ ARENA_BYTES = 1 << 20  #: room for a few answers only
 
 
 def item(
-    body: bytes | Any,
+    body: bytes | Slab | Any,
     content_type="application/json",
     accept="",
     request_id="r1",
     deadline=math.inf,
+    headers=None,
+    calls=(),
 ):
     """Return an item as a front-end sends it; what is not bytes is sent as JSON."""
-    encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return (encoded, content_type.encode(), accept.encode(), request_id, deadline)
+    encoded = body if isinstance(body, bytes | Slab) else msgspec.json.encode(body)
+    given = (content_type.encode(), accept.encode(), request_id, deadline, headers)
+    return Item(encoded, *given, tuple(calls))
+
+
+def run(*names):
+    """Return the calls of methods named as ``STAGE``, ``STAGE.METHOD`` or ``.METHOD``."""
+    return tuple(MethodCall(*name.split(".")) for name in names)
 
 
 def manifest_of(service: str, **keys) -> bytes:
@@ -80,10 +88,10 @@ class Channel:
     def send(self, message) -> None:
         self.sock.sendall(encode_frame(message))
 
-    def predict(self, *items, headers=None, targets=()):
+    def predict(self, *items):
         """Send one batch and return its answers: error name or media type, and body."""
         number = next(self.numbers)
-        self.send(Predict(number, list(items), headers=headers or {}, targets=list(targets)))
+        self.send(Predict(number, list(items)))
         self.reply = self.receive()
         assert self.reply.batch == number
         answers = self.reply.answers

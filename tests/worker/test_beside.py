@@ -7,7 +7,7 @@ import pytest
 
 from servekit.ipc.batches import Ping
 from servekit.ipc.control import BootFailed
-from tests.worker.process import item
+from tests.worker.process import item, run
 
 SUM = {"x": [1, 2]}
 
@@ -24,16 +24,17 @@ def names(answers):
     return [name for name, _ in answers]
 
 
-def test_targets_name_stages_and_runs_of_them(channel):
-    run = ["host:>sum:"]
-    found = channel.predict(item(SUM), item({"x": "text"}), item(SUM), targets=run)
+def test_calls_name_stages_and_what_runs_one_after_another(channel):
+    calls = run("host", "sum")
+    found = channel.predict(*[item(each, calls=calls) for each in (SUM, {"x": "text"}, SUM)])
     assert names(found) == ["PredictFailed"] * 3  # as one batch of sum's would
     assert list(channel.reply.steps) == ["host", "sum"]
-    ((_, body),) = channel.predict(item(SUM), targets=run)
+    ((_, body),) = channel.predict(item(SUM, calls=calls))
     assert json.loads(body) == {"prediction": 3}
 
-    mixed = ["host:", "host:>sum:", "sum:", "host:>nobody:", "nobody:", "host:nothing", ""]
-    found = channel.predict(*[item(SUM)] * len(mixed), targets=mixed)
+    known = [run("host"), calls, run("sum")]
+    unknown = [run("host", "nobody"), run("nobody"), run("host.nothing")]
+    found = channel.predict(*[item(SUM, calls=each) for each in (*known, *unknown, ())])
 
     bodies = [json.loads(body).get("prediction") for _, body in found]
     assert bodies == [SUM, 3, 3, None, None, None, SUM]

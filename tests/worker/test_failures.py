@@ -50,12 +50,12 @@ def nothing(self, batch):
         (nothing, "returned None, expected a list of 1"),
     ],
 )
-@pytest.mark.parametrize("target", ["", "other"])
+@pytest.mark.parametrize("method", ["", "other"])
 def test_a_wrong_number_of_outputs_is_told_with_the_authors_line_and_no_traceback(
-    capfd, predict, said, target
+    capfd, predict, said, method
 ):
-    service = service_of(echo, other=endpoint("other")(predict)) if target else service_of(predict)
-    loaded(service).targets.of([target]).answer([item(1, request_id="r-1")])
+    service = service_of(echo, other=endpoint("other")(predict)) if method else service_of(predict)
+    loaded(service).methods.predictor(method).answer([item(1, request_id="r-1")])
 
     assert capfd.readouterr().err == (
         f"Made.{predict.__name__} {said} {line_of(predict)} for 1 request(s): r-1\n"

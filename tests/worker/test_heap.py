@@ -23,7 +23,7 @@ class Photos:
         self.proc = Path(f"/proc/{worker.process.pid}")
         self.channel = worker.connect()
         body = bytes(PHOTO)
-        self.items = [(self.channel.lay_out(body), *item(b"", RAW)[1:]) for _ in range(BATCH)]
+        self.items = [item(self.channel.lay_out(body), RAW) for _ in range(BATCH)]
 
     def predict(self, batches):
         for _ in range(batches):

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from servekit.frontend.exchange.response import AnswerHeads, own_head
 
 from servekit.errors import RequestError, error_class
+from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.ipc.batches import VALUE, Open, Parts
 from servekit.ipc.batches import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES
-from tests.worker.process import Worker, item
+from tests.worker.process import Worker, item, run
 
 PARTS = {
     "response": ("output", "status", "headers", "content_type"),
@@ -62,18 +62,20 @@ def check(name, place, response):
     """See that a front-end can say the answer called *name*, and that it blames nobody else."""
     assert type(name) is str
     if "/" in name:
-        head = AnswerHeads().ok(name)
-        own_head(head, *response.get(place, (200, [])))
+        assert media_types[name] == name
+        check_fields(*response.get(place, (200, [])))
     else:
         kind = error_class(name)
         assert issubclass(kind, RequestError) or kind.status in (500, 507)
         assert place not in response
 
 
-def asked(channel, order, target="", accept=""):
+def asked(channel, order, calls=(), accept=""):
     """Send *order* between two good requests; check all and return the three names."""
     items = [item(1), item(order, accept=accept), item(2)]
-    found = channel.predict(*items, targets=[target] if target else ())
+    for each in items:
+        each.calls = calls
+    found = channel.predict(*items)
     for place, (name, _) in enumerate(found):
         check(name, place, channel.reply.responses)
     return [name for name, _ in found]
@@ -101,26 +103,27 @@ def test_every_part_of_an_answer_may_be_of_any_type(worker):
             assert (good, also_good) == ("application/json", "application/json"), order
 
 
-@pytest.mark.parametrize("target", ["host:", "host:other", "host:>next:"])
-def test_parts_of_any_types_together(worker, target):
+@pytest.mark.parametrize("calls", [run("host"), run("host.other"), run("host", "next")])
+def test_parts_of_any_types_together(worker, calls):
     channel = worker.connect()
 
     @MANY
     @given(SEVERAL, st.sampled_from(ACCEPTED))
     def any_order(order, accept):
-        good, _, also_good = asked(channel, order, target, accept)
+        good, _, also_good = asked(channel, order, calls, accept)
         assert order["kind"] in MADE or good == also_good == "application/json"
 
     any_order()
 
 
-@pytest.mark.parametrize("target", ["host:whole", "host:short", "host:short>next:"])
-def test_the_list_of_all_may_be_of_any_type(worker, target):
+WHOLE = [run("host.whole"), run("host.short"), run("host.short", "next")]
+
+
+@pytest.mark.parametrize("calls", WHOLE)
+def test_the_list_of_all_may_be_of_any_type(worker, calls):
     channel = worker.connect()
     for name in VALUES:
-        found = channel.predict(
-            item({"kind": "output", "parts": {"output": name}}), targets=[target]
-        )
+        found = channel.predict(item({"kind": "output", "parts": {"output": name}}, calls=calls))
         check(found[0][0], 0, channel.reply.responses)
 
 

@@ -20,7 +20,7 @@ from servekit.worker.inputs.media_leaf import PIXEL, SILENCE
 from servekit.worker.prediction.request_reader import is_taken
 from tests.services.pairs import INPUTS, OUTPUTS, Data, Pairs, name_of
 from tests.worker.batches import service_of
-from tests.worker.process import item
+from tests.worker.process import item, run
 
 PNG, WAV = base64.b64decode(PIXEL), base64.b64decode(SILENCE)
 SIGNATURES = {
@@ -148,26 +148,26 @@ def gives(predictor):
 
 @pytest.fixture(scope="module")
 def pairs():
-    """Return the targets of a service that has an endpoint for each type, and what they list."""
+    """Return the methods of a service that has an endpoint for each type, and what they list."""
     found = assemble(Pairs(), TABLE)
-    return found.targets, {row.name: row.interface for row in found.targets.rows}
+    return found.methods, {row.name: row.interface for row in found.methods.rows}
 
 
 @pytest.mark.parametrize("label", INPUTS)
 def test_an_input_of_each_type_by_each_media_type(pairs, label):
-    targets, interfaces = pairs
+    methods, interfaces = pairs
     name = f"take_{name_of(label)}"
 
     listed = set(interfaces[name].consumes) - {"*/*"}
-    assert listed == takes(targets.find(name), INPUTS[label][1])
+    assert listed == takes(methods.predictor(name), INPUTS[label][1])
 
 
 @pytest.mark.parametrize("label", OUTPUTS)
 def test_an_output_of_each_type_for_each_accept(pairs, label):
-    targets, interfaces = pairs
+    methods, interfaces = pairs
     name = f"give_{name_of(label)}"
 
-    assert set(interfaces[name].produces) == gives(targets.find(name))
+    assert set(interfaces[name].produces) == gives(methods.predictor(name))
 
 
 def test_a_real_worker_takes_and_gives_what_it_lists(start):
@@ -178,7 +178,8 @@ def test_a_real_worker_takes_and_gives_what_it_lists(start):
     asked = set().union(*(each.produces for each in interfaces.values()))
 
     def is_answered(name, sent_item):
-        ((error, _),) = channel.predict(sent_item, targets=[name])
+        sent_item.calls = run(f".{name}")
+        ((error, _),) = channel.predict(sent_item)
         return "/" in error
 
     for label, (_, value) in INPUTS.items():
@@ -243,11 +244,11 @@ def test_outputs_of_a_signature_for_each_accept(label, kind):
 
 
 def test_a_file_is_taken_whatever_it_says_that_it_is(pairs):
-    targets, interfaces = pairs
+    methods, interfaces = pairs
 
     assert "*/*" in interfaces["take_file"].consumes
     for content_type in "application/pdf", "":
-        (answer,) = targets.find("take_file").answer([item(b"%PDF", content_type)]).answers
+        (answer,) = methods.predictor("take_file").answer([item(b"%PDF", content_type)]).answers
         assert not answer[0]
 
 

@@ -122,7 +122,7 @@ def test_a_worker_hands_them_through(start):
     assert worker.interface.request_headers == ["x-user"]
     channel = worker.connect()
     seen = {"x-user": "ada", "traceparent": "00-1"}
-    ((_, body),) = channel.predict(item(1), headers={0: {**seen, "?lang": "de"}})
+    ((_, body),) = channel.predict(item(1, headers={**seen, "?lang": "de"}))
 
     assert worker.interface.request_query == ["lang"]
     assert msgspec.json.decode(body) == {"prediction": {**seen, "lang": "de"}}

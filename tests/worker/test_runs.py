@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from servekit import InputError, Response, Service
 from servekit.ipc.batches import VALUE
@@ -139,16 +140,19 @@ def run_of(names):
 def answers_apart(names, items):
     """Send a batch through predictors as front-end and workers do, value by value."""
     answers, places, responses = [None] * len(items), range(len(items)), {}
-    accepts = [VALUE.encode()] * (len(names) - 1) + [items[0][2]]
+    accepts = [VALUE.encode()] * (len(names) - 1) + [items[0].accept]
     for name, accept in zip(names, accepts, strict=True):
-        batch = [(*each[:2], accept, *each[3:]) for each in items]
+        batch = [replace(each, accept=accept) for each in items]
         turn = PREDICTORS[name].answer(batch) if batch else None
         given = list(zip(places, turn.answers if turn else (), strict=True))
         responses = {places[at]: said for at, said in (turn.responses if turn else {}).items()}
         for place, answer in given:
             answers[place] = answer
         going = [at for at, (_, (error, *_)) in enumerate(given) if not error]
-        items = [(given[at][1][2], given[at][1][1].encode(), *items[at][2:]) for at in going]
+        items = [
+            replace(items[at], body=given[at][1][2], content_type=given[at][1][1].encode())
+            for at in going
+        ]
         places = [places[at] for at in going]
     return answers, responses
 

@@ -14,7 +14,7 @@ RAW = "application/octet-stream"
 
 
 def slab_item(channel, body, content_type=RAW):
-    return (channel.lay_out(body), *item(b"", content_type)[1:])
+    return item(channel.lay_out(body), content_type)
 
 
 def floats(*values):
@@ -83,9 +83,9 @@ def test_array_that_the_service_keeps_is_named_until_it_lets_go(start):
     channel = start("views:Holder").boot().connect()
     first = slab_item(channel, floats(1, 2))
     channel.predict(first)
-    assert channel.reply.held == [first[0].offset]
+    assert channel.reply.held == [first.body.offset]
     assert predictions(channel.predict(item(floats(9), RAW))) == [3.0]
-    assert channel.reply.held == [first[0].offset]
+    assert channel.reply.held == [first.body.offset]
     channel.predict(item(floats(-1), RAW))
 
     assert channel.reply.held == []
@@ -131,7 +131,7 @@ def test_answers_that_find_no_room_lie_behind_the_arena_while_they_are_needed(st
 def test_slab_outside_the_arena_closes_that_channel_only(start):
     worker = start("views:Sums").boot()
     broken, good = worker.connect(), worker.connect()
-    broken.send(Predict(1, [(Slab(1 << 40, 8), *item(b"", RAW)[1:])]))
+    broken.send(Predict(1, [item(Slab(1 << 40, 8), RAW)]))
 
     assert broken.sock.recv(1) == b""
     assert predictions(good.predict(item(floats(1), RAW))) == [1.0]

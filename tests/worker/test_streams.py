@@ -302,8 +302,7 @@ def test_large_body_is_given_back_at_once(streams):
     slab = found.channel.lay_out(b'"ab"')
     found.opened += 1
     found.found[1] = []
-    values = (slab, b"application/json", EVENTS.encode(), "r1", math.inf)
-    found.channel.send(Open(1, 0, values, math.inf))
+    found.channel.send(Open(1, 0, item(slab, accept=EVENTS), math.inf))
 
     messages = []
     while not any(isinstance(message, Parts) and message.parts for message in messages):

@@ -23,6 +23,7 @@ from servekit.frontend.batching.task import make_task
 from servekit.frontend.batching.throughput import AnswerRate, whole_seconds
 from servekit.frontend.http.fields import with_query
 from servekit.frontend.memory.body_arena import Bodies
+from servekit.ipc.batches import Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.ipc.batches import Calls
     from servekit.ipc.table import ModelRow
     from servekit.settings import Settings
 
@@ -72,9 +74,7 @@ class Batcher:
         self.is_draining = False  #: nothing is tried again
         self.middleware: Middleware | None = None  #: of its route alone
         self.asked: list[str] = []  #: headers and parameters that the service wants to see
-        self.has_headers = False  #: one of its tasks had some
-        self.has_targets = False  #: some tasks are for another than ``target``
-        self.target = ""  #: of tasks without a step; "" is ``predict``
+        self.calls: Calls = ()  #: of tasks without a step
         self.beside: dict[str, ModelMetrics] = {}  #: of stages that its workers serve too
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
@@ -147,7 +147,7 @@ class Batcher:
         """Whether a request that said the same killed a worker not long ago."""
         culprits = self.culprits
         return task.body_bytes in culprits.sizes and culprits.knows(
-            task.item[1], self.bodies.content(task.item[0]), monotonic()
+            task.item.content_type, self.bodies.content(task.item.body), monotonic()
         )
 
     # ------------------------------------------------------------ in, and out in batches
@@ -157,7 +157,8 @@ class Batcher:
         headers, now = request.headers, monotonic()
         deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
         media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-        item = (request.body, media_type, accept, request.request_id, deadline)
+        item = Item(request.body, media_type, accept, request.request_id, deadline)
+        item.calls = self.calls
         asked = with_query(headers, request.target) if self.asked else headers
         exchange.prediction = task = make_task(self, exchange, item, asked, now, until)
         if refusal is None:

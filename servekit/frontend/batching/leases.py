@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Link
     from servekit.frontend.batching.task import Task
     from servekit.frontend.memory.body_arena import Bodies
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import SentItem
 
 __all__ = ["Loans"]
 
@@ -38,11 +38,11 @@ class Loans:
         """The channel is closed: let go of it, so that its shared memory goes at once."""
         self._link = None
 
-    def lend(self, items: list[Item]) -> None:
+    def lend(self, items: list[SentItem]) -> None:
         """The worker gets *items* to look at."""
         for item in items:
-            if type(item[0]) is Slab:
-                self._lent[item[0].offset] = item[0]
+            if type(item.body) is Slab:
+                self._lent[item.body.offset] = item.body
 
     def end(self, offsets: Iterable[int]) -> None:
         """The worker looks at these bodies no more."""
@@ -63,8 +63,8 @@ class Loans:
     def keep(self, tasks: list[Task]) -> None:
         """*tasks* go to another worker with their bodies; this one only reads, and is going."""
         for task in tasks:
-            if type(task.item[0]) is Slab:
-                self._lent.pop(task.item[0].offset, None)
+            if type(task.item.body) is Slab:
+                self._lent.pop(task.item.body.offset, None)
 
     def borrow(self, link: Link, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
         """Return an answer's bytes, and what to call when the client has them.

@@ -98,7 +98,7 @@ class TaskQueue:
                 held += size
                 self._expire(task)
                 continue
-            in_frame += size if type(task.item[0]) is bytes else 0
+            in_frame += size if type(task.item.body) is bytes else 0
             if batch and (in_frame > MAX_BATCH_BYTES or task.was_lost):
                 tasks.appendleft(task)
                 break
@@ -147,7 +147,7 @@ class TaskQueue:
         else:
             task.is_done = True
             task.drop_body()
-        task.item = None  # the body need not wait for its place to come up
+        task.item.body = b""  # it need not wait for its place to come up
         if self._done > len(self) + KEPT:
             self._tasks = deque(self)
             self._done = 0

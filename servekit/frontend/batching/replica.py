@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PING_S", "Replica"]
 
-NO_HEADERS: dict[int, dict[str, str]] = {}
 PING_S = 2.0  #: an idle replica is asked for a sign of life after so long a silence
 LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after so long
 
@@ -160,16 +159,9 @@ class Replica:
         self._batch_id += 1
         self._sent_at = now
         items = [task.item for task in batch]
-        headers = NO_HEADERS
-        if self._batcher.has_headers:
-            headers = {place: task.headers for place, task in enumerate(batch) if task.headers}
         self._loans.lend(items)
         try:
-            returned, usual = self._loans.returned, self._batcher.target
-            targets = [usual] if usual else []
-            if self._batcher.has_targets:
-                targets = [task.step.target if task.step else usual for task in batch]
-            self._link.send(Predict(self._batch_id, items, returned, headers, targets))
+            self._link.send(Predict(self._batch_id, items, self._loans.returned))
             self._loans.returned = []
         except FrameTooLarge:
             self.close()

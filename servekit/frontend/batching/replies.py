@@ -13,7 +13,7 @@ from servekit.errors import DeadlineExceeded, RequestError, Unavailable, error_c
 from servekit.extension.http import HttpResponse
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.frontend.metrics import counters as metrics
-from servekit.ipc.batches import RUN, STAGE, Slab
+from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
@@ -94,16 +94,11 @@ def observe_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]
     """
     batcher = batch[0].batcher
     batcher.metrics.observe_queue(queue_s)
-    targets = Counter(task.step.target if task.step else batcher.target for task in batch)
+    sizes = Counter(call.stage for task in batch for call in task.item.calls)
     for stage, step_s in steps.items():
         counters = batcher.metrics if stage == batcher.row.stage else batcher.beside.get(stage)
-        size = sum(targets[target] for target in targets if _leads_through(target, stage))
-        if counters is not None and size:
-            counters.observe_step(size, step_s)
-
-
-def _leads_through(target: str, stage: str) -> bool:
-    return any(step.partition(STAGE)[0] == stage for step in target.split(RUN))
+        if counters is not None and sizes[stage]:
+            counters.observe_step(sizes[stage], step_s)
 
 
 def timing_of(steps: Mapping[str, float]) -> bytes:

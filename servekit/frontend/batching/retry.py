@@ -51,8 +51,8 @@ def _queue_again(batcher: Batcher, batch: list[Task]) -> list[Task]:
 
 def _convict(batcher: Batcher, task: Task) -> None:
     """Remember *task*, and refuse it and its like."""
-    body, content_type = task.item[:2]
-    batcher.culprits.remember(content_type, batcher.bodies.content(body), monotonic())
+    item = task.item
+    batcher.culprits.remember(item.content_type, batcher.bodies.content(item.body), monotonic())
     fail_task(task, PoisonRequest())
     for other in list(batcher.queue):
         if batcher.is_culprit(other):

@@ -44,17 +44,7 @@ class Slots:
         self.tasks[task] = self._opened
         self._loans.lend([task.item])
         returned, self._loans.returned = self._loans.returned, []
-        self._link.send(
-            Open(
-                self._opened,
-                place,
-                task.item,
-                task.until,
-                returned,
-                task.headers or {},
-                task.step.target if task.step else task.batcher.target,
-            )
-        )
+        self._link.send(Open(self._opened, place, task.item, task.until, returned))
 
     def take(self, parts: list[Part], now: float) -> None:
         """Pass on what one turn brought.

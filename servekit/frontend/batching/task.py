@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import Exchange
     from servekit.frontend.batching.batcher import Batcher
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import SentItem
 
 __all__ = ["INFINITY", "Task", "make_task"]
 
@@ -26,7 +26,7 @@ class Task(Struct, eq=False):
 
     exchange: Exchange
     batcher: Any  #: the ``Batcher`` of its model
-    item: Any  #: the ``Item`` that a worker will get
+    item: SentItem
     request_id: str
     arrived: float  #: ``monotonic``
     deadline: float  #: ``monotonic``
@@ -36,7 +36,6 @@ class Task(Struct, eq=False):
     is_done: bool = False  #: answered, or nobody waits for the answer any more
     is_cancelled: bool = False  #: its client went away while a worker had it
     was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
-    headers: dict[str, str] | None = None  #: those that its service asked for, if there are any
     step: Any = None  #: of a pipeline, a ``Part``: takes the answer in place of the exchange
 
     def fail(self, error: ServekitError) -> None:
@@ -51,7 +50,7 @@ class Task(Struct, eq=False):
 
     def drop_body(self) -> None:
         """Give the shared memory of a body back that no worker has been sent."""
-        body = self.item[0]
+        body = self.item.body
         if type(body) is Slab and not self.is_sent:
             self.batcher.bodies.free(body)
 
@@ -63,7 +62,7 @@ class Task(Struct, eq=False):
 def make_task(
     batcher: Batcher,
     exchange: Exchange,
-    item: Item,
+    item: SentItem,
     headers: dict[bytes, bytes],
     now: float,
     until: float,
@@ -74,10 +73,8 @@ def make_task(
     :param now: when it arrived, ``monotonic``.
     :param until: as ``Task.until``.
     """
-    body, _, _, request_id, deadline = item
+    body = item.body
     size = len(body) if isinstance(body, bytes) else body.size
-    task = Task(exchange, batcher, item, request_id, now, deadline, size, until)
     if TRACE in headers or batcher.asked:
-        task.headers = picked(headers, batcher.asked)
-        batcher.has_headers = True
-    return task
+        item.headers = picked(headers, batcher.asked)
+    return Task(exchange, batcher, item, item.request_id, now, item.deadline, size, until)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.pipelines.instances_run import Whole
 from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
-from servekit.ipc.batches import INSTANCES
+from servekit.ipc.batches import MethodCall, Reading
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import Exchange
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import SentItem
 
 __all__ = ["Each", "Instances"]
 
@@ -36,7 +36,9 @@ class Instances(Pipeline):
 
     def __init__(self, each: Each) -> None:
         """Lead every instance through *each*."""
-        place = Place("", each.places[0].batcher, [REQUEST], [], target=INSTANCES)
+        place = Place(
+            "", each.places[0].batcher, [REQUEST], [], calls=(MethodCall(method=Reading.INSTANCES),)
+        )
         super().__init__(
             each.row, [place], each.metrics, large_body=each.large_body, loop=each.loop
         )
@@ -46,7 +48,7 @@ class Instances(Pipeline):
     def start(
         self,
         exchange: Exchange,
-        item: Item,
+        item: SentItem,
         headers: dict[bytes, bytes],
         now: float,
         until: float,

@@ -13,7 +13,7 @@ from servekit.errors import InputError, WorkerLost, problem_of
 from servekit.extension.http import HttpResponse
 from servekit.frontend.pipelines import values
 from servekit.frontend.pipelines.run import Flow
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES, Item
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import Exchange
     from servekit.frontend.pipelines.instances import Instances
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import SentItem
 
 __all__ = ["Whole"]
 
@@ -51,7 +51,7 @@ class Whole:
         self,
         route: Instances,
         exchange: Exchange,
-        item: Item,
+        item: SentItem,
         headers: dict[bytes, bytes],
         arrived: float,
         until: float,
@@ -83,8 +83,10 @@ class Whole:
 
         :param refusal: why it cannot be taken, if that is known already.
         """
-        body, content_type, _, request_id, deadline = self._item
-        item = (body, content_type, VALUES.encode(), request_id, deadline)
+        sent = self._item
+        item: SentItem = Item(
+            sent.body, sent.content_type, VALUES.encode(), sent.request_id, sent.deadline
+        )
         flow = Flow(
             self._route,
             cast("Exchange", self),
@@ -108,7 +110,7 @@ class Whole:
         try:
             parts = [bytes(part) for part in values.split(response.body)]
         except ChannelClosed:
-            self.fail(WorkerLost(), self._item[3])
+            self.fail(WorkerLost(), self._item.request_id)
             raise
         finally:
             response.discard()
@@ -118,7 +120,7 @@ class Whole:
         if len(parts) > limit:
             refusal = InputError(f"instances: {len(parts)} of them, limit {limit}")
             self._route.count_failure(refusal.status)
-            self.fail(refusal, self._item[3])
+            self.fail(refusal, self._item.request_id)
             return
         self._start(parts)
 
@@ -131,13 +133,13 @@ class Whole:
     # ------------------------------------------------------------ each by itself
 
     def _start(self, parts: list[bytes]) -> None:
-        *_, request_id, deadline = self._item
+        request_id, deadline = self._item.request_id, self._item.deadline
         self._answers = [b""] * len(parts)
         self._missing = len(parts)
         now, each = monotonic(), self._route.each
         self._flows = []
         for at, part in enumerate(parts):
-            item = (part, VALUE.encode(), JSON.encode(), request_id, deadline)
+            item: SentItem = Item(part, VALUE.encode(), JSON.encode(), request_id, deadline)
             flow = Flow(
                 each,
                 cast("Exchange", Instance(partial(self._take, at))),
@@ -168,7 +170,7 @@ class Whole:
         duration_s = monotonic() - self._arrived
         route.count_whole(status, duration_s)
         timing = b"total;dur=%.3f" % (duration_s * 1e3)
-        self._exchange.respond(HttpResponse(status, body, JSON, self._item[3], timing))
+        self._exchange.respond(HttpResponse(status, body, JSON, self._item.request_id, timing))
 
 
 class Instance:

@@ -14,7 +14,7 @@ from servekit.frontend.batching.deadlines import deadlines_of
 from servekit.frontend.http.fields import with_query
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.pipelines.run import Flow
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import VALUE, VALUES, Item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.pipelines.run import Value
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import Calls, SentItem
     from servekit.ipc.table import ModelRow
 
 __all__ = ["REQUEST", "Pipeline", "Place"]
@@ -43,7 +43,7 @@ class Place(Struct, eq=False):
     sources: list[int]  #: earlier places whose outputs it gets
     names: list[str]  #: of them, if its input is a mapping
     is_each: bool = False  #: its input is a list, and each element a task
-    target: str = ""  #: method of the service; "" is ``predict``
+    calls: Calls = ()  #: that its worker runs; none: ``predict`` of the service
     accept: bytes = b""  #: what its output is written as; "" is up to the client
     followers: list[int] = []  #: later places that get its output
 
@@ -90,8 +90,6 @@ class Pipeline:
             for source in dict.fromkeys(place.sources):
                 if source != REQUEST:
                     places[source].followers = [*places[source].followers, at]
-        for place in places:
-            place.batcher.has_targets |= bool(place.target)
         for place in places[:-1]:
             is_cut = any(places[at].is_each for at in place.followers)
             place.accept = (VALUES if is_cut and not place.is_each else VALUE).encode()
@@ -111,13 +109,13 @@ class Pipeline:
         now, headers = monotonic(), request.headers
         deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
         media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-        item = (request.body, media_type, accept, request.request_id, deadline)
+        item = Item(request.body, media_type, accept, request.request_id, deadline)
         self.start(exchange, item, with_query(headers, request.target), now, until, refusal)
 
     def start(
         self,
         exchange: Exchange,
-        item: Item,
+        item: SentItem,
         headers: dict[bytes, bytes],
         now: float,
         until: float,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.frontend.pipelines.pipeline import REQUEST, Place
-from servekit.ipc.batches import IDENTITY, RUN, SPLIT, STAGE
+from servekit.ipc.batches import MethodCall, Reading
 from servekit.ipc.stream_formats import STREAM_FORMATS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Resolver:
         """Return the places; the last one writes what the client accepts."""
         last = self.places[-1]
         if last.is_each:  # and the client is to get one answer
-            self._add_own(last.batcher, len(self.places) - 1, IDENTITY)
+            self._add_own(last.batcher, len(self.places) - 1, Reading.WHOLE)
         return _joined(self.places)
 
     def _stage(self, row: ModelRow, name: str) -> Batcher:
@@ -86,15 +86,17 @@ class Resolver:
     ) -> int:
         is_read = names or step.each  # what the client sent is not: only a worker can
         if is_read and REQUEST in sources:
-            own = self._add_own(batcher, REQUEST, SPLIT if step.each else IDENTITY)
+            reading = Reading.ELEMENTS if step.each else Reading.WHOLE
+            own = self._add_own(batcher, REQUEST, reading)
             sources = [own if source == REQUEST else source for source in sources]
-        target = f"{step.stage}{STAGE}{step.target}" if batcher.row.beside else step.target
-        self.places.append(Place(step.label, batcher, sources, names, step.each, target))
+        call = MethodCall(step.stage if batcher.row.beside else "", step.target)
+        calls = () if call == MethodCall() else (call,)
+        self.places.append(Place(step.label, batcher, sources, names, step.each, calls))
         return len(self.places) - 1
 
-    def _add_own(self, batcher: Batcher, source: int, target: str) -> int:
+    def _add_own(self, batcher: Batcher, source: int, reading: Reading) -> int:
         """Add a step of our own: a worker of *batcher* reads what is there, and writes it anew."""
-        self.places.append(Place("", batcher, [source], [], target=target))
+        self.places.append(Place("", batcher, [source], [], calls=(MethodCall(method=reading),)))
         return len(self.places) - 1
 
 
@@ -108,7 +110,7 @@ def _joined(places: list[Place]) -> list[Place]:
         before = found[sources[0]] if sources != [REQUEST] else None
         if before and takers.count(place.sources[0]) == 1 and _runs_on(before, place):
             before.label = f"{before.label}+{place.label}"
-            before.target = f"{before.target}{RUN}{place.target}"
+            before.calls += place.calls
             moved[at] = sources[0]
         else:
             place.sources = sources
@@ -120,14 +122,18 @@ def _joined(places: list[Place]) -> list[Place]:
 def _runs_on(one: Place, other: Place) -> bool:
     """Whether *other*, which alone gets what *one* gives, can follow it within a worker."""
     is_chain = not (one.is_each or other.is_each or other.names or _streams(one))
-    has_stages = STAGE in one.target and STAGE in other.target
-    return is_chain and has_stages and one.batcher is other.batcher
+    is_of_one_worker = one.batcher is other.batcher and _names_stage(one) and _names_stage(other)
+    return is_chain and is_of_one_worker
+
+
+def _names_stage(place: Place) -> bool:
+    return bool(place.calls and place.calls[-1].stage)
 
 
 def _streams(place: Place) -> bool:
     """Whether the outputs of *place* come one by one, each in a turn with those of others."""
     row: ModelRow = place.batcher.row
-    is_host = place.target.rpartition(RUN)[2] == f"{row.stage}{STAGE}"
+    is_host = place.calls[-1:] == (MethodCall(row.stage),)
     return is_host and row.interface is not None and bool(STREAMED & {*row.interface.produces})
 
 

@@ -21,7 +21,7 @@ from servekit.frontend.batching.admission import pass_on
 from servekit.frontend.batching.task import Task, make_task
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.frontend.pipelines import values
-from servekit.ipc.batches import VALUE, VALUES, Slab
+from servekit.ipc.batches import VALUE, VALUES, Item, Slab
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import Exchange
     from servekit.frontend.pipelines.pipeline import Pipeline, Place
-    from servekit.ipc.batches import Item
+    from servekit.ipc.batches import SentItem
 
     #: status and headers
     Response = tuple[int, list[tuple[str, str]]]
@@ -68,7 +68,6 @@ class Part(Struct, eq=False):
     flow: Flow
     at: int  #: place in the pipeline
     element: int  #: of the list, if each is a task
-    target: str
     begun: float
 
     def take(
@@ -103,17 +102,14 @@ class Flow:
     """Stands in for a task at its exchange."""
 
     __slots__ = (
-        "_accept",
         "_arrived",
-        "_body",
-        "_deadline",
         "_exchange",
         "_gathered",
         "_headers",
         "_is_done",
+        "_item",
         "_pipeline",
         "_request",
-        "_request_id",
         "_tasks",
         "_timing",
         "_until",
@@ -124,7 +120,7 @@ class Flow:
         self,
         pipeline: Pipeline,
         exchange: Exchange,
-        item: Item,
+        item: SentItem,
         headers: dict[bytes, bytes],
         arrived: float,
         until: float,
@@ -134,7 +130,7 @@ class Flow:
         :param headers: of its request, of which each stage sees those that it asked for.
         :param until: when the client wants to have all of a stream, ``monotonic``.
         """
-        self._body, content_type, self._accept, self._request_id, self._deadline = item
+        self._item = item
         self._pipeline = pipeline
         self._exchange = exchange
         self._headers = headers
@@ -146,9 +142,9 @@ class Flow:
         self._tasks: dict[Task, None] = {}  #: that have no answer yet
         self._timing: list[bytes] = []
         uses = sum(-1 in place.sources for place in pipeline.places)
-        self._request = Value(self._body, content_type, uses)
+        self._request = Value(item.body, item.content_type, uses)
         pipeline.hold(+1)
-        if isinstance(slab := self._body, Slab):
+        if isinstance(slab := item.body, Slab):
             bodies = pipeline.bodies
             self._request.content = bodies.content(slab)
             self._request.release = lambda: bodies.free(slab)
@@ -190,7 +186,7 @@ class Flow:
             self._start_each(at, place, sources[0])
         elif self._may_give_away(place):
             self._request.release = None
-            self._put(at, place, self._body, self._request.content_type)
+            self._put(at, place, self._item.body, self._request.content_type)
         else:
             self._send(at, place, *_input(place, sources))
         for value in dict.fromkeys(sources):
@@ -232,15 +228,18 @@ class Flow:
         """Whether the body of the request lies where *place* wants it, and nobody else does."""
         is_only = place.sources == [-1] and not place.names and self._request.uses == 1
         is_there = place.batcher.bodies is self._pipeline.bodies
-        return is_only and is_there and isinstance(self._body, Slab)
+        return is_only and is_there and isinstance(self._item.body, Slab)
 
     def _put(
         self, at: int, place: Place, body: bytes | Slab, content_type: bytes, element: int = 0
     ) -> None:
-        now, deadline, request_id = monotonic(), self._deadline, self._request_id
-        item = (body, content_type, place.accept or self._accept, request_id, deadline)
+        now, sent = monotonic(), self._item
+        item: SentItem = Item(
+            body, content_type, place.accept or sent.accept, sent.request_id, sent.deadline
+        )
+        item.calls = place.calls
         task = make_task(place.batcher, self._exchange, item, self._headers, now, self._until)
-        task.step = Part(self, at, element, place.target, now)
+        task.step = Part(self, at, element, now)
         self._tasks[task] = None
         pass_on(task)
 
@@ -309,7 +308,7 @@ class Flow:
     def _answer(self, value: Value) -> None:
         media_type = media_types[value.content_type.decode("latin-1")]
         timing = b", ".join(self._timing)
-        response = HttpResponse(200, value.content, media_type, self._request_id, timing)
+        response = HttpResponse(200, value.content, media_type, self._item.request_id, timing)
         if value.response is not None:
             response.status, response.fields = value.response
             check_fields(response.status, response.fields)
@@ -334,7 +333,7 @@ class Flow:
         if not self._is_done:
             self._pipeline.count_failure(error.status)
             self._end()
-            self._exchange.fail(error, self._request_id)
+            self._exchange.fail(error, self._item.request_id)
 
     def _end(self) -> None:
         """Let go of everything."""

@@ -160,7 +160,7 @@ class Routing:
     def _stage_alone(self, row: ModelRow, place: Place) -> Batcher:
         """Return the stage of *place*, which answers as a model of one service does."""
         batcher: Batcher = place.batcher
-        batcher.target, batcher.middleware = place.target, self._caches.find(row.name)
+        batcher.calls, batcher.middleware = place.calls, self._caches.find(row.name)
         return batcher
 
     def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assembles what answers batches with a service: its inputs, codecs, interface and targets."""
+"""Assembles what answers batches with a service: its inputs, codecs, interface and methods."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,10 +19,10 @@ from servekit.worker.inputs.annotations import (
 from servekit.worker.inputs.form_rules import signed_rules, typed_rules
 from servekit.worker.inputs.input_kind import AnyInput, InputKind
 from servekit.worker.inputs.typed_input import TypedInput
+from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.request_reader import BodyReaders
-from servekit.worker.prediction.targets import Targets
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers, Stepping
 
@@ -51,9 +51,9 @@ def assemble(
     stepping = Stepping(service, current) if streaming_method(service) else None
     wrap = partial(_wrap, table, current, max_answer_bytes, is_dev)
     predictor, interface = wrap(service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on)
-    targets = Targets(service, predictor, wrap)
-    interface.endpoints = targets.rows
-    return Loaded(service, predictor, interface, targets, stepping)
+    methods = Methods(service, predictor, wrap)
+    interface.endpoints = methods.rows
+    return Loaded(service, predictor, interface, methods, stepping)
 
 
 def _wrap(

@@ -28,6 +28,7 @@ from servekit.checkup.messages import (
 )
 from servekit.description.sample_values import sample_value
 from servekit.errors import RequestError, error_class
+from servekit.ipc.batches import Item
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
@@ -42,8 +43,8 @@ from servekit.worker.boot.proof import (
     samples_of,
 )
 from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.targets import Targets
 from servekit.worker.process.log import boot_failed
 from servekit.worker.process.setup import (
     BOOT_FAILED,
@@ -108,7 +109,7 @@ def check(request: Checkup, tell: Tell) -> None:
         tell(run)
         if run.problem:  # larger ones would fail in the same way
             break
-    for tried in _try_endpoints(loaded.targets):
+    for tried in _try_endpoints(loaded.methods):
         tell(tried)
     loaded.close()
     tell(Checked(_bytes_of("status", "VmHWM:")))
@@ -183,7 +184,7 @@ def _sample_of(interface: Interface) -> OpenItem | None:
     if not interface.input_schema:
         return None
     value = sample_value(interface.input_schema, interface.schema_definitions)
-    return msgspec.json.encode(value), b"application/json", b"", "made", math.inf
+    return Item(msgspec.json.encode(value), b"application/json", b"", "made", math.inf)
 
 
 def _why_none(service: Service) -> str:
@@ -200,10 +201,10 @@ def _refusal_of(predictor: Predictor, item: OpenItem) -> str:
     return problem_of(answer) if is_refused else ""
 
 
-def _try_endpoints(targets: Targets) -> Iterator[Tried]:
+def _try_endpoints(methods: Methods) -> Iterator[Tried]:
     """Call each endpoint with an input made from its types, and yield the findings."""
-    for row in targets.rows:
-        predictor, item = targets.find(row.name), _sample_of(row.interface)
+    for row in methods.rows:
+        predictor, item = methods.predictor(row.name), _sample_of(row.interface)
         if not isinstance(predictor, Predictor) or item is None:
             yield Tried(row.name, unchecked="was not called: its types do not say what an input is")
         elif refused := _refusal_of(predictor, item):

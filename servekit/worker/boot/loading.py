@@ -112,9 +112,9 @@ def load_service(loading: Loading) -> Loaded:
         each.interface.produces = [
             name for name in each.interface.produces if name not in STREAM_FORMATS
         ]
-    loaded.targets.stages = {
-        loading.stage: loaded.targets,
-        **{name: each.targets for name, each in beside.items()},
+    loaded.methods.stages = {
+        loading.stage: loaded.methods,
+        **{name: each.methods for name, each in beside.items()},
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
     return replace(loaded, beside=beside, measures=measures)

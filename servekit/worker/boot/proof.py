@@ -13,6 +13,7 @@ from servekit_archiver.manifest import Example
 
 from servekit.checkup.comparison import TOLERANCE, difference
 from servekit.errors import BootError
+from servekit.ipc.batches import Item
 from servekit.service.base import Service
 from servekit.types.file_types import media_type_of
 from servekit.worker.boot.loading import Loading, named_stage
@@ -75,7 +76,7 @@ def example_item(example: Example, directory: Path, number: int) -> OpenItem:
         path = directory / example.input_file
         body, content_type = path.read_bytes(), example.content_type or media_type_of(path.name)
     accept = JSON.encode() if example.output is not None else b""
-    return body, content_type.encode(), accept, f"example-{number}", math.inf
+    return Item(body, content_type.encode(), accept, f"example-{number}", math.inf)
 
 
 def example_problem(example: Example, answer: Answered) -> str:
@@ -135,7 +136,7 @@ def samples_of(manifest: Manifest, directory: Path, service: Service) -> list[Op
     from servekit.worker.codecs.msgpack import codec
 
     zeros = codec.encode({entry["name"]: _zero(entry) for entry in service.signature["inputs"]})
-    return [(zeros, MSGPACK, b"", "sample", math.inf)]
+    return [Item(zeros, MSGPACK, b"", "sample", math.inf)]
 
 
 def _zero(entry: Mapping[str, Any]) -> Any:

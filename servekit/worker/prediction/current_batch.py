@@ -6,23 +6,23 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from servekit.ipc.batches import QUERY
+from servekit.ipc.batches import QUERY, Item
 from servekit.service.base import Request
 from servekit.worker.codecs.media_headers import parse_content_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from servekit.ipc.cancellation import CancelledReader
     from servekit.worker.prediction.batch_result import PendingTask
     from servekit.worker.prediction.request_reader import BodyReaders
 
-__all__ = ["NO_HEADERS", "CurrentBatch", "Items", "OpenItem"]
+__all__ = ["CurrentBatch", "Items", "OpenItem"]
 
 #: an ``Item`` with its body, which may be a read-only view that ends with the batch
-OpenItem = tuple[bytes | memoryview, bytes, bytes, str, float]
+OpenItem = Item[bytes | memoryview]
 
-NO_HEADERS: Mapping[int, Mapping[str, str]] = {}
+NO_HEADERS: dict[str, str] = {}
 
 
 class Items(Protocol):
@@ -35,36 +35,24 @@ class Items(Protocol):
 class CurrentBatch:
     """Changes with every batch; a ``Request`` made from it does not."""
 
-    __slots__ = ("_cancelled", "_headers", "_items", "_number", "bodies", "tasks")
+    __slots__ = ("_cancelled", "_items", "_number", "bodies", "tasks")
 
     def __init__(self, bodies: BodyReaders) -> None:
         """Start without a batch; *bodies* decodes the inputs of requests on demand."""
         self.bodies = bodies
         self._items: Items = ()
         self._number = 0
-        self._headers = NO_HEADERS
         self._cancelled: CancelledReader | None = None
         self.tasks: Sequence[PendingTask] = ()  #: whose inputs ``predict`` has now
 
-    def begin(
-        self,
-        items: Items,
-        number: int,
-        cancelled: CancelledReader | None,
-        headers: Mapping[int, Mapping[str, str]],
-    ) -> bool:
-        """Show batch *number* of a channel; return whether a client of it has disconnected.
-
-        :param headers: by place.
-        """
+    def begin(self, items: Items, number: int, cancelled: CancelledReader | None) -> bool:
+        """Show batch *number* of a channel; return whether a client of it has disconnected."""
         self._items, self._number, self._cancelled = items, number, cancelled
-        self._headers = headers
         return cancelled is not None and cancelled.has_any(number)
 
     def end(self) -> None:
         """Forget the batch."""
         self._items, self._number, self._cancelled, self.tasks = (), 0, None, ()
-        self._headers = NO_HEADERS
 
     def has_gone(self, place: int) -> bool:
         """Whether the client of the item at *place* has disconnected."""
@@ -80,14 +68,14 @@ class CurrentBatch:
 
     def request(self, place: int) -> Request:
         """Return the request of the item at *place*."""
-        body, header, _, request_id, deadline = self._items[place]
-        headers = self._headers.get(place, {})
+        item = self._items[place]
+        body, header, headers = item.body, item.content_type, item.headers or NO_HEADERS
         return Request(
             parse_content_type(header)[0] if header.strip() else "",
             body,
-            request_id,
+            item.request_id,
             partial(self._decode, header, body),
-            deadline,
+            item.deadline,
             partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
             {name: text for name, text in headers.items() if not name.startswith(QUERY)},
             {name[1:]: text for name, text in headers.items() if name.startswith(QUERY)},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers a batch with a loaded service: bytes in, bytes out. Knows nothing of sockets."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -21,7 +21,7 @@ from servekit.worker.prediction.batch_result import (
     Responses,
     outputs_of,
 )
-from servekit.worker.prediction.current_batch import NO_HEADERS, CurrentBatch, Items, OpenItem
+from servekit.worker.prediction.current_batch import CurrentBatch, Items, OpenItem
 from servekit.worker.prediction.error_answers import error_answer, logged_answer
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
@@ -84,18 +84,16 @@ class Predictor:
         items: Sequence[OpenItem],
         number: int = 0,
         cancelled: CancelledReader | None = None,
-        headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
         places: Sequence[int] | None = None,
     ) -> BatchResult:
         """Answer *items*, in their order. Blocks as long as the service does; raises nothing.
 
         :param number: of the batch, by which *cancelled* knows it.
-        :param headers: by place.
         :param places: of the items that are for this predictor; ``None``: all of them.
         """
         started = monotonic()
         answers: list[Any] = [None] * len(items)
-        self.begin(items, number, cancelled, headers, answers)
+        self.begin(items, number, cancelled, answers)
         mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
         tasks, inputs = self.read_items(mine, answers, started, self.plans)
         decoded = monotonic()
@@ -120,13 +118,12 @@ class Predictor:
         items: Items,
         number: int,
         cancelled: CancelledReader | None,
-        headers: Mapping[int, Mapping[str, str]],
         answers: list[Any],
     ) -> bool:
         """Show the service the batch; answer clients that disconnected, return if there are any."""
         if self._responses:  # of a batch that failed while it was sent
             self._responses = {}
-        has_lost = self._current.begin(items, number, cancelled, headers)
+        has_lost = self._current.begin(items, number, cancelled)
         if has_lost:
             for place in range(len(answers)):
                 if self._current.has_gone(place):
@@ -157,17 +154,17 @@ class Predictor:
         read = self.read
         tasks: list[PendingTask] = []
         inputs: list[Any] = []
-        for place, (body, content_type, accept, request_id, deadline) in items:
-            if deadline <= now:
+        for place, item in items:
+            if item.deadline <= now:
                 answers[place] = EXPIRED
             if answers[place] is not None:
                 continue
             try:
-                plan = plans[accept]
-                inputs.append(read(content_type, body, place))
-                tasks.append(PendingTask(place, plan, request_id, deadline))
+                plan = plans[item.accept]
+                inputs.append(read(item.content_type, item.body, place))
+                tasks.append(PendingTask(place, plan, item.request_id, item.deadline))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
-                answers[place] = self.failed("preprocess", error, [request_id])
+                answers[place] = self.failed("preprocess", error, [item.request_id])
         return tasks, inputs
 
     def predict_all(self, tasks: list[PendingTask], inputs: list[Any]) -> list[Any]:

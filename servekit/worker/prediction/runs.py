@@ -9,15 +9,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import InputError, ServekitError
-from servekit.ipc.batches import VALUE
+from servekit.ipc.batches import VALUE, Item
 from servekit.service.response import Response
 from servekit.worker.codecs.value import value as codec
 from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, are_plain
-from servekit.worker.prediction.current_batch import NO_HEADERS
 from servekit.worker.prediction.response_writer import own_body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from servekit.ipc.cancellation import CancelledReader
     from servekit.worker.prediction.batch_result import PendingTask
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.negotiation import Plans
     from servekit.worker.prediction.predictor import Predictor
 
-    #: its number, who has gone, and headers by place
-    Batch = tuple[int, CancelledReader | None, Mapping[int, Mapping[str, str]]]
+    #: its number, and which of its clients have gone
+    Batch = tuple[int, CancelledReader | None]
 
 __all__ = ["Run"]
 
@@ -62,13 +61,12 @@ class Run:
         items: Sequence[OpenItem],
         number: int = 0,
         cancelled: CancelledReader | None = None,
-        headers: Mapping[int, Mapping[str, str]] = NO_HEADERS,
         places: Sequence[int] | None = None,
     ) -> BatchResult:
         """Answer *items*; see ``Predictor.answer``. ``steps`` of the result says what each took."""
         last, answers = self.last, list[Any]([None]) * len(items)
         mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
-        led = self.lead(items, mine, (number, cancelled, headers), answers, last.plans)
+        led = self.lead(items, mine, (number, cancelled), answers, last.plans)
         outputs = last.predict_all(led.tasks, led.inputs) if led.tasks else []
         predicted = monotonic()
         if led.tasks:
@@ -139,10 +137,11 @@ class HandedOn:
         """Return the item at *place*; the body of an object that cannot be written is empty."""
         at = next(at for at, task in enumerate(self._tasks) if task.place == place)
         try:
-            body = _body(self._values[at])
+            body, header = _body(self._values[at])
         except ServekitError:
-            body = b"", VALUE_HEADER
-        return (*body, *self._items[place][2:])
+            body, header = b"", VALUE_HEADER
+        item = self._items[place]
+        return Item(body, header, item.accept, item.request_id, item.deadline, item.headers)
 
 
 def _body(value: Any) -> tuple[bytes, bytes]:

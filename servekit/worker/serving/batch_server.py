@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.worker.prediction.current_batch import OpenItem
+    from servekit.worker.prediction.methods import Mixed
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Run
-    from servekit.worker.prediction.targets import Mixed
 
     Speaker = Predictor | Run | Mixed
 
@@ -155,14 +155,13 @@ class BatchServer:
     def _predict(self, channel: FrontEndChannel, message: Predict) -> None:
         shared, loaded = channel.shared, self._loaded
         shared.free(message.freed)
-        targets = message.targets
-        speaker = loaded.targets.of(targets) if targets else loaded.predictor
+        speaker = loaded.methods.of(message.items)
         try:
             items = shared.look(message.items, speaker.takes_view)
         except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
-        result = answer_with(speaker, items, message.batch, shared.cancelled, message.headers)
+        result = answer_with(speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
@@ -172,7 +171,7 @@ class BatchServer:
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
-            ids = [item[3] for item in message.items]
+            ids = [item.request_id for item in message.items]
             report(f"the answers of a batch cannot be sent: {error}", None, ids)
             answers = [error_answer(ResultNotEncodable())] * len(message.items)
             reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
@@ -215,5 +214,5 @@ def answer_with(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) ->
     try:
         return speaker.answer(items, *batch)
     except Exception as error:  # noqa: BLE001 - a bug, or an output that no check has foreseen
-        report("batch failed", error, [item[3] for item in items])
+        report("batch failed", error, [item.request_id for item in items])
         return BatchResult([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})

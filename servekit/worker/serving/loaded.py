@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
+from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.targets import Targets
 from servekit.worker.process.log import report
 from servekit.worker.streaming.stepping import Stepping
 
@@ -21,7 +21,7 @@ class Loaded:
     service: Service
     predictor: Predictor
     interface: Interface
-    targets: Targets
+    methods: Methods
     stepping: Stepping | None = None  #: if its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
     beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker

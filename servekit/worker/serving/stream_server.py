@@ -52,9 +52,9 @@ class StreamServer(BatchServer):
         except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
-        if isinstance(message.item[0], Slab):  # it has been copied
-            self._send(channel, encode_frame(Freed([message.item[0].offset])))
-        found, predictor = self._loaded.targets.find(message.target), self._loaded.predictor
+        if isinstance(message.item.body, Slab):  # it has been copied
+            self._send(channel, encode_frame(Freed([message.item.body.offset])))
+        found, predictor = self._loaded.methods.find(item.calls), self._loaded.predictor
         if found is predictor:
             self._streams.put(Stream(message, item, channel))
         elif isinstance(found, Run) and found.last is predictor:
@@ -64,8 +64,8 @@ class StreamServer(BatchServer):
 
     def _answer(self, channel: FrontEndChannel, message: Open, item: OpenItem) -> None:
         """Answer a request whose target does not stream."""
-        speaker = self._loaded.targets.of([message.target])
-        result = answer_with(speaker, [item], message.stream, None, {0: message.headers})
+        speaker = self._loaded.methods.of([item])
+        result = answer_with(speaker, [item], message.stream, None)
         self._is_leaving |= speaker.is_leaving
         (end,) = channel.shared.lay_out(result.answers)
         response = result.responses.get(0)

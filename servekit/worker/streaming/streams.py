@@ -7,7 +7,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.ipc.batches import VALUE, Part
+from servekit.ipc.batches import VALUE, Item, Part
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
 from servekit.worker.prediction.response_writer import blame_client
 from servekit.worker.streaming.stream import OUTPUT, Formats, Stream
@@ -66,7 +66,7 @@ class ActiveStreams:
 
     def _admit(self, stream: Stream) -> Part | None:
         """Give *stream* its slot, or return its refusal."""
-        if stream.item[-1] <= monotonic():
+        if stream.item.deadline <= monotonic():
             return stream.failed(EXPIRED)
         try:
             value = self._read(stream)
@@ -82,20 +82,21 @@ class ActiveStreams:
     def _read(self, stream: Stream) -> Any:
         """Return the input of *stream*, or a ``Failed``; set its ``request``."""
         predictor, current = self._predictor, self._stepping.current
-        body, content_type, accept, request_id, deadline = stream.item
-        stream.format = self._formats[accept]
+        sent, place = stream.item, stream.message.place
+        stream.format = self._formats[sent.accept]
         if stream.format is None:
-            stream.plan = predictor.plans[accept]
+            stream.plan, deadline = predictor.plans[sent.accept], sent.deadline
         else:
             deadline = stream.message.until
-        place, number = stream.message.place, stream.message.stream
-        item = (body, content_type, VALUE.encode(), request_id, deadline)
-        batch = number, stream.channel.shared.cancelled, {place: stream.message.headers}
+        item: OpenItem = Item(
+            sent.body, sent.content_type, VALUE.encode(), sent.request_id, deadline, sent.headers
+        )
+        batch = stream.message.stream, stream.channel.shared.cancelled
         if stream.run is not None:
             return self._lead(stream, stream.run, item, batch)
         current.begin({place: item}, *batch)
         stream.request = current.request(place)
-        return predictor.single(predictor.read(content_type, body, place))
+        return predictor.single(predictor.read(item.content_type, item.body, place))
 
     def _lead(self, stream: Stream, run: Run, item: OpenItem, batch: Batch) -> Any:
         """Return what the services before the last one make of *item*, as ``_read`` does."""
@@ -133,7 +134,7 @@ class ActiveStreams:
         return blame_client(error, plan, lambda: stream.request, has_preprocess=has_preprocess)
 
     def _failed(self, error: BaseException, streams: list[Stream]) -> list[tuple[Stream, Part]]:
-        ids = [stream.item[3] for stream in streams]
+        ids = [stream.item.request_id for stream in streams]
         end = self._predictor.failed("stream", error, ids)
         return [(stream, stream.failed(end)) for stream in streams]
 

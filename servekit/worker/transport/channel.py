@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from servekit.errors import OutOfMemory
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
-from servekit.ipc.batches import Answer, Item, RequestMessage, Slab
+from servekit.ipc.batches import Answer, Item, RequestMessage, SentItem, Slab
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader
 from servekit.worker.prediction.batch_result import Answered
@@ -59,26 +59,26 @@ class SharedBodies:
         self._bodies = ArenaReader(bodies)
         self.cancelled = CancelledReader(cancelled)
 
-    def look(self, items: list[Item], takes_view: Callable[[bytes], bool]) -> list[OpenItem]:
+    def look(self, items: list[SentItem], takes_view: Callable[[bytes], bool]) -> list[OpenItem]:
         """Return *items* with bytes, or a read-only view, in place of each slab.
 
         :param takes_view: whether bodies of a content type may be views.
         :raises ChannelClosed: a slab lies outside the arena.
         """
-        if not any(type(item[0]) is Slab for item in items):
+        if not any(type(item.body) is Slab for item in items):
             return cast("list[OpenItem]", items)
         return [self._seen(item, takes_view) for item in items]
 
-    def _seen(self, item: Item, takes_view: Callable[[bytes], bool]) -> OpenItem:
-        slab = item[0]
+    def _seen(self, item: SentItem, takes_view: Callable[[bytes], bool]) -> OpenItem:
+        slab = item.body
         if not isinstance(slab, Slab):
             return cast("OpenItem", item)
         if self._bodies is None:
             raise ChannelClosed("the peer sent no arena")
-        if not takes_view(item[1]):
-            return (bytes(self._bodies.view(slab)), *item[1:])
+        if not takes_view(item.content_type):
+            return _with_body(item, bytes(self._bodies.view(slab)))
         self._looks[slab.offset] = look = self._bodies.look(slab)
-        return (look.view, *item[1:])
+        return _with_body(item, look.view)
 
     def let_go(self) -> list[int]:
         """Release every view; return the offsets of the bodies that the service still refers to."""
@@ -123,3 +123,8 @@ class SharedBodies:
     def close(self) -> None:
         """Give the memory up, after the channel is closed."""
         self.arena.close()
+
+
+def _with_body(item: SentItem, body: bytes | memoryview) -> OpenItem:
+    sent = (item.content_type, item.accept, item.request_id, item.deadline)
+    return Item(body, *sent, item.headers, item.calls)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch may be for besides ``predict``: the endpoints of a service, and what is ours."""
+"""What answers the calls of a batch: methods of services, and what only reads a body."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from servekit.errors import BootError, InputError, RouteNotFound
-from servekit.ipc.batches import IDENTITY, INSTANCES, RUN, SPLIT, STAGE
+from servekit.ipc.batches import Calls, Item, MethodCall, Reading
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.table import EndpointRow, Interface
 from servekit.service.base import Service
@@ -17,7 +17,7 @@ from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
 
-__all__ = ["Mixed", "Targets"]
+__all__ = ["Methods", "Mixed"]
 
 #: makes a predictor, and what it takes and gives, of a service
 Wrap = Callable[[Service], tuple[Predictor, Interface]]
@@ -25,7 +25,7 @@ Wrap = Callable[[Service], tuple[Predictor, Interface]]
 NOWHERE: Final = error_answer(RouteNotFound())
 
 
-class Identity(Service):
+class ReadWhole(Service):
     """Reads what one step wrote, so that it can be written for another."""
 
     def predict(self, batch: Any) -> Any:
@@ -33,15 +33,15 @@ class Identity(Service):
         return batch
 
 
-class Split(Service):
+class ReadElements(Service):
     """Reads a list that a client sent, so that each element can be a task of its own."""
 
     def predict(self, batch: Any) -> Any:
-        """Return *batch*; what is no list is refused."""
+        """Return *batch*; values that are not lists are refused."""
         return [each if _is_list(each) else InputError("a list is needed here") for each in batch]
 
 
-class InstancesService(Service):
+class ReadInstances(Service):
     """Reads several inputs of one request, so that each can be answered by itself."""
 
     def predict(self, batch: Any) -> Any:
@@ -64,8 +64,8 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) or bool(getattr(value, "shape", ()))
 
 
-class Targets:
-    """What answers for each target of one worker; "" is ``predict`` of its service."""
+class Methods:
+    """The methods of one service, and of those that its worker has loaded besides."""
 
     def __init__(self, service: Service, predictor: Predictor, wrap: Wrap) -> None:
         """Wrap the endpoints of *service*.
@@ -73,9 +73,9 @@ class Targets:
         :raises BootError: two of them have one name, or one cannot be served.
         """
         self._wrap = wrap
-        self._predictors = {"": predictor}
-        self._runs: dict[str, Run] = {}
-        self.stages: Mapping[str, Targets] = {}  #: of a worker of several: this one among them
+        self._predictors: dict[str | Reading, Predictor] = {"": predictor}
+        self._known: dict[Calls, Predictor | Run] = {(): predictor}
+        self.stages: Mapping[str, Methods] = {}  #: of a worker of several: this one among them
         self.rows: list[EndpointRow] = []
         for marked, method in endpoints_of(type(service)):
             if marked.name in self._predictors:
@@ -84,64 +84,63 @@ class Targets:
             self._predictors[marked.name] = wrapped
             self.rows.append(EndpointRow(marked.name, marked.path, interface))
 
-    def of(self, targets: Sequence[str]) -> "Predictor | Run | Mixed":
-        """Return what answers a batch.
+    def of(self, items: Sequence[Item[Any]]) -> "Predictor | Run | Mixed":
+        """Return what answers a batch of *items*."""
+        wanted = {item.calls for item in items}
+        found = self.find(*wanted) if len(wanted) == 1 else None
+        return found or Mixed(self)
 
-        :param targets: of its items, or the one of all of them.
-        """
-        found = self.find(targets[0]) if targets.count(targets[0]) == len(targets) else None
-        return found or Mixed(self, targets)
+    def find(self, calls: Calls) -> Predictor | Run | None:
+        """Return what answers *calls*; ``None`` if one of the methods does not exist."""
+        found = self._known.get(calls)
+        if found is None and (found := self._resolve(calls)) is not None:
+            self._known[calls] = found
+        return found
 
-    def find(self, target: str) -> Predictor | Run | None:
-        """Return what answers *target*, if there is such a one."""
-        if STAGE in target:
-            return self._runs.get(target) or self._make_run(target)
-        if target not in self._predictors and target in OURS:
-            self._predictors[target] = self._wrap(OURS[target]())[0]
-        return self._predictors.get(target)
-
-    def _make_run(self, target: str) -> Run | None:
+    def _resolve(self, calls: Calls) -> Predictor | Run | None:
+        if len(calls) == 1 and not calls[0].stage:
+            return self.predictor(calls[0].method)
         steps = []
-        for step in target.split(RUN):
-            stage, _, method = step.partition(STAGE)
-            found = self.stages[stage].find(method) if stage in self.stages else None
-            if not isinstance(found, Predictor):
+        for call in calls:
+            methods = self.stages.get(call.stage)
+            predictor = methods.predictor(call.method) if methods is not None else None
+            if predictor is None:
                 return None
-            steps.append((stage, found))
-        self._runs[target] = run = Run(steps)
-        return run
+            steps.append((call.stage, predictor))
+        return Run(steps)
+
+    def predictor(self, method: str | Reading) -> Predictor | None:
+        """Return what answers *method* of this service; ``None`` if it does not exist."""
+        if isinstance(method, Reading) and method not in self._predictors:
+            self._predictors[method] = self._wrap(READERS[method]())[0]
+        return self._predictors.get(method)
 
 
 class Mixed:
-    """Answers a batch whose items are for several targets: those of one are a batch."""
+    """Answers a batch whose items are for different methods: those of one are a batch."""
 
-    is_leaving = False  #: a service asked the process to exit
-
-    def __init__(self, targets: Targets, wanted: Sequence[str]) -> None:
-        """Of *targets*, the items are for those *wanted*, in their order."""
-        self._targets, self._wanted = targets, wanted
+    def __init__(self, methods: Methods) -> None:
+        """Find them in *methods*."""
+        self._methods = methods
+        self.is_leaving = False  #: a service asked the process to exit
 
     def takes_view(self, content_type: bytes) -> bool:
         """Whether all of them may be given views of bodies of *content_type*."""
-        ours = self._targets.find(IDENTITY)  # which has no ``preprocess``
-        return ours is not None and ours.takes_view(content_type)
+        reader = self._methods.find((MethodCall(method=Reading.WHOLE),))  # has no ``preprocess``
+        return reader is not None and reader.takes_view(content_type)
 
     def answer(
-        self,
-        items: Sequence[OpenItem],
-        number: int,
-        cancelled: CancelledReader | None,
-        headers: Mapping[int, Mapping[str, str]],
+        self, items: Sequence[OpenItem], number: int, cancelled: CancelledReader | None
     ) -> BatchResult:
         """Answer *items*, in their order; see ``Predictor.answer``."""
         answers: list[Any] = [NOWHERE] * len(items)
         times, responses, steps = (0.0, 0.0, 0.0), Responses(), dict[str, float]()
-        for target in dict.fromkeys(self._wanted):
-            speaker = self._targets.find(target)
-            if speaker is None:
+        for calls in dict.fromkeys(item.calls for item in items):
+            found = self._methods.find(calls)
+            if found is None:
                 continue
-            places = [place for place, each in enumerate(self._wanted) if each == target]
-            result = speaker.answer(items, number, cancelled, headers, places)
+            places = [place for place, item in enumerate(items) if item.calls == calls]
+            result = found.answer(items, number, cancelled, places)
             for place in places:
                 answers[place] = result.answers[place]
             responses |= result.responses
@@ -149,11 +148,15 @@ class Mixed:
                 steps[stage] = steps.get(stage, 0.0) + step_s
             decode_s, predict_s, encode_s = map(sum, zip(times, result.times, strict=True))
             times = decode_s, predict_s, encode_s
-            self.is_leaving |= speaker.is_leaving
+            self.is_leaving |= found.is_leaving
         return BatchResult(answers, *times, responses, steps)
 
 
-OURS: Final = {IDENTITY: Identity, SPLIT: Split, INSTANCES: InstancesService}
+READERS: Final[Mapping[Reading, type[Service]]] = {
+    Reading.WHOLE: ReadWhole,
+    Reading.ELEMENTS: ReadElements,
+    Reading.INSTANCES: ReadInstances,
+}
 
 
 def _only(service: Service, method: Callable[..., Any]) -> Service:
