@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
-.PHONY: install demo test test-all lint bench scale guard faults fuzz images wheels clean
+.PHONY: install docs demo test test-all lint bench scale guard faults fuzz images wheels clean
 
 install: $(STAMP)
 
@@ -16,6 +17,15 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 	@echo "installing servekit, servekit-archiver and the plugins into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(patsubst %/pyproject.toml,-e ./%,$(PLUGINS)) --group dev
+	@touch $@
+
+# the pages as a site, with a reference of the Python API; a broken link is an error
+docs: $(DOCS_STAMP)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees -b html . build/site
+	@echo "build/site/docs/index.html"
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
 
 demo: install

@@ -1,49 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error servekit raises on purpose; the class fixes the HTTP status.
+"""Every error that servekit raises on purpose. The class determines the HTTP status::
 
-ServekitError                      500
-├── RequestError                   400   the client can fix it
-│   ├── ClientError                400   a service calls the request malformed
-│   ├── BodyMalformed              400   the body does not decode as its content type says
-│   ├── ClientGone                 400   it closed its side before the prediction began
-│   ├── Unauthorized               401   ``WWW-Authenticate`` is set
-│   │   └── InvalidToken                 one was given, and it is none of ours
-│   ├── Forbidden                  403   known, but not allowed here
-│   ├── RouteNotFound              404
-│   ├── ModelNotFound              404
-│   ├── JobNotFound                404
-│   ├── MethodNotAllowed           405   ``Allow`` is set
-│   ├── NotAcceptable              406   no codec writes what ``Accept`` asks for
-│   ├── ClientTooSlow              408
-│   ├── BodyTooLarge               413
-│   ├── TargetTooLong              414
-│   ├── UnknownMediaType           415
-│   │   └── UnknownCoding                ``Accept-Encoding`` is set
-│   ├── ExpectationFailed          417
-│   ├── InputError                 422   the signature or the service refused one input
-│   ├── HeadersTooLarge            431
-│   ├── NotSupported               501   a method or a coding that HTTP allows and we lack
-│   └── VersionNotSupported        505
-├── QueueFull                      429   overload, not outage; ``Retry-After`` is set
-├── TooManyRequests                429   of one client; ``Retry-After`` is set
-├── TooManyJobs                    429   that are kept; ``Retry-After`` is set
-├── Unavailable                    503   try again; ``Retry-After`` is set
-│   ├── NotReady                         the model has no ready replica
-│   ├── Draining
-│   ├── WorkerLost                       the worker died holding this task
-│   └── JobLost                          the front-end died that had it under way
-├── DeadlineExceeded               504
-├── ServiceError                   500   the service broke its contract
-│   ├── PredictFailed
-│   ├── PoisonRequest                    it killed a worker, alone, the second time
-│   ├── ResultNotEncodable
-│   └── WrongBatchLength
-├── OutOfMemory                    507   the service ran out of memory
-├── NoRoomForAnswer                507   the answers of jobs take too much already
-└── StartupError                         never reaches HTTP: exit status 3, one line on stderr
-    ├── PluginError
-    ├── AssetError
-    └── BootError
+    ServekitError                      500
+    ├── RequestError                   400   the client can fix it
+    │   ├── ClientError                400   the service considers the request malformed
+    │   ├── BodyMalformed              400   the body does not match its content type
+    │   ├── ClientGone                 400   the client closed its side before the prediction began
+    │   ├── Unauthorized               401   WWW-Authenticate is set
+    │   │   └── InvalidToken                 the token is unknown
+    │   ├── Forbidden                  403   known, but not allowed here
+    │   ├── RouteNotFound              404
+    │   ├── ModelNotFound              404
+    │   ├── JobNotFound                404
+    │   ├── MethodNotAllowed           405   Allow is set
+    │   ├── NotAcceptable              406   no codec can write what Accept asks for
+    │   ├── ClientTooSlow              408
+    │   ├── BodyTooLarge               413
+    │   ├── TargetTooLong              414
+    │   ├── UnknownMediaType           415
+    │   │   └── UnknownCoding                Accept-Encoding is set
+    │   ├── ExpectationFailed          417
+    │   ├── InputError                 422   the signature or the service refused one input
+    │   ├── HeadersTooLarge            431
+    │   ├── NotSupported               501   a method or a transfer coding that HTTP allows
+    │   └── VersionNotSupported        505
+    ├── QueueFull                      429   overload, not outage; Retry-After is set
+    ├── TooManyRequests                429   from one client; Retry-After is set
+    ├── TooManyJobs                    429   the limit of stored jobs is reached; Retry-After is set
+    ├── Unavailable                    503   try again; Retry-After is set
+    │   ├── NotReady                         the model has no ready replica
+    │   ├── Draining
+    │   ├── WorkerLost                       the worker died holding this task
+    │   └── JobLost                          the front-end that ran it died
+    ├── DeadlineExceeded               504
+    ├── ServiceError                   500   the service broke its contract
+    │   ├── PredictFailed
+    │   ├── PoisonRequest                    it killed a worker for the second time
+    │   ├── ResultNotEncodable
+    │   └── WrongBatchLength
+    ├── OutOfMemory                    507   the service ran out of memory
+    ├── NoRoomForAnswer                507   the results of jobs use all of their room
+    └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
+        ├── PluginError
+        ├── AssetError
+        └── BootError
 
 A raiser only says what happened. The text of an error below ``RequestError`` is
 written for the client and is sent; that of any other is replaced by the class's

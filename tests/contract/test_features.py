@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "features.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "features.md").read_text()
 CLAIMED, _, LACKING = PAGE.partition("## What is not here")
 
 
@@ -15,12 +14,6 @@ def rows(text):
     """Return the cells of each row of the tables in *text*, heads left out."""
     lines = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
     return [cells for cells in lines if cells[0] != "feature"]
-
-
-def anchors(page):
-    """Return the anchors that the headings of *page* have."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("cells", rows(CLAIMED), ids=lambda cells: cells[0])
@@ -37,12 +30,3 @@ def test_what_is_not_here_is_not_claimed_elsewhere():
 
     assert {cells[2] for cells in lacking} == {"no"}
     assert {cells[0] for cells in lacking}.isdisjoint(cells[0] for cells in rows(CLAIMED))
-
-
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE))))
-def test_every_link_leads_somewhere(target):
-    file, _, anchor = target.partition("#")
-    page = DOCS / file if file else DOCS / "features.md"
-
-    assert page.exists()
-    assert not anchor or anchor in anchors(page)
