@@ -46,7 +46,7 @@ else
 endif
 
 # and what takes long: every page's code, all fault rows, the guard, fuzzers, images, clean environments
-test-all: test
+test-all: test $(DOCS_STAMP)
 	$(call PYTEST,-m slow)
 
 lint: install
