@@ -15,7 +15,7 @@ NESTING: Final = 32  #: levels of lists and tables in a manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a reader accepts. The writer never makes an archive beyond the defaults."""
+    """The limits of a reader. The writer never exceeds the defaults."""
 
     entries: int = 10_000
     file_bytes: int = 64 * GIB

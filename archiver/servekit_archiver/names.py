@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file names an archive may hold: names that mean one file on every file system."""
+"""The file names that an archive may hold: they mean one file on every file system."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,20 +19,21 @@ __all__ = [
 RESERVED: Final = "MAR-INF"  #: the folder of the format itself
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
 
-PART_BYTES: Final = 255  # what ext4, XFS, APFS and NTFS store
+PART_BYTES: Final = 255  # the limit of ext4, XFS, APFS and NTFS
 NAME_BYTES: Final = 1024
 PARTS: Final = 32
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 DRIVE: Final = re.compile(r"[A-Za-z]:")
-WILD: Final = re.compile(r'[<>:"|?*]')  # what Windows takes for streams, patterns and redirections
+WILD: Final = re.compile(r'[<>:"|?*]')  # streams, patterns and redirections on Windows
 #: the devices of Windows, whatever follows the first dot
 DEVICE: Final = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\xb9\xb2\xb3]) *(?:\..*)?", re.IGNORECASE
 )
 
-#: What Unicode 16 says is not drawn (DerivedCoreProperties.txt, Default_Ignorable_Code_Point) and
-#: ``category`` does not: fillers, joiners, variation selectors, tags, and code points that are
-#: reserved for more of them. A table, so that every Python refuses the same names.
+#: Characters that are not drawn according to Unicode 16 (Default_Ignorable_Code_Point of
+#: DerivedCoreProperties.txt) but not to ``category``: fillers, joiners, variation selectors, tags,
+#: and code points that are reserved for more of them. A table, so that every Python refuses the
+#: same names.
 IGNORABLE: Final = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
     "\U000e0000-\U000e0fff"
@@ -50,7 +51,7 @@ CATEGORIES: Final = frozenset(("Cf", "Zl", "Zp", "Zs"))
 
 
 def name_problem(name: str) -> str | None:
-    """Return why *name* may not be a file of an archive, or ``None``. Never mends a name."""
+    """Return why *name* may not be a file of an archive, or ``None``. A name is never changed."""
     if problem := _character_problem(name):
         return problem
     if name.startswith("/"):
@@ -119,9 +120,9 @@ def parents(name: str) -> Iterator[str]:
 
 
 def find_clashes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of names that some file system would take for one and the same.
+    """Yield pairs of names that are the same file on some file system.
 
-    Two names clash when they are equal, or equal but for case or Unicode form, or when
+    Two names clash when they are equal, apart from case and Unicode form, or when
     one is a file and also a folder above the other.
     """
     seen: dict[str, tuple[str, bool]] = {}  # key -> (spelling, is a folder)

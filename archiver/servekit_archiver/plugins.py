@@ -16,7 +16,7 @@ from servekit_archiver import hookspecs
 
 __all__ = ["HookFailure", "HookManager", "InstalledPlugin"]
 
-GROUP: Final = "servekit"  #: of the entry points
+GROUP: Final = "servekit"  #: the group of the entry points
 #: how the names of hooks begin whose results are collected: they must say who contributed
 CONTRIBUTES: Final = ("recognise_", "register_")
 WRAPPER: Final = "a hook wrapper"  #: in place of a plugin, where a wrapper made the result

@@ -57,7 +57,7 @@ def test_defaults_are_those_of_the_documentation():
         ({"stages": {"a": STAGE}}, "pipeline: is missing; the stages that a request goes through"),
         (
             {"stages": {"a": STAGE}, "pipeline": ["a"], "options": {"b": 1}},
-            "options: the model has no service of its own for it; it belongs in [stages.NAME]",
+            "options: the model itself has no service; it belongs in [stages.NAME]",
         ),
         (
             {

@@ -67,7 +67,7 @@ class Archive:
         self._source.close()
 
     def identity(self) -> str:
-        """Return a text that changes whenever somebody may have changed the archive file."""
+        """Return a string that changes whenever the archive file may have changed."""
         return self._source.identity()
 
     def verify(self, progress: Progress | None = None) -> None:
@@ -148,7 +148,7 @@ class Archive:
 def _read_manifest(source: Source, entries: dict[str, ZipEntry]) -> bytes:
     entry = entries.get(MANIFEST)
     if entry is None:
-        raise source.refuse(f"has no {MANIFEST}, so it is not a model archive")
+        raise source.refuse(f"is not a model archive: it has no {MANIFEST}")
     if entry.size > MANIFEST_BYTES:
         raise source.refuse(f"is {entry.size} bytes, limit {MANIFEST_BYTES}", MANIFEST)
     return read_content(source, entry)

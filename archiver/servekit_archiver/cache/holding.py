@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who uses what of the cache: unpacked content is held by a lock, and removed when nobody does."""
+"""Locks on unpacked content: while one is held, the content is in use and is not removed."""
 
 import fcntl
 import os
@@ -17,9 +17,9 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def hold(directory: Path) -> int | None:
-    """Keep the unpacked content in *directory* as long as the descriptor that is returned is open.
+    """Keep the unpacked content in *directory* as long as the returned descriptor is open.
 
-    ``None``: it has been removed, or is just being removed; unpack it again.
+    ``None``: it has been removed, or is being removed; unpack it again.
     """
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -49,7 +49,7 @@ def discard(directory: Path) -> None:
 
 
 def remove_unused(cache: Path, unused_s: float) -> None:
-    """Remove unpacked content that nobody holds, and that was not unpacked or used for so long."""
+    """Remove unpacked content that nobody holds and that was last used *unused_s* seconds ago."""
     for directory in (cache / "models").iterdir():
         if DIGEST.fullmatch(directory.name):
             with suppress(OSError):

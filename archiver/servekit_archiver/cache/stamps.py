@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remembers what was read whole and found right, so that it is done once.
+"""Remembers which files were verified, so that each is read only once.
 
 One small file for each archive file, named by device and inode, so they do not pile up; and
 one for each unpacked content, named by its digest.
@@ -28,7 +28,7 @@ def remember_verified(folder: Path, identity: str, digest: str) -> None:
 
 
 def state_of(directory: Path, names: Iterable[str]) -> str:
-    """Return a text that changes whenever the files *names* in *directory* may have changed.
+    """Return a string that changes whenever the files *names* in *directory* may have changed.
 
     :raises OSError: one of them is not there.
     """

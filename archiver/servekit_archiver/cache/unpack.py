@@ -33,7 +33,7 @@ from servekit_archiver.progress import Progress
 __all__ = ["Unpacked", "default_cache_dir", "own_folder", "unpack"]
 
 READ_ONLY: Final = 0o444
-UNUSED_S: Final = 30 * 86_400  #: what nobody has used or held for so long is removed
+UNUSED_S: Final = 30 * 86_400  #: content that was neither used nor held for this long is removed
 ATTEMPTS: Final = 3  #: to replace a broken directory, while others may do the same
 
 
@@ -92,7 +92,7 @@ def unpack(
 
 
 def own_folder(path: Path) -> Path:
-    """Make *path* for us alone; what others can write to must not be served.
+    """Make *path* private: content that others can write to must not be served.
 
     :raises ArchiveError: it cannot be made, or others may write to it.
     """
@@ -107,9 +107,9 @@ def own_folder(path: Path) -> Path:
 
 
 def _is_whole(directory: Path, archive: Archive, verified: Path) -> bool:
-    """Say whether *directory* has every file as it was unpacked: somebody may have been at work.
+    """Say whether *directory* has every file as it was unpacked: one may have been changed.
 
-    Files that are as they were when they were found right are not read again.
+    Files that have not changed since they were verified are not read again.
     """
     names = [*archive.manifest.files, MANIFEST]
     try:
@@ -121,7 +121,7 @@ def _is_whole(directory: Path, archive: Archive, verified: Path) -> bool:
     except OSError:
         return False
     with suppress(OSError):
-        os.utime(verified / archive.digest)  # for who looks for what is used no more
+        os.utime(verified / archive.digest)  # for remove_unused
     return True
 
 
@@ -160,7 +160,7 @@ def _write_manifest(content: Path, archive: Archive) -> None:
 def _put_in_place(
     content: Path, directory: Path, archive: Archive, verified: Path, scratch: Path
 ) -> None:
-    """Rename *content* to *directory*; whoever is first wins, a broken one makes way."""
+    """Rename *content* to *directory*; the first process wins, and a broken one is replaced."""
     for attempt in range(ATTEMPTS):
         with suppress(OSError):
             content.rename(directory)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exit status of ``servekit-archive`` means."""
+"""The exit statuses of ``servekit-archive``."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands print: sizes, and a progress bar for work that takes a while."""
+"""Sizes in words, and a progress bar for work that takes a while."""
 
 import sys
 from collections.abc import Iterator

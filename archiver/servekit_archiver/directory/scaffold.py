@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a model directory that builds and serves as it is, to be changed step by step."""
+"""Writes a model directory that can be built and served, to be changed step by step."""
 
 from importlib.resources import files
 from pathlib import Path

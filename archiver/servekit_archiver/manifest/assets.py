@@ -47,8 +47,8 @@ ASSET_NAME: Final = Text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset(ManifestTable):
-    """What the model needs and its archive does not hold: a file that is fetched once, or a file
-    or folder that the service's ``store_assets`` makes once."""
+    """Content outside the archive: a file that is fetched once, or a file or folder that the
+    service's ``store_assets`` makes once."""
 
     url: str | None = key(
         Text(max_length=2048, pattern=URL, says="a URL such as https://...", problem=_url_problem),
@@ -68,7 +68,7 @@ class Asset(ManifestTable):
 
     @property
     def file_name(self) -> str:
-        """What the file is called where the service finds it."""
+        """The name of the file in the cache, where the service finds it."""
         from urllib.parse import urlsplit
 
         last = urlsplit(self.url or "").path.rpartition("/")[2]

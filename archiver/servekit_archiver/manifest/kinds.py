@@ -12,11 +12,11 @@ from servekit_archiver.strictjson import describe, join, show, value_problems
 
 __all__ = ["Choice", "Either", "Json", "Kind", "ListOf", "MapOf", "Number", "Switch", "Text"]
 
-Check = Callable[[str], str | None]  #: what is wrong with a text, or ``None``
+Check = Callable[[str], str | None]  #: returns why a string is refused, or ``None``
 
 
 class Kind(Protocol):
-    """What a key may hold."""
+    """A kind of value that a key may hold."""
 
     def check(self, value: object, where: str, problems: list[str]) -> Any:
         """Return *value* as its dataclass keeps it; add what is wrong with it to *problems*."""
@@ -31,7 +31,7 @@ class Text:
 
     max_length: int
     min_length: int = 0
-    pattern: str = ""  #: of the whole text, in the common subset of Python and ECMAScript
+    pattern: str = ""  #: for the whole string, in the common subset of Python and ECMAScript
     says: str = ""  #: the pattern in words: ``is not ...``
     problem: Check = lambda _: None
     lines: bool = False  #: may hold line breaks and tabs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold between the stages of a model, and for the ways that lead through them."""
+"""The rules between the stages of a model, and for the routes that lead through them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -10,7 +10,7 @@ from servekit_archiver.strictjson import join, show
 
 __all__ = ["stage_problems"]
 
-#: keys of a model that are those of its own service
+#: keys of a model that belong to its service
 OWN: Final[Mapping[str, Any]] = {
     "signature": None,
     "batching": Batching(),
@@ -21,7 +21,7 @@ OWN: Final[Mapping[str, Any]] = {
 
 
 def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> Iterator[str]:
-    """Yield what is wrong with the way through *steps*, each of them right by itself."""
+    """Yield the problems of the route through *steps*; each of them is valid alone."""
     known, labels, used = set(stages), list[str](), set[str]()
     for index, step in enumerate(steps):
         at = f"{where}[{index}]"
@@ -41,7 +41,7 @@ def step_problems(where: str, steps: Iterable[Step], stages: Iterable[str]) -> I
 
 
 def stage_problems(manifest: Any) -> Iterator[str]:
-    """Yield what is wrong between the stages of a ``Manifest`` and the ways through them.
+    """Yield the problems of the stages of a ``Manifest`` and the routes through them.
 
     A key may hold anything: it may be wrong, and reported already.
     """
@@ -65,7 +65,7 @@ def stage_problems(manifest: Any) -> Iterator[str]:
 
 
 def _beside_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iterator[str]:
-    """Yield what is wrong with the stage in whose workers *stage* is to run."""
+    """Yield the problems of the stage in whose workers *stage* is to run."""
     if stage.beside == PREDICT and manifest.service is not None:
         yield from (f"{where}{text}" for text in too_large(stage.warm_up, manifest.batching))
         return
@@ -94,4 +94,4 @@ def _own_problems(
         yield "examples: the model has no pipeline for them; they belong in [stages.NAME]"
     for name, default in OWN.items():
         if getattr(manifest, name) != default:
-            yield f"{name}: the model has no service of its own for it; it belongs in [stages.NAME]"
+            yield f"{name}: the model itself has no service; it belongs in [stages.NAME]"

@@ -60,13 +60,13 @@ ROUTE_PATH: Final = Text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage(ManifestTable):
-    """One step of a model with a service, processes and batches of its own."""
+    """A stage of a model: its service, processes and batches."""
 
     service: str = key(SERVICE_NAME, help="module:Class, or a plugin's name for one")
     beside: str | None = key(
         STAGE_NAME,
         default=None,
-        help="a stage in whose workers this one runs; it then has no batching or worker of its own",
+        help="a stage in whose workers this one runs, with the batching and worker of that stage",
     )
     signature: Signature | None = key(
         TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
@@ -102,28 +102,28 @@ PROCESSES: Final[Mapping[str, Any]] = {"batching": Batching(), "worker": WorkerS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(ManifestTable):
-    """One step of a route: who gets what."""
+    """One step of a route: a stage or a model, and its inputs."""
 
     stage: str | None = key(STAGE_NAME, default=None, help="a stage of this model")
     model: str | None = key(MODEL_NAME, default=None, help="or another model of the server")
     name: str | None = key(
-        STAGE_NAME, default=None, help="what later steps call it; default: its stage or model"
+        STAGE_NAME, default=None, help="the name that later steps use; default: its stage or model"
     )
     inputs: tuple[str, ...] = key(
         ListOf(INPUT_NAME, max_items=64),
         default=(),
-        help="earlier steps, or request; the input is what the one gave, or a mapping of what"
-        " several gave; default: the step before",
+        help="earlier steps, or request; the input is the output of one, or a mapping of the"
+        " outputs of several; default: the step before",
     )
     each: bool = key(
         Switch(),
         default=False,
-        help="the input is a list: each element is a task of its own, the output a list too",
+        help="the input is a list: each element is a separate task, and the output is a list too",
     )
 
     @property
     def label(self) -> str:
-        """What later steps call it."""
+        """The name that later steps use."""
         return self.name or self.stage or self.model or ""
 
     def _problems(self) -> Iterator[str]:
@@ -158,8 +158,7 @@ class Route(ManifestTable):
     instances: bool = key(
         Switch(),
         default=False,
-        help='the body is {"instances": [...]}: each goes through the steps and is answered by'
-        " itself",
+        help='the body is {"instances": [...]}: each goes through the steps separately',
     )
 
 

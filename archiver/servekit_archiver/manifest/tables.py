@@ -130,7 +130,7 @@ class WorkerSettings(ManifestTable):
     )
 
     def variables(self, place: int) -> Mapping[str, str]:
-        """Return the variables of the replica at *place*; one too many begins the list anew."""
+        """Return the variables of the replica at *place*; a short list is repeated."""
         return self.env if isinstance(self.env, Mapping) else self.env[place % len(self.env)]
 
     def _problems(self) -> Iterator[str]:
@@ -141,7 +141,7 @@ class WorkerSettings(ManifestTable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUp(ManifestTable):
-    """What a worker runs after the examples, before it is ready."""
+    """Batches that a worker runs after the examples, before it is ready."""
 
     batch_sizes: tuple[int, ...] = key(
         ListOf(Number(low=1, high=65_536, whole=True), max_items=64),
@@ -155,7 +155,7 @@ class Example(ManifestTable):
     """One request that the model must answer: warm-up, self-test and documentation."""
 
     input: Any = key(Json(), default=None, help="the input as JSON; or give input_file")
-    input_file: str | None = key(PATH, default=None, help="a file of the model to send as it is")
+    input_file: str | None = key(PATH, default=None, help="a file of the model to send unchanged")
     content_type: str | None = key(
         Text(max_length=127, pattern=rf"{MEDIA_PART}/{MEDIA_PART}", says="a media type"),
         default=None,
@@ -177,7 +177,7 @@ class Example(ManifestTable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileInfo(ManifestTable):
-    """What a file of the archive must be."""
+    """The size and the digest of a file of the archive."""
 
     size: int = key(Number(low=0, high=1 << 62, whole=True), help="bytes")
     sha256: str = key(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of a manifest that have rules of their own: names, paths, the service."""
+"""The strings of a manifest that have special rules: names, paths, the service."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from servekit_archiver.names import RESERVED, is_reserved, name_problem
 
 __all__ = ["MODEL_NAME", "PATH", "RESERVED_NAMES", "SERVICE_NAME", "VERSION"]
 
-#: what ``/<model>/...`` may not be called: first parts of paths that the server or a plugin owns
+#: names that a model may not have: first parts of paths that the server or a plugin owns
 RESERVED_NAMES: Final = frozenset(
     [
         "admin",

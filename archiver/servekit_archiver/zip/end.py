@@ -29,7 +29,8 @@ OF_MODELS: Final = frozenset(
     (".py", ".toml", ".onnx", ".joblib", ".skops", ".pt", ".pth", ".safetensors", ".npy", ".bin")
 )
 
-BYTES_PER_ENTRY: Final = 2048  #: of the central directory at most: a header, a name, some extras
+#: most bytes of an entry in the central directory: a header, a name, some extras
+BYTES_PER_ENTRY: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,23 +78,23 @@ LOCATOR64: Final = RecordLayout(b"PK\x06\x07", "<LQL")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZipEntry:
-    """What the central directory says of one file or folder."""
+    """The record of one file or folder in the central directory."""
 
     name: str  #: without the ``/`` that ends a folder's
     raw_name: bytes = field(repr=False)
     is_folder: bool
-    version: int  #: of the zip format, needed to unpack
+    version: int  #: version of the zip format that is needed to unpack it
     flags: int
     method: int
     stamp: tuple[int, int]  #: MS-DOS time and date; means nothing here
     crc: int
     packed_size: int
     size: int
-    offset: int  #: of the local header
+    offset: int  #: where the local header begins
     attributes: int
     disk: int
     comment_size: int
-    start: int = 0  #: of the packed bytes
+    start: int = 0  #: where the packed bytes begin
 
     @property
     def end(self) -> int:

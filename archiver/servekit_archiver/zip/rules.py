@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an entry, and the set of entries, of a model archive may be. Refuses, never mends."""
+"""The rules for an entry of a model archive, and for all entries together."""
 
 from __future__ import annotations
 

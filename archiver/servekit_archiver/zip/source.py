@@ -46,7 +46,7 @@ class Source:
             os.close(fd)
 
     def identity(self) -> str:
-        """Return a text that changes whenever the file's content may have changed."""
+        """Return a string that changes whenever the file's content may have changed."""
         with refuse_os_errors(self.path):
             s = os.fstat(self._fd)
         return f"{s.st_dev} {s.st_ino} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}"

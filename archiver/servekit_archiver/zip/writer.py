@@ -37,7 +37,7 @@ LEVEL: Final = 6
 
 @dataclass(slots=True, kw_only=True)
 class _Header:
-    """What the local header and the central directory both say of one file."""
+    """The facts of one file that its local header and the central directory both have."""
 
     name: bytes
     offset: int
@@ -90,7 +90,7 @@ class ZipWriter:
         take it for a bomb, is stored as well.
 
         :param stored: do not deflate.
-        :param seen: told the bytes read, as they are.
+        :param seen: called with the number of bytes after each read.
         :raises ArchiveError: *source* is not *size* bytes long.
         """
         offset = self._file.tell()

@@ -68,7 +68,7 @@ def add_key(path: Path, key: Key) -> None:
     known = read_keys(path) if path.exists() else []
     if key.name in (other.name for other in known):
         raise PluginError(f"{path}: has a key called {key.name}")
-    # what JSON writes of these types is TOML too
+    # the JSON of these types is valid TOML
     fields = msgspec.structs.asdict(key).items()
     lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in fields]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

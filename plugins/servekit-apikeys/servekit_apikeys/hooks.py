@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin decides. Where no file of keys is named there is no hook, and no cost."""
+"""The hook of this plugin. It exists, and costs something, only if a file of keys is named."""
 
 from __future__ import annotations
 

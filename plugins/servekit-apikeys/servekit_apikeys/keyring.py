@@ -39,7 +39,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     burst: Annotated[int, Meta(ge=0)] = 0  #: requests at once; 0 is a second's worth
 
     def __post_init__(self) -> None:
-        """Refuse NaN and infinity, which are no fewer than 0."""
+        """Refuse NaN and infinity, which the lower bound accepts."""
         if not math.isfinite(self.rate):
             raise ValueError(f"rate: {self.rate} is not a number")
 
@@ -58,7 +58,7 @@ class Keyring:
     """Judges requests by their key."""
 
     def __init__(self, keys: Sequence[Key], clock: Callable[[], float] = monotonic) -> None:
-        """Give each key that has a rate a bucket of its own."""
+        """Give each key that has a rate its own bucket."""
         self._keys = {key.sha256: key for key in keys}
         self._buckets = {
             key.sha256: Bucket(key.rate, key.burst or max(1.0, key.rate), clock)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server answers, decoded."""
+"""The responses of the server, decoded."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Answer:
 
     @property
     def request_id(self) -> str:
-        """What finds this request in the server's log."""
+        """The id of this request in the server's log."""
         return self.headers.get("X-Request-Id", "")
 
     @property

@@ -41,7 +41,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(body: bytes) -> Any:
-    """Return the value of *body*; its arrays are the caller's own, to change as well.
+    """Return the value of *body*; its arrays belong to the caller, who may change them.
 
     :raises ValueError: it is not msgpack, or has an array that is none.
     """
@@ -53,11 +53,11 @@ def unpack(body: bytes) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return what msgpack does not know in terms of what it knows."""
-    numpy = sys.modules.get("numpy")  # who has an array has imported it
+    numpy = sys.modules.get("numpy")  # a caller that has an array has imported it
     if numpy is None or not isinstance(value, numpy.ndarray | numpy.generic):
         raise TypeError(f"a {type(value).__name__} cannot be sent")
     if isinstance(value, numpy.generic) or value.dtype.kind == "U":
-        return value.tolist()  # texts are a list of texts
+        return value.tolist()  # an array of strings becomes a list of strings
     name = value.dtype.name
     if name not in CODES:
         raise TypeError(f"an array of {name} cannot be sent; known are {', '.join(CODES)}")

@@ -52,7 +52,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Any:
-        """Return the output of *model* for one input: numbers, texts, lists, dicts, bytes, arrays.
+        """Return the output of *model* for one input: number, string, list, dict, bytes or array.
 
         :raises ServekitError: any of ``servekit_client.errors``.
         """
@@ -69,7 +69,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Answer:
-        """Return the answer to a body that is sent as it is: a picture, a ``.npy`` file, a text."""
+        """Return the response to an encoded body: a picture, a ``.npy`` file, text."""
         call = self._server.raw(model, body, content_type, accept, request_id)
         return await self._ask(call, timeout_s)
 
@@ -172,7 +172,7 @@ class AsyncClient:
         return Answer(await self._read(response, call, attempts), response.headers)
 
     async def _send(self, call: Call, attempts: Attempts) -> httpx.Response:
-        """Try until there is an answer that is no error; its body has not been read."""
+        """Try until a response is not an error; its body has not been read yet."""
         while True:
             try:
                 with transport_errors(call):

@@ -10,7 +10,8 @@ from servekit_client.errors import DeadlineExceeded, ServekitError
 __all__ = ["Attempts"]
 
 FIRST_BACKOFF_S: Final = 0.1
-JITTER: Final = 0.5  #: a wait grows by up to so much of itself, lest all clients return at once
+#: each wait grows by up to this fraction of itself, so that not all clients return at once
+JITTER: Final = 0.5
 
 
 class Attempts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked, the same for threads and for asyncio, and what goes wrong on the way."""
+"""Requests and their errors, shared by the clients for threads and for asyncio."""
 
 import gzip
 import uuid
@@ -29,12 +29,12 @@ class Call:
     url: str
     headers: dict[str, str]
     body: bytes | None = None
-    silence_s: float | None = None  #: of a stream, the longest; it has no deadline
+    silence_s: float | None = None  #: longest pause of a stream, which has no deadline
     tells_deadline: bool = True  #: the server may give up when we do
 
     @property
     def request_id(self) -> str:
-        """What names it in the server's log."""
+        """The id of the request in the server's log."""
         return self.headers["X-Request-Id"]
 
     def arguments(self, left_s: float) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Server:
     def raw(
         self, model: str, body: bytes, content_type: str, accept: str, request_id: str | None
     ) -> Call:
-        """Return the call of one prediction from a body as it is."""
+        """Return the call of one prediction with an encoded body."""
         headers = self._with({"Content-Type": content_type, "Accept": accept}, request_id)
         if self._compress and len(body) >= COMPRESS_BYTES:
             body = gzip.compress(body, compresslevel=1, mtime=0)
@@ -120,7 +120,7 @@ class Server:
 
 @contextmanager
 def transport_errors(call: Call) -> Iterator[None]:
-    """Raise what goes wrong between here and the server as errors of ours."""
+    """Raise errors between here and the server as errors of this package."""
     try:
         yield
     except httpx.TimeoutException as error:

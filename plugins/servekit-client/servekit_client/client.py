@@ -61,7 +61,7 @@ class Client:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Any:
-        """Return the output of *model* for one input: numbers, texts, lists, dicts, bytes, arrays.
+        """Return the output of *model* for one input: number, string, list, dict, bytes or array.
 
         :param model: its name, or a path that it answers at, ``/v1/embeddings``.
         :param timeout_s: the server is told, and gives up then too.
@@ -80,7 +80,7 @@ class Client:
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Answer:
-        """Return the answer to a body that is sent as it is: a picture, a ``.npy`` file, a text."""
+        """Return the response to an encoded body: a picture, a ``.npy`` file, text."""
         return self._ask(self._server.raw(model, body, content_type, accept, request_id), timeout_s)
 
     def stream(
@@ -183,7 +183,7 @@ class Client:
         return Answer(self._read(response, call, attempts), response.headers)
 
     def _send(self, call: Call, attempts: Attempts) -> httpx.Response:
-        """Try until there is an answer that is no error; its body has not been read."""
+        """Try until a response is not an error; its body has not been read yet."""
         while True:
             try:
                 with transport_errors(call):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server says of one of its models, out of its ``/openapi.json``."""
+"""The description of a model, from the server's ``/openapi.json``."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ PLACE: Final = "#/components/schemas/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a model takes and gives."""
+    """The inputs and outputs of a model."""
 
     name: str
     text: str  #: for people

@@ -15,13 +15,13 @@ from servekit_client.errors import DeadlineExceeded, NotFound
 
 __all__ = ["AsyncJob", "Job"]
 
-WAIT_S: Final = 20.0  #: of one look at a job, at most
+WAIT_S: Final = 20.0  #: longest wait of one request for the state of a job
 LOOK_S: Final = 30.0  #: what a look may take besides
 PAUSE_S: Final = 0.1  #: between two, should the server not wait
 
 
 class _Job:
-    """What both kinds know."""
+    """The state of a job, for both kinds of clients."""
 
     def __init__(self, server: Server, answer: Answer) -> None:
         """Take the *answer* to what was submitted: a server without jobs gives the real one."""
@@ -41,11 +41,11 @@ class _Job:
         return not self._is_over and monotonic() >= until
 
     def _too_late(self) -> DeadlineExceeded:
-        return DeadlineExceeded(detail=f"job {self.id} is still under way")
+        return DeadlineExceeded(detail=f"job {self.id} is still running")
 
 
 class Job(_Job):
-    """A prediction under way; any thread may ask after it."""
+    """A running prediction; any thread may use it."""
 
     def __init__(self, ask: Callable[..., Answer], server: Server, answer: Answer) -> None:
         """Store; ``Client.submit`` makes jobs."""
@@ -53,7 +53,7 @@ class Job(_Job):
         self._ask = ask
 
     def wait(self, timeout_s: float = math.inf) -> bool:
-        """Wait until it is over, be it with an error, at most *timeout_s*; return whether it is."""
+        """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
         until = monotonic() + timeout_s
         while not self._is_over:
             if self._is_late(self._ask(self._look(until), LOOK_S + WAIT_S), until):
@@ -81,7 +81,7 @@ class Job(_Job):
 
 
 class AsyncJob(_Job):
-    """A prediction under way; any task may ask after it."""
+    """A running prediction; any task may use it."""
 
     def __init__(
         self, ask: Callable[..., Awaitable[Answer]], server: Server, answer: Answer
@@ -91,7 +91,7 @@ class AsyncJob(_Job):
         self._ask = ask
 
     async def wait(self, timeout_s: float = math.inf) -> bool:
-        """Wait until it is over, be it with an error, at most *timeout_s*; return whether it is."""
+        """Wait until it has ended or failed, at most *timeout_s*; return whether it has."""
         until = monotonic() + timeout_s
         while not self._is_over:
             if self._is_late(await self._ask(self._look(until), LOOK_S + WAIT_S), until):

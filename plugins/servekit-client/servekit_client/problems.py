@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns an answer that is no prediction into the error it stands for."""
+"""Turns an error response into the error that it stands for."""
 
 import json
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ KINDS: Final[Mapping[int, type[ServekitError]]] = {
 
 
 def problem(status: int, headers: Mapping[str, str], body: bytes, request_id: str) -> ServekitError:
-    """Return the error that *status* stands for, with what *body* tells, be it a proxy's page."""
+    """Return the error of *status*, with the details of *body*, even of a proxy's page."""
     told = _told(body)
     errors = told.get("errors")
     return _kind(status)(
@@ -88,7 +88,7 @@ def _told(body: bytes) -> dict[str, Any]:
 
 
 def _detail(told: Mapping[str, Any]) -> str:
-    reasons = told.get("reasons")  # of ``/ping``
+    reasons = told.get("reasons")  # the reasons of ``/ping``
     if isinstance(reasons, list):
         return "; ".join(map(str, reasons))
     return str(told.get("detail") or "")

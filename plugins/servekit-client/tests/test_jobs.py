@@ -69,7 +69,7 @@ def test_a_job_that_takes_too_long_may_be_asked_for_again(submit, scripted):
     assert submit(server.url, ("wait", 0), ("wait", 0)) == [False, False]
     assert "prefer" not in server.asked[1][1]
     server = scripted(*[told("pending")] * 2)
-    with pytest.raises(DeadlineExceeded, match="job j1 is still under way"):
+    with pytest.raises(DeadlineExceeded, match="job j1 is still running"):
         submit(server.url, ("result", 0))
 
 

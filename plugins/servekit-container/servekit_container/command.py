@@ -174,7 +174,7 @@ def facts(image: ImagePlan, directory: Path) -> dict[str, object]:
 
 
 def as_text(image: ImagePlan, directory: Path) -> str:
-    """Return what was written and what comes next, for people."""
+    """Return what was written, and the next steps, for people."""
     models = " ".join(f"{model.name}/{model.manifest.version}" for model in image.models)
     run_it = "docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080"
     if image.fetches_at_start:  # the one place where it has to write
@@ -190,5 +190,5 @@ def as_text(image: ImagePlan, directory: Path) -> str:
 
 
 def _packages(image: ImagePlan) -> str:
-    others = f", but for {', '.join(image.wheels)}" if image.wheels else ""
-    return f"from the index{others} (--find-links DIR takes along what came from a folder)"
+    others = f", except {', '.join(image.wheels)}" if image.wheels else ""
+    return f"from the index{others} (--find-links DIR adds packages of a folder)"

@@ -38,7 +38,7 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What was asked for."""
+    """The arguments of the command."""
 
     models: Sequence[ModelSource]
     base: str

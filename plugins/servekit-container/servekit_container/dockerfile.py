@@ -22,7 +22,7 @@ PROBE = (
 )
 
 HEAD = """\
-# Written by servekit {version}; `servekit dockerfile --force` writes it anew.
+# Written by servekit {version}; `servekit dockerfile --force` writes it again.
 # The base needs Python and, on Debian, its venv module.
 ARG BASE={base}
 

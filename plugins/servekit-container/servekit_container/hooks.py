@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers."""
+"""The hooks of this plugin."""
 
 from collections.abc import Sequence
 

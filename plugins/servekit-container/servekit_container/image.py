@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image is to hold: its models, and the packages that they need."""
+"""The plan of an image: its models, and the packages that they need."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class Lack:
     """A module that a model imports and no package of the image brings."""
 
     model: str
-    file: str  #: of the model, which imports it
+    file: str  #: the file of the model that imports it
     module: str
     package: str  #: the one that is likely to bring it
 
@@ -31,9 +31,9 @@ class Lack:
 class Packed:
     """A model of the image, as an archive of the build context."""
 
-    name: str  #: that it is served under
+    name: str  #: the name it is served under
     manifest: Manifest
-    digest: str  #: of the archive's content
+    digest: str  #: digest of the archive's content
     requirements: str = ""  #: text of its requirements file; "" for none
     modules: Mapping[str, str] = field(default_factory=dict)  #: foreign ones, and who imports them
 
@@ -78,14 +78,14 @@ class ImagePlan:
 
     @property
     def label(self) -> str:
-        """What Kubernetes may call it: the name of the tag as a DNS label (RFC 1035)."""
+        """A name for Kubernetes: the name of the tag as a DNS label (RFC 1035)."""
         name = self.tag.rpartition(":")[0].rpartition("/")[2]
         label = re.sub("[^a-z0-9]+", "-", name)
         return (label if label[0].isalpha() else f"model-{label}")[:63].rstrip("-")
 
     @property
     def with_requirements(self) -> tuple[Packed, ...]:
-        """The models that have requirements of their own."""
+        """The models that have requirements."""
         return tuple(model for model in self.models if model.requirements)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which modules the code of a model imports, and which of them no package of its image brings.
+"""Finds the modules that a model imports and no package of its image contains.
 
 The code is read and not run: from the modules that the manifest names, along their imports of
 files of the model. What is imported where its absence is expected does not count.
@@ -16,7 +16,7 @@ from servekit_archiver import Manifest
 
 __all__ = ["imported_modules", "lacking"]
 
-#: what to require for a module that is not installed here and whose package has another name
+#: module to the package that has it, where the names differ
 PACKAGES = {
     "PIL": "pillow", "bs4": "beautifulsoup4", "cv2": "opencv-python-headless",
     "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu",

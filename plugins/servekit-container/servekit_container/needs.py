@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages the manifest of a model asks for: the plugins whose services it names."""
+"""Finds the packages that a manifest needs: the plugins whose services it names."""
 
 from collections.abc import Iterator
 

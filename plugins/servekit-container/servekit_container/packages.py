@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packages an image gets: those that are installed here, at the same versions.
+"""Chooses the packages of an image: those that are installed here, at the same versions.
 
-What was installed from a folder, a wheel or a repository is on no index: it comes along as a wheel,
-and so does what lies in the folders that pip looks for links in (``--find-links``).
+Packages that were installed from a folder, a wheel or a repository are on no index: they are added
+as wheels, and so are those in the folders of ``--find-links``.
 """
 
 import ast
@@ -37,7 +37,7 @@ __all__ = [
     "wanted_names",
 ]
 
-OUTPUT_LINES = 5  #: of a failed pip, the end of it
+OUTPUT_LINES = 5  #: last lines of the output of a failed pip
 
 
 def parse_requirement(text: str) -> Requirement:

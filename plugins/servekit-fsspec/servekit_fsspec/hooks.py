@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers; imports no file system."""
+"""The hooks of this plugin; imports no file system."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers; imports neither Pillow nor NumPy."""
+"""The hooks of this plugin; imports neither Pillow nor NumPy."""
 
 from collections.abc import Mapping
 

@@ -21,7 +21,7 @@ def main() -> int:
         parser.error(f"{arguments.directory}: holds the graph itself; name another directory")
     try:
         print(save_packed(arguments.graph, arguments.directory))  # the command's answer
-    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own
+    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class
         print(f"python -m servekit_onnx: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a graph says about its inputs and outputs."""
+"""The inputs and outputs that a graph declares."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Graph:
     """The names, shapes and batch axis of a graph."""
 
     inputs: list[Tensor]
-    outputs: list[Tensor]  #: those with a shape; what is no tensor is served but not described
+    outputs: list[Tensor]  #: those with a shape; others are served but not described
     output_names: list[str]
     run_size: int | None  #: rows the graph takes per run, ``None`` for any number
 
@@ -115,7 +115,7 @@ def _run_size(inputs: list[Any]) -> int | None:
     if len(sizes) > 1:
         named = ", ".join(f"{node.name} {node.shape[0]}" for node in inputs)
         raise BootError(
-            f"the first axes differ ({named}), so they are no batch; set [options] batched = false"
+            f"the first axes differ ({named}), so there is no batch; set [options] batched = false"
         )
     return sizes.pop() if sizes else None
 

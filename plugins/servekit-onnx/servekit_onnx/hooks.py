@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers; imports nothing of onnxruntime."""
+"""The hooks of this plugin; imports nothing of onnxruntime."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -17,7 +17,7 @@ class OnnxOptions(msgspec.Struct):
     providers: list[Provider] = msgspec.field(default_factory=lambda: ["CPUExecutionProvider"])
     outputs: list[str] = []  #: names of the outputs to compute and answer with; [] is all
     batched: bool = True  #: whether the first axis of every input is the batch
-    #: whether replicas share what lies in external data; by default several do. See weights.py
+    #: whether replicas share external data; by default they do if there are several (weights.py)
     share_weights: bool | None = None
     #: attributes of ``onnxruntime.SessionOptions``; a key with a dot is a configuration entry
     session: dict[str, bool | int | str] = {}

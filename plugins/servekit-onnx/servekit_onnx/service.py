@@ -16,7 +16,7 @@ from servekit_onnx.session import open_session
 __all__ = ["OnnxService"]
 
 Batch = Mapping[str, np.ndarray]
-Rows = list[Any]  #: per output of the graph: an array, or a list for what is no tensor
+Rows = list[Any]  #: for each output of the graph: an array, or a list if it is not a tensor
 
 
 class OnnxService(Service):

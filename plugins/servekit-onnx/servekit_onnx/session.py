@@ -39,7 +39,7 @@ def open_session(path: Path, options: OnnxOptions, *, threads: int, replicas: in
     settings = _session_options(chosen, threads)
     try:
         return onnxruntime.InferenceSession(path, settings, providers=options.providers)
-    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class of its own
+    except Exception as error:  # noqa: BLE001 - onnxruntime has no base class
         reason = " ".join(str(error).split())[:SHOWN]
         raise BootError(f"{path.name}: onnxruntime cannot open it ({reason})") from None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which methods of an estimator answer, and under which output names."""
+"""The methods of an estimator that are called, and the names of their outputs."""
 
 from collections.abc import Callable
 from typing import Any

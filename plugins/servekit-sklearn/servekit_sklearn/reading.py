@@ -73,7 +73,7 @@ def _read_skops(path: Path, trusted: Sequence[str]) -> Any:
 
 
 def _log_warnings(path: Path, caught: Sequence[warnings.WarningMessage], logger: Logger) -> None:
-    """Log every warning; one estimator of many warns once per part, so versions are told once."""
+    """Log every warning; one estimator of many warns once per part, so versions are logged once."""
     saved_by = set()
     for warning in caught:
         if isinstance(warning.message, InconsistentVersionWarning):

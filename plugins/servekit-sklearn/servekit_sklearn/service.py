@@ -34,7 +34,7 @@ class SklearnService(Service):
         self._join = choose_join(model, self.signature)
         # the names were checked by choose_join; without pandas the columns arrive as an array
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        # what an estimator raises when it cannot use an input; checked numbers leave only values
+        # errors of an estimator that cannot use an input: types are checked, values are not
         self._refusals = (
             (ValueError,) if self.signature else (AttributeError, TypeError, ValueError)
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an estimator takes and gives, as far as it knows itself."""
+"""The inputs and outputs of an estimator, as far as it declares them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["example_batch", "inputs_of", "outputs_of"]
 Tensor = dict[str, Any]  #: ``{"name", "dtype", "shape"}`` as in ``model.toml``
 
 
-MAX_INPUTS = 256  # of a signature; wider tables are one row of numbers
+MAX_INPUTS = 256  # in a signature; wider tables are one row of numbers
 
 
 def inputs_of(model: Any) -> list[Tensor] | None:
