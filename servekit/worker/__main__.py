@@ -73,7 +73,7 @@ def serve(
         control.sendall(encode_frame(boot_failed(error, launch.directory)))
         return BOOT_FAILED
     gc.collect()
-    gc.freeze()  # what is loaded stays, so the collector can skip it
+    gc.freeze()  # the service stays loaded, so the collector can skip it
     server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
     beside = {name: each.interface for name, each in loaded.beside.items()}

@@ -77,10 +77,12 @@ def _wrap(
         refuse_media(service, types)
     kind = _input_kind(service.signature, types)
     interface = describe(service, types, table, streams=stepping is not None)
+    outputs = [each["name"] for each in (interface.signature or {}).get("outputs", ())]
+    plans = Plans(table, interface.produces, lone=outputs[0] if len(outputs) == 1 else "")
     predictor = Predictor(
         service,
         kind,
-        Plans(table, interface.produces, _lone_output(interface.signature)),
+        plans,
         current,
         body_readers(service, table),
         predict=stepping.predict if stepping else None,
@@ -90,12 +92,6 @@ def _wrap(
         is_dev=is_dev,
     )
     return predictor, interface
-
-
-def _lone_output(signature: Mapping[str, Any] | None) -> str:
-    """Return the name of the output of *signature*, if there is exactly one; else ""."""
-    names = [str(each["name"]) for each in signature["outputs"]] if signature else []
-    return names[0] if len(names) == 1 else ""
 
 
 def body_readers(service: Service, table: CodecTable) -> BodyReaders:

@@ -101,7 +101,9 @@ def check(request: Checkup, tell: Tell) -> None:
     tell(StepStarted("loading"))
     loading, started = loading_of(request.launch), monotonic()
     loaded = load_service(loading)
-    tell(_loaded(loaded, monotonic() - started))
+    kind, load_s = type(loaded.service), monotonic() - started
+    memory = (_bytes_of("smaps_rollup", row) for row in ("Rss:", "Pss:"))
+    tell(ServiceLoaded(loaded.interface, f"{kind.__module__}.{kind.__name__}", load_s, *memory))
     _run_examples(loaded.predictor, loading, tell)
     samples = _samples(request, loading, loaded, tell)
     for size in request.batch_sizes if samples else ():
@@ -113,12 +115,6 @@ def check(request: Checkup, tell: Tell) -> None:
         tell(tried)
     loaded.close()
     tell(Checked(_bytes_of("status", "VmHWM:")))
-
-
-def _loaded(loaded: Loaded, load_s: float) -> ServiceLoaded:
-    kind = type(loaded.service)
-    memory = (_bytes_of("smaps_rollup", row) for row in ("Rss:", "Pss:"))
-    return ServiceLoaded(loaded.interface, f"{kind.__module__}.{kind.__name__}", load_s, *memory)
 
 
 def _bytes_of(file: str, row: str) -> int:
@@ -151,7 +147,11 @@ def _samples(request: Checkup, loading: Loading, loaded: Loaded, tell: Tell) -> 
         return samples
     sample = _sample_of(loaded.interface)
     if sample is None:
-        why = "its inputs come from other stages" if request.is_fed else _why_none(loaded.service)
+        why = "no example, signature or type says what an input is"
+        if request.is_fed:
+            why = "its inputs come from other stages"
+        elif type(loaded.service).preprocess is not Service.preprocess:
+            why = "only an example can show what its preprocess takes"
         tell(Tried("", unchecked=f"was not called: {why}"))
     elif refused := _refusal_of(predictor, sample):
         tell(Tried("", unchecked=f"refuses the input that was made of its types: {refused}"))
@@ -185,13 +185,6 @@ def _sample_of(interface: Interface) -> OpenItem | None:
         return None
     value = sample_value(interface.input_schema, interface.schema_definitions)
     return Item(msgspec.json.encode(value), b"application/json", b"", "made", math.inf)
-
-
-def _why_none(service: Service) -> str:
-    """Return why no input can be made for *service*."""
-    if type(service).preprocess is not Service.preprocess:
-        return "only an example can show what its preprocess takes"
-    return "no example, signature or type says what an input is"
 
 
 def _refusal_of(predictor: Predictor, item: OpenItem) -> str:

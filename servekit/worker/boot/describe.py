@@ -14,7 +14,6 @@ from servekit_archiver import Manifest
 
 from servekit.ipc.table import Interface
 from servekit.plugins import create_plugin_manager
-from servekit.service.base import Service
 from servekit.worker.boot.assembly import assemble
 from servekit.worker.boot.service_lookup import find_service
 from servekit.worker.codecs.table import CodecTable
@@ -51,18 +50,14 @@ def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]
     found = {}
     for name, stage in stages.items():
         kind = find_service(stage.service or "", directory, manager)
-        service: Service = kind.__new__(kind)
+        service = kind.__new__(kind)
         if stage.signature is not None:
             service.signature = stage.signature.to_mapping()
-        found[name] = _declared(service, CodecTable(manager), is_stage=bool(name))
+        table, is_stage = CodecTable(manager), bool(name)
+        interface = assemble(service, table, is_loaded=False, is_handed_on=is_stage).interface
+        says = interface.signature, interface.input_schema, interface.output_schema
+        found[name] = interface if any(says) else Interface(endpoints=interface.endpoints)
     return found
-
-
-def _declared(service: Service, table: CodecTable, *, is_stage: bool) -> Interface:
-    """Return the interface of *service*; only its endpoints, if it declares nothing else."""
-    found = assemble(service, table, is_loaded=False, is_handed_on=is_stage).interface
-    is_known = found.signature is not None or found.input_schema or found.output_schema
-    return found if is_known else Interface(endpoints=found.endpoints)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,11 @@ NONE: Final[frozenset[str]] = frozenset()
 RAW: Final = "raw"  #: the elements of an array as bytes, without dtype and shape
 ARRAY: Final = re.compile(r"(\w+)\[(.*)\]")
 ANY: Final = "any"
+NUMERIC: Final = ("numbers", "array")
 
 BYTES: Final = (bytes, bytearray, memoryview)
 OBJECTS: Final = (dict, Mapping, set, frozenset, types.NoneType, msgspec.Struct, enum.Enum)
-#: written as texts in JSON
+#: types whose JSON is a string
 AS_TEXT: Final = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID)
 NOT_ALONE: Final = (int, float, bool, types.NoneType, list, tuple, set, frozenset)
 
@@ -94,7 +95,7 @@ def _same_shape(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def kinds_of_array(declared: Mapping[str, Any]) -> Collection[str]:
-    """Return the kinds of an entry of a signature: ``float32[any, 3]``, or a text."""
+    """Return the kinds of an entry of a signature: ``float32[any, 3]``, or ``text``."""
     if declared["dtype"] == "str":
         return NONE if declared["shape"] else {"text"}
     axes = [ANY if int(size) < 0 else str(int(size)) for size in declared["shape"]]
@@ -183,9 +184,5 @@ def _kinds_of_items(kind: type, arguments: Sequence[Any]) -> Collection[str]:
     is_named = hasattr(kind, "_fields")
     items = typing.get_type_hints(kind).values() if is_named else arguments
     known = [kinds_given(item) for item in items if item is not ...]
-    are_numbers = all(any(map(_is_numeric, kinds)) for kinds in known)
+    are_numbers = all(any(kind[-1] == "]" or kind in NUMERIC for kind in kinds) for kinds in known)
     return {"numbers"} if are_numbers else NONE
-
-
-def _is_numeric(kind: str) -> bool:
-    return kind in ("numbers", "array") or kind.endswith("]")

@@ -29,7 +29,7 @@ __all__ = ["Loading", "load_class", "load_service", "loading_of", "named_stage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """What to load, and its place among the workers."""
+    """The service to load, and its place among the workers."""
 
     directory: Path
     manifest: Manifest
@@ -40,7 +40,7 @@ class Loading:
     threads: int = 1
     max_batch_size: int = 32
     max_answer_bytes: int = 1 << 30
-    log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger as it is
+    log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger alone
     log_level: str = "info"
     is_dev: bool = False  #: see ``Launch``
     beside: Mapping[str, Manifest] = field(default_factory=dict)  #: further stages to load
@@ -76,12 +76,12 @@ def _manifest(text: bytes) -> Manifest:
 
 
 class WorkerState:
-    """What the services of one worker share."""
+    """The state that the services of one worker share."""
 
     def __init__(self, manager: PluginManager) -> None:
         self.table = CodecTable(manager)
         self.metrics = Metrics()
-        self.batches: list[CurrentMembers] = []  #: of each service; at most one has a batch
+        self.batches: list[CurrentMembers] = []  #: one for each service; at most one holds a batch
 
     def current_ids(self) -> list[str]:
         """Return the ids of the requests that a ``predict`` has now."""

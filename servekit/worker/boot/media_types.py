@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The media types that a service takes and answers in, by its types and the codecs there are."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from servekit.service.base import Service
@@ -54,16 +54,15 @@ def consumes(
         structured = [name for name in every if name not in READS and table.is_builtin(name)]
         taken = [name for name in every if name in (*structured, FORM) or leaf.takes(name)]
         return [*taken, "*/*"] if leaf.takes("") else taken
-    kinds = kinds_taken(input_type) if signature is None else _kinds_of_inputs(signature["inputs"])
-    is_of_files = signature is None and typed_rules(input_type).alone is not None
+    if signature is None:
+        kinds = kinds_taken(input_type)
+        is_of_files = typed_rules(input_type).alone is not None
+    else:
+        inputs, is_of_files = signature["inputs"], False
+        kinds = {"object", *(with_raw(inputs[0]) if len(inputs) == 1 else NONE)}
     return [
         name for name in every if _is_taken(name, kinds, table) or (name == FORM and is_of_files)
     ]
-
-
-def _kinds_of_inputs(inputs: Sequence[Mapping[str, Any]]) -> Collection[str]:
-    alone = with_raw(inputs[0]) if len(inputs) == 1 else NONE
-    return {"object", *alone}
 
 
 def _is_taken(name: str, kinds: Collection[str], table: CodecTable) -> bool:
@@ -89,21 +88,13 @@ def produces(
     if type(service).postprocess is not Service.postprocess:
         kinds: Collection[str] = EVERY
     elif signature is not None:
-        kinds = _kinds_of_outputs(signature["outputs"])
+        outputs = signature["outputs"]  # several are an object; none leave everything open
+        kinds = kinds_of_array(outputs[0]) if len(outputs) == 1 else NONE if outputs else EVERY
     else:
         kinds = kinds_given(output_type)
-    written = [name for name in table.written if _can_hold(name, kinds, table)]
-    return [*written, *(MEDIA if "bytes" in kinds else ())]
 
-
-def _kinds_of_outputs(outputs: Sequence[Mapping[str, Any]]) -> Collection[str]:
-    if not outputs:
-        return EVERY  # the signature says nothing
-    return NONE if len(outputs) > 1 else kinds_of_array(outputs[0])  # several are an object
-
-
-def _can_hold(name: str, kinds: Collection[str], table: CodecTable) -> bool:
-    if not table.is_builtin(name):
-        writes = table.writes(name)
+    def can_hold(name: str) -> bool:
+        writes = WRITES.get(name) if table.is_builtin(name) else table.writes(name)
         return writes is None or may_meet(kinds, writes)
-    return name not in WRITES or may_meet(kinds, WRITES[name])
+
+    return [*filter(can_hold, table.written), *(MEDIA if "bytes" in kinds else ())]

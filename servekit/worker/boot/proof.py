@@ -125,7 +125,7 @@ def batch_problem(predictor: Predictor, batch: Sequence[OpenItem]) -> str:
 def samples_of(manifest: Manifest, directory: Path, service: Service) -> list[OpenItem]:
     """Return requests that the loaded *service* takes: the examples, or zeros by its signature.
 
-    Empty if there is neither, or a ``preprocess`` that takes inputs of its own kind.
+    Empty if there is neither, or a ``preprocess`` that takes other inputs.
     """
     if manifest.examples:
         numbered = enumerate(manifest.examples, 1)
@@ -140,7 +140,7 @@ def samples_of(manifest: Manifest, directory: Path, service: Service) -> list[Op
 
 
 def _zero(entry: Mapping[str, Any]) -> Any:
-    """Return zeros or empty texts, of size 1 along every open axis."""
+    """Return zeros or empty strings, of size 1 along every open axis."""
     import numpy as np
 
     shape = [size if size != -1 else 1 for size in entry["shape"]]

@@ -48,7 +48,7 @@ class CodecTable:
 
     @property
     def media_types(self) -> list[str]:
-        """What is offered, built-in ones first."""
+        """The media types that plugins offer, built-in ones first."""
         return list(self._targets)
 
     @property

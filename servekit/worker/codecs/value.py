@@ -21,7 +21,7 @@ __all__ = ["ValueCodec", "ValuesCodec", "value", "values"]
 
 COUNT: Final = Struct("<I")
 
-INTEGER: Final = 73  #: of more than 64 bits: little-endian, signed
+INTEGER: Final = 73  #: more than 64 bits: little-endian, signed
 MAPPING: Final = 77  #: with a key that is an extension or a tuple: a list of pairs
 TEXT: Final = 83  #: with lone surrogates
 TIME: Final = 84  #: with nanoseconds: the payload of msgpack's own extension

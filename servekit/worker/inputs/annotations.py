@@ -31,7 +31,7 @@ __all__ = [
     "types_of",
 ]
 
-#: what a service can return in place of each
+#: a service can return this in place of each
 INSTEAD: Final = {
     Image: 'Response(png_bytes, content_type="image/png")',
     Audio: 'Response(wav_bytes, content_type="audio/wav")',
@@ -44,8 +44,8 @@ class BatchTypes(NamedTuple):
 
     input: Any
     output: Any
-    place: str = ""  #: of the annotations, for an error: `` (service.py:12)``
-    name: str = ""  #: of the method
+    place: str = ""  #: where they are written, for an error: `` (service.py:12)``
+    name: str = ""  #: the name of the method
     mapping: str = ""  #: the annotation of a mapping of arrays, which needs a signature
 
 

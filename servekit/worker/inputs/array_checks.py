@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks lists that should become an array: the types for msgspec, and what is wrong with a value.
 
-``explain`` is slow, so it is called only for inputs that are refused.
+``explain`` is slow. Only inputs that are refused need it.
 """
 
 from collections.abc import Iterator, Sequence

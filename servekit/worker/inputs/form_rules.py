@@ -25,7 +25,7 @@ from servekit.worker.inputs.type_tree import element_type, fields_of, leaf_of, w
 
 __all__ = ["NO_RULES", "FormRules", "PartRule", "json_or_text", "signed_rules", "typed_rules"]
 
-#: their JSON is a text
+#: types whose JSON is a string
 AS_TEXT: Final = (
     *(str, bytes, bytearray, datetime.date, datetime.time, datetime.timedelta),
     *(decimal.Decimal, uuid.UUID, pathlib.PurePath, ipaddress.IPv4Address, ipaddress.IPv6Address),
@@ -35,10 +35,10 @@ AS_TEXT: Final = (
 class PartRule(NamedTuple):
     """How the parts of one name are read."""
 
-    read: Callable[[str], Any]  #: of a part without a content type
+    read: Callable[[str], Any]  #: for a part without a content type
     is_typed: bool = True  #: then ``text/plain`` says no more than no content type
     is_file: bool = False  #: a ``File``, whatever its content type
-    is_text: bool = False  #: ``Text``: taken as it is, whatever its content type
+    is_text: bool = False  #: ``Text``: taken unchanged, whatever its content type
     is_list: bool = False  #: there may be several; one may also hold the whole list in JSON
     is_array: bool = False  #: one may also hold the whole array, as bytes or by a codec of arrays
 
@@ -56,7 +56,7 @@ def _as_is(text: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """Return a JSON string as a text; anything else as it is: a date, a number of many digits."""
+    """Return the value of a JSON string; anything else, such as a date, unchanged."""
     value = json_or_text(text)
     return value if isinstance(value, str) else text
 
@@ -99,13 +99,12 @@ def typed_rules(type_: Any) -> FormRules:
 
 def signed_rules(inputs: Sequence[Mapping[str, Any]]) -> FormRules:
     """Return the rules of the *inputs* of a signature; text is never read as JSON."""
-    return FormRules(parts={str(each["name"]): _tensor_rule(each) for each in inputs})
-
-
-def _tensor_rule(declared: Mapping[str, Any]) -> PartRule:
-    axes = len(declared["shape"])
-    is_text = declared["dtype"] == "str" and axes < 2
-    return PartRule(_as_is if is_text else json_or_text, is_list=axes == 1, is_array=True)
+    parts = {}
+    for each in inputs:
+        axes = len(each["shape"])
+        read = _as_is if each["dtype"] == "str" and axes < 2 else json_or_text
+        parts[str(each["name"])] = PartRule(read, is_list=axes == 1, is_array=True)
+    return FormRules(parts=parts)
 
 
 def _rule(type_: Any) -> PartRule:
@@ -131,7 +130,7 @@ def _reader(type_: Any) -> Callable[[str], Any]:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether the JSON of a *kind* is always a text."""
+    """Whether the JSON of a *kind* is always a string."""
     if typing.get_origin(kind) is typing.Literal:
         return all(isinstance(each, str) for each in typing.get_args(kind))
     if not isinstance(kind, type):

@@ -20,7 +20,7 @@ MAX_HEADER_BYTES = 4096
 SHOWN = 80  #: characters of a name in an error
 #: RFC 2046, 5.1.1
 BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
-#: of Content-Disposition
+#: one parameter of Content-Disposition
 PARAMETER_NAME = re.compile(r';[ \t]*([^\s=;"]+)[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^;"\s]*)')
 SYNONYMS = {"name*": "name"}
 #: RFC 7578, 4.7 discourages any other, and the content is never decoded

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an input is: any value here, of a type in ``typed_input``, arrays in ``signed_input``."""
+"""Kinds of inputs: any value here, a type in ``typed_input``, arrays in ``signed_input``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol

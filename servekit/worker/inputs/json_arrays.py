@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast ways to read arrays in JSON. A text that they do not take goes the slow way.
+"""Fast ways to read arrays in JSON. A body that they do not take is read the slow way.
 
 Small arrays: numpy takes longer to make an array of four numbers than msgspec to read them. So
 they stay lists, fully checked by msgspec, and the whole batch becomes one array.
@@ -24,25 +24,25 @@ from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["LargeArrays", "ReadLists", "is_large", "small_readers"]
 
-MOST_ELEMENTS: Final = 1024  #: of a small array; for larger ones the lists cost more than they save
-SMALLEST: Final = 4096  #: bytes of a large text; below, simdjson does not pay off
+MOST_ELEMENTS: Final = 1024  #: a small array has no more; for larger ones, lists are slower
+SMALLEST: Final = 4096  #: bytes of a large body; below, simdjson does not pay off
 NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 #: how simdjson reads a kind of elements: its name, and the resulting dtype
 READ_AS: Final = {"f": ("d", np.float64), "i": ("i", np.int64), "u": ("u", np.uint64)}
-#: what simdjson, numpy and the tensor raise for a text that is not just numbers in lists
+#: raised by simdjson, numpy and the tensor if there are not only numbers in lists
 UNFIT: Final = (
     *(ValueError, TypeError, AttributeError, KeyError, OverflowError, RuntimeError),
     TensorRefused,
 )
 
-#: a JSON text to the lists of each input
+#: a JSON body to the lists of each input
 ReadLists = Callable[[bytes], tuple[Any, ...]]
 
 
 def small_readers(tensors: Sequence[TensorReader]) -> dict[bytes, ReadLists]:
-    """Return readers of JSON texts by their first character; none if the arrays are not small.
+    """Return readers of JSON bodies by their first character; none if the arrays are not small.
 
-    They raise ``ValueError`` if a text is not exactly as declared.
+    They raise ``ValueError`` if a body is not exactly as declared.
     """
     types = [tensor.exact for tensor in tensors]
     if None in types or any(tensor.size > MOST_ELEMENTS for tensor in tensors):
@@ -62,7 +62,7 @@ def small_readers(tensors: Sequence[TensorReader]) -> dict[bytes, ReadLists]:
 
 @cache
 def _simdjson() -> ModuleType | None:
-    """Return simdjson, imported with the first large text; ``None`` if it is not installed."""
+    """Return simdjson, imported with the first large body; ``None`` if it is not installed."""
     try:
         import simdjson
     except ImportError:
@@ -77,7 +77,7 @@ def is_large(text: bytes) -> bool:
 
 
 class LargeArrays:
-    """Reads texts that hold all the declared arrays, if these consist of numbers."""
+    """Reads bodies that hold all the declared arrays, if these consist of numbers."""
 
     def __init__(self, tensors: Sequence[TensorReader], *, may_be_object: bool) -> None:
         """Read an object of *tensors*; a single one may also stand alone.
@@ -86,17 +86,20 @@ class LargeArrays:
         """
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self._firsts = [b"{"] * may_be_object + [b"["] * (len(tensors) == 1)
-        self._is_able = all(map(_is_readable, tensors)) and not any(
-            set(name) & set("[],{}") for name in self._tensors if may_be_object
-        )
+        are_read = (each.dtype.kind in READ_AS and each.shape.count(-1) < 2 for each in tensors)
+        is_clear = not any(set(name) & set("[],{}") for name in self._tensors if may_be_object)
+        self._is_able = all(are_read) and is_clear
         self._is_flat = all(len(tensor.shape) < 2 for tensor in tensors)
 
     def read(self, body: bytes) -> tuple[Array, ...] | None:
         """Return the arrays of *body* in the order of the tensors; ``None``: go the slow way."""
         if not (self._is_able and body[:1] in self._firsts and is_large(body)):
             return None
+        simdjson = _simdjson()
+        assert simdjson is not None
         try:
-            return self._read(_parse(body), body)
+            document = simdjson.Parser().parse(body)  # a parser that is kept would keep its memory
+            return self._read(document, body)
         except UNFIT:
             return None
 
@@ -124,16 +127,6 @@ class LargeArrays:
             raise ValueError("another shape")
 
 
-def _parse(body: bytes) -> Any:
-    simdjson = _simdjson()
-    assert simdjson is not None
-    return simdjson.Parser().parse(body)  # a parser that is kept would keep its memory
-
-
-def _is_readable(tensor: TensorReader) -> bool:
-    return tensor.dtype.kind in READ_AS and tensor.shape.count(-1) < 2
-
-
 def _array(tensor: TensorReader, value: Any) -> Array:
     """Return the array of a list of simdjson's. Its structure is checked later."""
     if not tensor.shape:
@@ -148,7 +141,7 @@ def _array(tensor: TensorReader, value: Any) -> Array:
 def _shape(declared: Sequence[int], size: int) -> tuple[int, ...]:
     """Return *declared* with the size of its open axis, for an array of *size* elements.
 
-    :raises ValueError: it cannot have so many, or has none, so the text may be of any shape.
+    :raises ValueError: it cannot have so many, or has none, so the body may have any shape.
     """
     others = math.prod(axis for axis in declared if axis != -1)
     shape = tuple(size // max(others, 1) if axis == -1 else axis for axis in declared)
@@ -158,7 +151,7 @@ def _shape(declared: Sequence[int], size: int) -> tuple[int, ...]:
 
 
 def _structure(shape: Sequence[int]) -> bytes:
-    """Return the brackets and commas of an array of *shape* as a text."""
+    """Return the brackets and commas of the JSON of an array of *shape*."""
     text = b""
     for size in reversed(shape):
         text = b"[%b]" % b",".join([text] * size)

@@ -14,7 +14,7 @@ from servekit.worker.inputs.leaves import Leaf, NotOfType, mistake_of
 __all__ = ["LEAVES", "MediaLeaf"]
 
 BYTES: Final = "application/octet-stream"
-#: what is read as a mapping or a list, not as a file
+#: parts of media types that are read as mappings or lists, not as files
 STRUCTURED: Final = ("json", "msgpack", "multipart/")
 EXPECTED: Final = 'expected a file: a part of a form, or {"b64": ...}'
 
@@ -87,7 +87,7 @@ class MediaLeaf(Leaf):
         }
         return {
             "title": self._kind.type.__name__,
-            "description": "A file: a part of a form as it is, or base64 in JSON.",
+            "description": "A file: a part of a form, or base64 in JSON.",
             "type": "object",
             "properties": {
                 "b64": content,

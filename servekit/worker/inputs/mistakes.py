@@ -43,7 +43,7 @@ def _found(value: Any, type_: Any) -> Sequence[Mistake]:
         convert(value, type_)
     except NotOfType as error:
         return error.mistakes
-    except ValueError as error:  # of msgspec; or a key that is not Unicode
+    except ValueError as error:  # msgspec raised it, or a key is not Unicode
         return [mistake_of(error)]
     return ()
 

@@ -22,7 +22,7 @@ MOST: Final = 100  #: mistakes reported for one model
 NAMED: Final = {
     "missing": "missing",
     "extra_forbidden": "unknown field",
-    "unexpected_keyword_argument": "unknown field",  # of a dataclass
+    "unexpected_keyword_argument": "unknown field",  # a dataclass raises it
 }
 DATACLASS: Final = "__is_pydantic_dataclass__"
 
@@ -75,7 +75,7 @@ class ModelLeaf(Leaf):
         return False
 
     def make(self, value: Any) -> Any:
-        """Return the model made of a mapping; an instance stays as it is."""
+        """Return the model made of a mapping; an instance is returned unchanged."""
         return _validated(self._adapter.validate_python, value)
 
     def from_json(self, body: bytes) -> Any:

@@ -95,7 +95,8 @@ def _plain_defaults(types: Iterable[Any]) -> Iterator[None]:
     """Let msgspec describe the pydantic dataclasses among *types*: hide ``Field`` defaults."""
     models = (type_ for type_ in types if is_model(type_) and dataclasses.is_dataclass(type_))
     fields = [field for model in models for field in dataclasses.fields(model)]
-    defaults = [(field, field.default) for field in fields if _is_field_info(field.default)]
+    infos = sys.modules["pydantic"].fields.FieldInfo if fields else ()
+    defaults = [(field, field.default) for field in fields if isinstance(field.default, infos)]
     for field, _ in defaults:
         field.default = dataclasses.MISSING
     try:
@@ -103,7 +104,3 @@ def _plain_defaults(types: Iterable[Any]) -> Iterator[None]:
     finally:
         for field, default in defaults:
             field.default = default
-
-
-def _is_field_info(value: Any) -> bool:
-    return isinstance(value, sys.modules["pydantic"].fields.FieldInfo)

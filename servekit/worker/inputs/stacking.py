@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from servekit.worker.codecs.arrays import Array
+
 __all__ = ["Stacker"]
 
-Array = np.ndarray[Any, Any]
 ARRAYS, RAW = {np.ndarray}, {bytes}
 SMALLEST = 1 << 16  #: bytes; below, a fresh array costs less than the check of the old one
 
@@ -43,11 +44,11 @@ class Stacker:
             return self._stack_arrays(values)
         if kinds == RAW:
             return self._join(values).reshape(-1, *self._shape)
-        stacked: Array = np.array([self._opened(each) for each in values], self._dtype)
-        return stacked
-
-    def _opened(self, value: Any) -> Any:
-        return self._join([value]).reshape(self._shape) if type(value) is bytes else value
+        opened = [
+            self._join([each]).reshape(self._shape) if type(each) is bytes else each
+            for each in values
+        ]
+        return np.array(opened, self._dtype)
 
     def _join(self, bodies: Sequence[bytes]) -> Array:
         whole = bodies[0] if len(bodies) == 1 else bytearray().join(bodies)

@@ -3,13 +3,14 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from servekit.errors import BodyMalformed, BootError
-from servekit.worker.codecs.arrays import DTYPES, from_bytes
+from servekit.worker.codecs.arrays import DTYPES, Array, from_bytes
 from servekit.worker.inputs.array_checks import (
     FINITE,
     element_dtype,
@@ -21,8 +22,6 @@ from servekit.worker.inputs.array_checks import (
 from servekit.worker.inputs.input_kind import with_whole_numbers
 
 __all__ = ["Array", "TensorReader", "TensorRefused"]
-
-Array = np.ndarray[Any, Any]
 
 
 class TensorRefused(Exception):
@@ -60,12 +59,10 @@ class TensorReader:
         self._may_overflow = self.dtype_name in FINITE
         self._nested = lists(self.dtype, self.shape)
         #: a type of JSON that needs no further check; ``None`` if msgspec cannot check so much
-        self.exact = exact_lists(self.dtype, self.shape) if self._is_exact() else None
+        is_exact = self.dtype != np.uint64 and min(self.shape, default=1) > 0
+        self.exact = exact_lists(self.dtype, self.shape) if is_exact else None
         self._decode = msgspec.json.Decoder(self.exact or self._nested).decode
-        self._made = self._exactly if self.exact else self._from_lists
-
-    def _is_exact(self) -> bool:
-        return self.dtype != np.uint64 and min(self.shape, default=1) > 0
+        self._made = partial(np.array, dtype=self.dtype) if self.exact else self._from_lists
 
     # ------------------------------------------------------------ what a client may send
 
@@ -131,9 +128,6 @@ class TensorReader:
             raise TensorRefused("", message) from None
 
     # ------------------------------------------------------------ steps
-
-    def _exactly(self, values: Any) -> Array:
-        return np.array(values, self.dtype)
 
     def _from_lists(self, values: Any) -> Array:
         if self._may_overflow:  # 1e300 is not a float32

@@ -84,7 +84,8 @@ def batch_of(annotation: Any) -> Any:
         return MAPPING
     if issubclass(origin, list):
         return Any
-    return ROWS if _is_array(origin) else None
+    bases = {(base.__module__, base.__name__) for base in origin.__mro__}
+    return ROWS if ("numpy", "ndarray") in bases else None
 
 
 def yielded_of(annotation: Any) -> Any:
@@ -135,7 +136,3 @@ def _argument(annotation: Any) -> Any:
     if not arguments:
         return Any
     return types.NoneType if arguments[0] is None else arguments[0]
-
-
-def _is_array(kind: type) -> bool:
-    return any(base.__module__ == "numpy" and base.__name__ == "ndarray" for base in kind.__mro__)

@@ -71,7 +71,7 @@ def _holds_leaf(type_: Any) -> bool:
 
 
 def without_none(type_: Any) -> Any:
-    """Return the ``T`` of ``T | None``, without annotations; any other union as it is."""
+    """Return the ``T`` of ``T | None``, without annotations; any other union unchanged."""
     origin = typing.get_origin(type_)
     if origin in (typing.Required, typing.NotRequired):
         return without_none(typing.get_args(type_)[0])
@@ -187,12 +187,9 @@ def _read_fields(type_: Any) -> tuple[dict[str, Any], Set[str], bool]:
         return _hints(type_), type_.__required_keys__, False
     hints = _hints(type_)
     fields_ = [field for field in dataclasses.fields(type_) if field.init]
-    must = {field.name for field in fields_ if _is_required(field)}
+    no = dataclasses.MISSING
+    must = {field.name for field in fields_ if field.default is field.default_factory is no}
     return {field.name: hints[field.name] for field in fields_}, must, False
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def _hints(type_: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a batch: outputs, one for each input, and the answers made of them."""
+"""The result of a batch: outputs, one for each input, and the answers made of them."""
 
 import sys
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Failed(NamedTuple):
     answer: Answered
 
 
-OTHERS: Final = (Failed, memoryview)  #: what may stand in the place of an output
+OTHERS: Final = (Failed, memoryview)  #: other objects in the place of an output
 
 
 def are_plain(outputs: list[Any]) -> bool:

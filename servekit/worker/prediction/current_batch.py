@@ -76,7 +76,7 @@ class CurrentBatch:
             item.request_id,
             partial(self._decode, header, body),
             item.deadline,
-            partial(self._cancelled.has, self._number, place) if self._cancelled else _never,
+            partial(self._cancelled.has, self._number, place) if self._cancelled else lambda: False,
             {name: text for name, text in headers.items() if not name.startswith(QUERY)},
             {name[1:]: text for name, text in headers.items() if name.startswith(QUERY)},
         )
@@ -84,8 +84,3 @@ class CurrentBatch:
     def _decode(self, header: bytes, body: Any) -> Any:
         reader = self.bodies[header]
         return reader.decode(body if reader.takes_views else bytes(body))
-
-
-def _never() -> bool:
-    """Return whether a client that does not exist has disconnected."""
-    return False

@@ -90,7 +90,7 @@ def logged_answer(
 ) -> tuple[str, str, bytes]:
     """Log an *error* that is not the client's, and return the answer of *request_ids*.
 
-    :param where: the method that failed, or "answer" for what comes after it.
+    :param where: the method that failed, or "answer" if the answer could not be made.
     :param is_dev: the answer shows the traceback.
     """
     heading, raised = _heading(service, where, error)

@@ -51,7 +51,7 @@ class Plans(dict[bytes, Plan]):
         return plan
 
     def _is_in_a_range(self, media_type: str) -> bool:
-        """Whether the codec of a range may write *media_type*, which has no codec of its own."""
+        """Whether the codec of a range may write *media_type*, which has no codec for itself."""
         own = self._table.media_types
         range_ = media_type.partition("/")[0] + "/*"
         takes_values = range_ in own and not self._table.is_builtin(range_)
@@ -85,7 +85,7 @@ class Plans(dict[bytes, Plan]):
 
 
 def _unnamed(output: Any, name: str) -> Any:
-    """Return the value of a mapping that holds only *name*; any other *output* as it is."""
+    """Return the value of a mapping that holds only *name*; any other *output* unchanged."""
     is_lone = type(output) is dict and output.keys() == {name}
     return output[name] if is_lone else output
 

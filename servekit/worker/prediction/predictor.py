@@ -72,11 +72,11 @@ class Predictor:
         self._call = predict or service.predict
         self._service, self._kind, self.plans = service, kind, plans
         self.check = kind.check  #: makes an input of a decoded value
-        #: any object is an input as it is
+        #: any object can be an input
         self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
         self._max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
-        self._responses: Responses = {}  #: of the current batch
+        self._responses: Responses = {}  #: for the current batch
         self.is_leaving = False  #: the service asked the process to exit
 
     def answer(
@@ -121,7 +121,7 @@ class Predictor:
         answers: list[Any],
     ) -> bool:
         """Show the service the batch; answer clients that disconnected, return if there are any."""
-        if self._responses:  # of a batch that failed while it was sent
+        if self._responses:  # left by a batch that failed while it was sent
             self._responses = {}
         has_lost = self._current.begin(items, number, cancelled)
         if has_lost:

@@ -136,13 +136,10 @@ class InputReaders(dict[bytes, Read]):
 
     def __missing__(self, header: bytes) -> Read:
         reader = self._bodies.find(header, self._taken)
-        read = self._reader(reader)
+        check, decode = self._kind.check, reader.decode
+        is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
+        is_direct = is_json and not self._has_own_json
+        read = self._kind.decode_json if is_direct else lambda body: check(decode(body))
         if reader.media_type != FORM:
             remember(self, header, read)
         return read
-
-    def _reader(self, reader: BodyReader) -> Read:
-        is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
-        if is_json and not self._has_own_json:
-            return self._kind.decode_json
-        return lambda body: self._kind.check(reader.decode(body))

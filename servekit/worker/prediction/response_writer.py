@@ -70,7 +70,7 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
 
 
 def own_body(response: Response) -> bytes:
-    """Return the output of a *response* that has a content type of its own.
+    """Return the output of a *response* that sets its content type.
 
     :raises ResultNotEncodable: it is neither bytes nor a string.
     """

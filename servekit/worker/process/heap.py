@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits what the C heap keeps of freed memory: enough for the next batch, nothing while idle.
 
-By default, glibc maps every large block anew, and returns the top of its heap as soon as a batch
-has freed its copies. The next batch then pays for the same pages again, fault by fault.
+By default, glibc maps every large block separately, and returns the top of its heap as soon as a
+batch has freed its copies. The next batch then pays for the same pages again, fault by fault.
 """
 
 import ctypes
@@ -15,8 +15,8 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # mallopt(3)
 LARGEST_BLOCK: Final = 32 << 20  #: bytes; larger blocks are mapped. The limit of every glibc
 KEPT_BYTES: Final = 128 << 20  #: more free memory than this at the top of the heap is returned
 QUIET_PINGS: Final = 2  #: a worker that gets so many in a row, and no work, is idle
-#: if one of these variables, or a tunable of malloc's, is set, we leave the heap as it is
-VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+#: if one of these variables, or a tunable of malloc's, is set, we leave the heap alone
+VARIABLES: Final = frozenset({"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"})
 TUNABLES, OF_MALLOC = "GLIBC_TUNABLES", "glibc.malloc."
 
 
@@ -33,7 +33,10 @@ class Heap:
         self._pings = 0
         kept = min(KEPT_BYTES, memory_bytes // 4) if memory_bytes else KEPT_BYTES
         set_option = getattr(libc, "mallopt", None)
-        if set_option and not _is_chosen():
+        is_chosen = OF_MALLOC in os.environ.get(TUNABLES, "") or not VARIABLES.isdisjoint(
+            os.environ
+        )
+        if set_option and not is_chosen:
             set_option(M_MMAP_THRESHOLD, LARGEST_BLOCK)
             set_option(M_TRIM_THRESHOLD, kept)
 
@@ -46,8 +49,3 @@ class Heap:
         self._pings += 1
         if self._pings == QUIET_PINGS and self._trim:
             self._trim(0)
-
-
-def _is_chosen() -> bool:
-    tunables = os.environ.get(TUNABLES, "")
-    return OF_MALLOC in tunables or any(name in os.environ for name in VARIABLES)

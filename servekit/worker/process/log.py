@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker writes to its stderr, which the supervisor reads: failures and ``context.logger``.
+"""Writes failures and ``context.logger`` to stderr, which the supervisor reads.
 
 Lines are plain text, or JSON objects where the log of the server is JSON.
 """
@@ -19,7 +19,7 @@ __all__ = ["LineHandler", "attach", "boot_failed", "json_line", "report", "say"]
 
 STDERR: Final = 2
 SHOWN_IDS: Final = 32
-#: of a line of JSON. The supervisor cuts longer ones, and what is left is not JSON
+#: the supervisor would cut a longer line of JSON
 MAX_LINE_BYTES: Final = 4000
 #: attributes that every record has; any other came with ``extra``
 KNOWN: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -49,7 +49,10 @@ def report(heading: str, error: BaseException | None, request_ids: Sequence[str]
         last = ("", *text.rstrip().splitlines())[-1]
         say(json_line({"level": "error", "message": heading or last, **ids, **told}))
     else:
-        say("".join([f"{heading}{_requests(request_ids)}\n" if heading else "", text]))
+        more = ", ..." if len(request_ids) > SHOWN_IDS else ""
+        shown = f"{len(request_ids)} request(s): {', '.join(request_ids[:SHOWN_IDS])}{more}"
+        whose = f" for {shown}" if request_ids else ""
+        say(f"{heading}{whose}\n{text}" if heading else text)
 
 
 def boot_failed(error: BaseException, directory: str) -> BootFailed:
@@ -57,13 +60,6 @@ def boot_failed(error: BaseException, directory: str) -> BootFailed:
     if cause := error.__cause__ if isinstance(error, StartupError) else error:
         report("", cause)
     return BootFailed(reason_of(error, directory))
-
-
-def _requests(ids: Sequence[str]) -> str:
-    if not ids:
-        return ""
-    more = ", ..." if len(ids) > SHOWN_IDS else ""
-    return f" for {len(ids)} request(s): {', '.join(ids[:SHOWN_IDS])}{more}"
 
 
 def json_line(record: dict[str, Any]) -> str:

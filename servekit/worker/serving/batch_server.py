@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchServer", "answer_with"]
 
-SEND_TIMEOUT_S = 30  #: a front-end that reads no answer for so long is disconnected
+SEND_TIMEOUT_S = 30  #: a front-end that reads no answer in this time is disconnected
 TIMEVAL = struct.Struct("ll")
 PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
@@ -210,7 +210,7 @@ class BatchServer:
 
 
 def answer_with(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> BatchResult:
-    """Return the result of *speaker*; if it raises, the batch fails and the worker goes on."""
+    """Return the result of *speaker*; if it raises, the batch fails and the worker continues."""
     try:
         return speaker.answer(items, *batch)
     except Exception as error:  # noqa: BLE001 - a bug, or an output that no check has foreseen

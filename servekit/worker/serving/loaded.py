@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker has loaded."""
+"""The services that a worker has loaded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -93,6 +93,6 @@ class StreamServer(BatchServer):
     def _send_parts(self, channel: FrontEndChannel, parts: list[Part]) -> None:
         try:
             self._send(channel, encode_frame(Parts(parts), self._buffer))
-        except FrameTooLarge:  # each part fits a frame of its own
+        except FrameTooLarge:  # each part alone fits into a frame
             for part in parts:
                 self._send(channel, encode_frame(Parts([part]), self._buffer))

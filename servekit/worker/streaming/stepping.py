@@ -32,7 +32,7 @@ class Member(Protocol):
 
 
 class Advance(NamedTuple):
-    """What one step brought for one member."""
+    """The outcome of one step for one member."""
 
     outputs: Sequence[Any] = ()
     is_over: bool = False

@@ -15,7 +15,7 @@ from servekit.worker.codecs.media_headers import parse_accept, remember
 from servekit.worker.prediction.response_writer import Plan, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from servekit.ipc.batches import Answer, Open
     from servekit.service.base import Request
@@ -57,14 +57,14 @@ class Stream:
 
     slot: Any
     request: Request
-    plan: Plan  #: of the one answer, if there is no ``format``
+    plan: Plan  #: for the one answer, if there is no ``format``
 
     def __init__(
         self, message: Open, item: OpenItem, channel: FrontEndChannel, run: Run | None = None
     ) -> None:
         """Wait to be admitted.
 
-        :param run: of services, the last of which streams.
+        :param run: the services before, and the one that streams.
         """
         self.message, self.item, self.channel, self.run = message, item, channel, run
         self.format: StreamFormat | None = None
@@ -87,21 +87,21 @@ class Stream:
 
     def part(self, advance: Advance, write: Write) -> Part | None:
         """Return what one step brings for the client. Raises what the writing raises."""
-        _refuse_responses(advance.outputs)
+        if any(isinstance(output, Response) for output in advance.outputs):
+            raise ResultNotEncodable("output: a Response cannot be part of a stream")
         if self.format is None:
             self._kept += advance.outputs
-            return self._last(write) if advance.is_over else None
+            if not advance.is_over:
+                return None
+            answered: Answered = ("", *write(self.plan, self._kept))
+            (last,) = self.channel.shared.lay_out([answered])
+            return self._part("", b"", len(self._kept), last)
         if not (advance.outputs or advance.is_over):
             return None
         texts = [write(OUTPUT, output)[1] for output in advance.outputs]
         body = b"".join([self.format.output % text for text in texts])
         end = ("", "", b"") if advance.is_over else None
         return self._part(self.format.media_type, body, len(texts), end)
-
-    def _last(self, write: Write) -> Part:
-        answered: Answered = ("", *write(self.plan, self._kept))
-        (end,) = self.channel.shared.lay_out([answered])
-        return self._part("", b"", len(self._kept), end)
 
     def failed(self, end: Answer) -> Part:
         """Return the last part, with the error *end*."""
@@ -112,8 +112,3 @@ class Stream:
         if end is not None and self._started and self.run is not None:
             steps[self.run.last_name] = monotonic() - self._started
         return Part(self.message.stream, media_type, body, outputs, end, steps=steps)
-
-
-def _refuse_responses(outputs: Sequence[Any]) -> None:
-    if any(isinstance(output, Response) for output in outputs):
-        raise ResultNotEncodable("output: a Response cannot be part of a stream")
