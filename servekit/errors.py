@@ -11,7 +11,6 @@
     │   ├── Forbidden                  403   known, but not allowed here
     │   ├── RouteNotFound              404
     │   ├── ModelNotFound              404
-    │   ├── JobNotFound                404
     │   ├── MethodNotAllowed           405   Allow is set
     │   ├── NotAcceptable              406   no codec can write what Accept asks for
     │   ├── ClientTooSlow              408
@@ -26,12 +25,10 @@
     │   └── VersionNotSupported        505
     ├── QueueFull                      429   overload, not outage; Retry-After is set
     ├── TooManyRequests                429   from one client; Retry-After is set
-    ├── TooManyJobs                    429   the limit of stored jobs is reached; Retry-After is set
     ├── Unavailable                    503   try again; Retry-After is set
     │   ├── NotReady                         the model has no ready replica
     │   ├── Draining
-    │   ├── WorkerLost                       the worker died holding this task
-    │   └── JobLost                          the front-end that ran it died
+    │   └── WorkerLost                       the worker died holding this task
     ├── DeadlineExceeded               504
     ├── ServiceError                   500   the service broke its contract
     │   ├── PredictFailed
@@ -39,7 +36,6 @@
     │   ├── ResultNotEncodable
     │   └── WrongBatchLength
     ├── OutOfMemory                    507   the service ran out of memory
-    ├── NoRoomForAnswer                507   the results of jobs use all of their room
     └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
         ├── PluginError
         ├── AssetError
@@ -68,11 +64,8 @@ __all__ = [
     "HeadersTooLarge",
     "InputError",
     "InvalidToken",
-    "JobLost",
-    "JobNotFound",
     "MethodNotAllowed",
     "ModelNotFound",
-    "NoRoomForAnswer",
     "NotAcceptable",
     "NotReady",
     "NotSupported",
@@ -88,7 +81,6 @@ __all__ = [
     "ServiceError",
     "StartupError",
     "TargetTooLong",
-    "TooManyJobs",
     "TooManyRequests",
     "Unauthorized",
     "Unavailable",
@@ -195,13 +187,6 @@ class ModelNotFound(RequestError):
 
     status = 404
     title = "Unknown model"
-
-
-class JobNotFound(RequestError):
-    """No job has this id, or its answer was kept long enough."""
-
-    status = 404
-    title = "Unknown job"
 
 
 class MethodNotAllowed(RequestError):
@@ -323,14 +308,6 @@ class TooManyRequests(ServekitError):
     retry_after_s = 1
 
 
-class TooManyJobs(ServekitError):
-    """As many jobs are kept as may be, or their answers take all the room there is."""
-
-    status = 429
-    title = "Too many jobs"
-    retry_after_s = 1
-
-
 class Unavailable(ServekitError):
     """Not able now; the client may retry."""
 
@@ -355,12 +332,6 @@ class WorkerLost(Unavailable):
     """The worker died holding this task; it may or may not have run."""
 
     title = "Worker lost"
-
-
-class JobLost(Unavailable):
-    """The front-end that had the job under way is gone; the prediction may or may not have run."""
-
-    title = "Job lost"
 
 
 class DeadlineExceeded(ServekitError):
@@ -405,13 +376,6 @@ class OutOfMemory(ServekitError):
 
     status = 507
     title = "Out of memory"
-
-
-class NoRoomForAnswer(ServekitError):
-    """The answers of jobs take as much room as they may; this one is not kept."""
-
-    status = 507
-    title = "No room for the answer"
 
 
 class StartupError(ServekitError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exchange that goes on when the client of the one it was made of has left."""
+"""An exchange that goes on after its client has been answered otherwise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BackgroundExchange"]
 
 
 class BackgroundExchange(BaseExchange):
-    """Hands its response to the client of another exchange, or to a function once that is left.
+    """Hands its response to the client of another exchange, or to a function after ``leave``.
 
     Middleware passes it to ``proceed`` in place of the exchange that it was given.
     """
@@ -32,7 +32,7 @@ class BackgroundExchange(BaseExchange):
         client.prediction = self
 
     def leave(self, keep: Callable[[HttpResponse], None]) -> None:
-        """Let the client go: *keep* gets the response. The client has yet to be answered."""
+        """Have *keep* called with the response. The caller answers the client."""
         if self._client is not None:
             self._client.prediction = None
         self._client, self._keep = None, keep
@@ -40,15 +40,18 @@ class BackgroundExchange(BaseExchange):
     @property
     def is_sent(self) -> bool:
         """Whether a worker has the prediction."""
-        return self.prediction is not None and bool(self.prediction.is_sent)
+        return self.prediction is not None and self.prediction.is_sent
 
     def cancel(self) -> None:
-        """Tell the worker; what it answers still goes to a client that is there."""
-        if not self.is_closed:
-            self.is_closed = self._client is None or self._client.is_closed
-            self.is_cancelled = True
-            if self.prediction is not None:
-                self.prediction.cancel()
+        """Tell the worker; a client that is still there gets what it answers."""
+        if self.is_closed:
+            return
+        self.is_cancelled = True
+        if self._client is None or self._client.is_closed:
+            self.is_closed = True
+            self.observe_end(None, 0)
+        if self.prediction is not None:
+            self.prediction.cancel()
 
     def drop(self) -> None:
         """Cancel the prediction: nobody wants its response any more."""
@@ -58,6 +61,7 @@ class BackgroundExchange(BaseExchange):
     def send(self, response: HttpResponse) -> None:
         """Hand *response* to the client, or to the function given to ``leave``."""
         self.is_closed = True
+        self.observe_end(response.status, len(response.body))
         if self._client is not None:
             self._client.respond(response)
         elif self._keep is not None:
@@ -67,7 +71,7 @@ class BackgroundExchange(BaseExchange):
         """Refuse: a response that is kept cannot be streamed."""
         raise TypeError("a background exchange takes whole responses only")
 
-    def end_stream(self, _size: int) -> None:
+    def end_stream(self, _size: int, _status: int = 200) -> None:
         """Never called: no stream has begun."""
 
     def reset(self) -> None:

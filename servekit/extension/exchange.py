@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from servekit.errors import ServekitError
 from servekit.extension.problems import problem_response
@@ -28,21 +28,16 @@ __all__ = [
 log = logging.getLogger("servekit.frontend")
 
 
-class InThread:
-    """Returned by a filter whose work takes long: *work* runs in a thread and returns the response.
+class InThread(NamedTuple):
+    """Returned by a filter whose work takes more than a few hundred microseconds."""
 
-    What it raises is logged, and the client gets a 500.
-    """
-
-    __slots__ = ("work",)
-
-    def __init__(self, work: Callable[[], HttpResponse]) -> None:
-        """Do nothing yet."""
-        self.work = work
+    work: Callable[[], Any]  #: runs in a thread
+    finish: Callable[[Any], HttpResponse]  #: gets what *work* returned; runs in the event loop
 
 
-#: returns the response to send: the one it was given, changed or not, or another one. A
-#: response that is streamed has an empty body; its status and fields may be changed
+#: returns the response to send: the one it was given, changed or not, or another one after
+#: ``discard``. If it raises, the client gets a 500. It may change only the status and the fields
+#: of a response that ``is_streamed``
 ResponseFilter = Callable[["HttpResponse"], "HttpResponse | InThread"]
 #: gets the status and the bytes of the body that were sent; the status is ``None`` if the client
 #: went away before there was a response
@@ -112,8 +107,11 @@ class Exchange(Protocol):
     def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Send the head of *response*, and return what sends its body; then ``end_stream``."""
 
-    def end_stream(self, size: int) -> None:
-        """The body has been handed over, *size* bytes of it."""
+    def end_stream(self, size: int, status: int = 200) -> None:
+        """The body has been handed over, *size* bytes of it.
+
+        :param status: that of the error that ended the stream, if one did.
+        """
 
     def reset(self) -> None:
         """Close at once: the client does not read what it is sent."""
@@ -177,47 +175,75 @@ class BaseExchange:
         except Exception:
             log.exception("%s: error_response failed", self.protocol.name)
             return problem_response(error, request_id)
-        response.request_id = request_id
+        response.request_id, response.error = request_id, error
         return response
 
     def _respond_filtered(self, response: HttpResponse, filters: list[ResponseFilter]) -> None:
         while filters:
-            found = filters.pop()(response)  # the middleware nearest to the route comes first
+            change = filters.pop()  # the middleware nearest to the route comes first
+            try:
+                found = change(response)
+            except Exception:  # noqa: BLE001 - a plugin may raise anything
+                found = self._failed(change, response)
             if isinstance(found, InThread):
                 import gevent  # not above: hook modules are imported in workers, too
 
-                gevent.spawn(self._respond_later, found, response, filters)
+                gevent.spawn(self._respond_later, change, found, response, filters)
                 return
             response = found
         self.send(response)
 
     def _respond_later(
-        self, later: InThread, response: HttpResponse, filters: list[ResponseFilter]
+        self,
+        change: ResponseFilter,
+        later: InThread,
+        response: HttpResponse,
+        filters: list[ResponseFilter],
     ) -> None:
         """Wait for a filter that works in a thread. Runs in a greenlet."""
         import gevent
 
         try:
-            response = gevent.get_hub().threadpool.apply(later.work)
-        except Exception:
-            log.exception("a response filter failed, request %s", response.request_id)
-            response.discard()
-            response = self._error_response(ServekitError(), response.request_id)
+            response = later.finish(gevent.get_hub().threadpool.apply(later.work))
+        except Exception:  # noqa: BLE001 - see above
+            response = self._failed(change, response)
         if self.is_closed:
             response.discard()
         else:
             self._respond_filtered(response, filters)
 
-    def filter_stream(self, response: HttpResponse) -> HttpResponse:
-        """Return the head of a streamed response after the filters, none of which may wait."""
+    def _failed(self, change: ResponseFilter, response: HttpResponse) -> HttpResponse:
+        """Return what the client gets in place of a *response* that *change* failed for."""
+        _log_failure(change, response)
+        response.discard()
+        return self._error_response(ServekitError(), response.request_id)
+
+    def filter_stream(self, head: HttpResponse) -> HttpResponse:
+        """Return the *head* of a streamed response after the filters.
+
+        One that fails is left out: the stream has begun.
+        """
         filters, self.filters = self.filters or [], None
         while filters:
-            found = filters.pop()(response)
-            response = found.work() if isinstance(found, InThread) else found
-        return response
+            change = filters.pop()
+            try:
+                found = change(head)
+                head = found.finish(found.work()) if isinstance(found, InThread) else found
+            except Exception:  # noqa: BLE001 - see above
+                _log_failure(change, head)
+        return head
 
     def observe_end(self, status: int | None, size: int) -> None:
         """Tell the observers how this exchange ended."""
         observers, self.observers = self.observers or [], None
         for ended in observers:
             ended(status, size)
+
+
+def _log_failure(change: ResponseFilter, response: HttpResponse) -> None:
+    """Log the exception being handled; the traceback names the plugin, too."""
+    named = getattr(change, "func", change)  # of a ``partial``
+    if not hasattr(named, "__qualname__"):
+        named = type(named)
+    name = f"{named.__module__}.{named.__qualname__}"
+    log.exception("response filter %s failed, request %s", name, response.request_id)

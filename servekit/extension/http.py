@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from servekit.ipc.batches import Slab
+from servekit.ipc.stream_formats import STREAM_FORMATS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import ServekitError
-    from servekit.ipc.batches import Slab
 
 __all__ = ["NO_LENGTH", "HttpRequest", "HttpResponse"]
 
@@ -29,12 +31,32 @@ class HttpRequest(Struct, eq=False):
     method: bytes
     target: bytes  #: in origin form, or ``*``
     headers: dict[bytes, bytes]  #: names in lower case
-    body: bytes | Slab
+    body: bytes | Slab  #: large ones of predictions lie in shared memory; ``content`` reads both
     keeps_alive: bool
     version: str  #: ``2``, ``1.1`` or ``1.0``; "" if the request line never arrived whole
     refusal: ServekitError | None = None  #: the response is this error, whatever the route
     route: Any = None  #: the ``Route`` that answers, if it has been looked up
     request_id: str = ""  #: from ``X-Request-Id``, or made here, before middleware sees it
+
+    @property
+    def accepts_stream(self) -> bool:
+        """Whether ``Accept`` names a media type of streams."""
+        accept = self.headers.get(b"accept", b"").lower()
+        return any(media_type.encode() in accept for media_type in STREAM_FORMATS)
+
+    @property
+    def content(self) -> bytes | memoryview:
+        """The body, read-only; valid until the request is passed on."""
+        if isinstance(self.body, Slab):
+            view: memoryview = self.route.bodies.content(self.body)
+            return view
+        return self.body
+
+    def discard(self) -> None:
+        """Give the memory of the body back: nobody will read it."""
+        body, self.body = self.body, b""
+        if isinstance(body, Slab):
+            self.route.bodies.free(body)
 
 
 class HttpResponse(Struct, eq=False):
@@ -50,7 +72,14 @@ class HttpResponse(Struct, eq=False):
     timing: bytes = b""  #: ``Server-Timing``; b"" for none
     fields: Sequence[tuple[str, str]] = ()  #: further header fields, names as they are sent
     release: Callable[[], None] | None = None  #: called once nobody looks at ``body`` any more
-    length: int | None = None  #: of the body that a GET would have had; ``None``: of ``body``
+    #: of the body that a GET would have had; ``None``: of ``body``; ``NO_LENGTH``: it is streamed
+    length: int | None = None
+    error: ServekitError | None = None  #: that the response tells of
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether this is the head of a stream, whose body is written later."""
+        return self.length == NO_LENGTH
 
     @property
     def content_length(self) -> int:

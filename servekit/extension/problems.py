@@ -17,7 +17,7 @@ def problem_response(error: ServekitError, request_id: str) -> HttpResponse:
     """Return the response with the problem details of *error* (RFC 9457)."""
     body = msgspec.json.encode(problem_of(error, request_id))
     fields = error_fields(error)
-    return HttpResponse(type(error).status, body, PROBLEM, request_id, fields=fields)
+    return HttpResponse(error.status, body, PROBLEM, request_id, fields=fields, error=error)
 
 
 def error_fields(error: ServekitError) -> list[tuple[str, str]]:

@@ -12,38 +12,49 @@ from servekit.errors import PluginError
 if TYPE_CHECKING:
     from flask import Blueprint
 
-__all__ = ["Routes", "merge_fragment"]
+__all__ = ["Routes", "merged"]
 
-#: part of an OpenAPI 3.1 document; or what returns it, given the document without it
+#: part of an OpenAPI 3.1 document; or a function that gets the document without it and returns it
 Fragment = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """What a plugin returns from ``register_routes``."""
+    """What a plugin returns from ``register_routes``.
+
+    :raises PluginError: one for management has ``openapi`` or ``protected``; the document does not
+        describe management, and all of management is protected.
+    """
 
     #: its views run in greenlets; ``None`` if middleware answers at these paths
     blueprint: Blueprint | None = None
-    openapi: Fragment = field(default_factory=dict)  #: merged into the document of the listener
+    openapi: Fragment = field(default_factory=dict)  #: merged into ``/openapi.json``
+    links: Mapping[str, str] = field(default_factory=dict)  #: name to path, shown at ``/``
     listener: Literal["public", "management"] = "public"
-    #: starts of paths below which reading needs what a prediction needs: the token, and
-    #: ``authorize``. Each with what names the model of a target; "" if it concerns none
+    #: starts of paths where reading needs what a prediction needs: the token, and ``authorize``.
+    #: Each with a function from a request target to the name of its model, or ""
     protected: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning for management."""
+        if self.listener == "management" and (self.openapi or self.protected):
+            raise PluginError("routes for management have neither openapi nor protected")
 
-def merge_fragment(document: dict[str, Any], fragment: Mapping[str, Any], path: str = "") -> None:
-    """Merge *fragment* into *document*: mappings by key, lists one after the other.
 
-    :raises PluginError: both have another value at the same place.
+def merged(document: Mapping[str, Any], fragment: Mapping[str, Any], path: str = "") -> Any:
+    """Return *document* with *fragment*: mappings by key, lists one after the other.
+
+    :raises PluginError: both have a value at one place, and the values differ.
     """
+    found = dict(document)
     for key, value in fragment.items():
-        place, known = f"{path}/{key}", document.get(key)
+        place, known = f"{path}/{key}", found.get(key)
         if known is None:
-            document[key] = value
-        elif isinstance(known, dict) and isinstance(value, Mapping):
-            document[key] = copied = dict(known)  # parts of a document may be shared constants
-            merge_fragment(copied, value, place)
+            found[key] = value
+        elif isinstance(known, Mapping) and isinstance(value, Mapping):
+            found[key] = merged(known, value, place)
         elif isinstance(known, list) and isinstance(value, list):
-            document[key] = known + value
+            found[key] = known + value
         elif known != value:
             raise PluginError(f"openapi: {place} is defined twice")
+    return found

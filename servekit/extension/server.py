@@ -6,13 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
-    from servekit.ipc.table import Table
     from servekit.settings import Settings
 
 __all__ = ["Server"]
@@ -30,12 +29,16 @@ class Server(Protocol):
         """Directory that all processes of this server share, and nobody else can read."""
 
     @property
-    def table(self) -> Table:
-        """The models as they are now; another object after every change."""
+    def models(self) -> Sequence[str]:
+        """Names of the models as they are now."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server shuts down, or another front-end takes this one's place."""
+        """Whether this front-end ends: the server shuts down, or another front-end replaces it."""
+
+    @property
+    def is_shutting_down(self) -> bool:
+        """Whether the server shuts down."""
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""

@@ -201,7 +201,8 @@ class Settings:
     http2: bool = setting(True, "enable HTTP/2", switch)
     jobs: int = setting(
         0,
-        "largest number of stored jobs (asynchronous predictions); 0 disables jobs",
+        "largest number of stored jobs (asynchronous predictions); needs servekit-jobs;"
+        " 0 disables jobs",
         Between(0, 10_000),
     )
     jobs_size: int = setting(

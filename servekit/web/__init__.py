@@ -3,6 +3,7 @@
 
 from servekit.web.app import create_app
 from servekit.web.management import ManagedView, create_management
+from servekit.web.metrics import RouteMetrics
 from servekit.web.view import ServerView
 
-__all__ = ["ManagedView", "ServerView", "create_app", "create_management"]
+__all__ = ["ManagedView", "RouteMetrics", "ServerView", "create_app", "create_management"]

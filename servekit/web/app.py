@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the Flask app: what is added here is what the server answers besides predictions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from flask import Blueprint, Flask, Response, jsonify, request
@@ -13,10 +13,9 @@ from servekit.errors import PluginError, RouteNotFound
 from servekit.extension.routes import Routes
 from servekit.ipc.table import ModelRow
 from servekit.web.descriptions import add_descriptions
-from servekit.web.docs import add_docs
 from servekit.web.errors import add_error_pages, quoted
 from servekit.web.health import add_health
-from servekit.web.metrics import add_metrics
+from servekit.web.metrics import RouteMetrics
 from servekit.web.predict import add_predict_errors
 from servekit.web.view import ServerView
 
@@ -24,24 +23,23 @@ __all__ = ["bare_app", "create_app"]
 
 LINKS: Final = {
     "health": "/ping",
-    "docs": "/docs",
     "openapi": "/openapi.json",
     "swagger": "/api-description",
     "metrics": "/metrics",
 }
 
 
-def create_app(server: ServerView, routes: Sequence[Routes] = ()) -> Flask:
+def create_app(server: ServerView, metrics: RouteMetrics, routes: Sequence[Routes] = ()) -> Flask:
     """Return the WSGI application around *server* with the *routes* of plugins.
 
-    :raises PluginError: a route exists already.
+    :raises PluginError: a path, a name or a part of ``/openapi.json`` exists already.
     """
     app = bare_app("servekit.web")
-    add_metrics(app, server)
-    add_root(app, server)
+    metrics.measure(app, "public")
+    metrics.add_page(app)
+    add_root(app, server, routes)
     add_health(app, server)
     add_descriptions(app, server, routes)
-    add_docs(app)
     add_predict_errors(app, server)
     add_routes(app, routes)
     return app
@@ -63,6 +61,11 @@ def add_routes(app: Flask, routes: Iterable[Routes]) -> None:
         added = [rule.rule for rule in app.url_map.iter_rules() if _is_of(rule, each.blueprint)]
         if taken := known.intersection(added):
             raise PluginError(f"routes {each.blueprint.name}: {min(taken)} exists already")
+
+
+def with_links(links: Mapping[str, str], routes: Iterable[Routes]) -> dict[str, str]:
+    """Return *links*, and those to the pages of plugins."""
+    return dict(links) | {name: path for each in routes for name, path in each.links.items()}
 
 
 def _is_of(rule: Rule, blueprint: Blueprint) -> bool:
@@ -98,12 +101,13 @@ def harden(response: Response) -> Response:
     return response
 
 
-def add_root(app: Flask, server: ServerView) -> None:
+def add_root(app: Flask, server: ServerView, routes: Iterable[Routes]) -> None:
     """Add ``/``, which says what this is and where to go on."""
+    links = with_links(LINKS, routes)
 
     def root() -> Response:
         models = {row.name: _path(row) for row in server.routing.table.models}
-        return jsonify(name="servekit", version=servekit.__version__, links=LINKS, models=models)
+        return jsonify(name="servekit", version=servekit.__version__, links=links, models=models)
 
     app.add_url_rule("/", "root", root)
 

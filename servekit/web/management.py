@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Flask app of the management listener: what an operator may see, and ask for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -10,8 +10,9 @@ from flask import Flask, Response, jsonify
 from servekit.extension.routes import Routes
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.table import ModelRow, ReplicaRow, stage_rows
-from servekit.web.app import add_routes, bare_app
+from servekit.web.app import add_routes, bare_app, with_links
 from servekit.web.health import add_health
+from servekit.web.metrics import RouteMetrics
 from servekit.web.table import find_model
 from servekit.web.view import RoutingView, ServerView
 
@@ -39,17 +40,20 @@ class ManagedView(ServerView, Protocol):
 
 
 def create_management(
-    server: ManagedView, show_metrics: Callable[[], Any], routes: Sequence[Routes] = ()
+    server: ManagedView, metrics: RouteMetrics, routes: Sequence[Routes] = ()
 ) -> Flask:
     """Return the WSGI application around *server* with the *routes* of plugins.
 
-    :param show_metrics: the view of ``/metrics``.
+    :raises PluginError: a path or a name exists already.
     """
     app = bare_app("servekit.management")
+    metrics.measure(app, "management")
+    metrics.add_page(app)
     add_health(app, server)
+    links = with_links(LINKS, routes)
 
     def root() -> Response:
-        return jsonify(links=LINKS)
+        return jsonify(links=links)
 
     def models() -> Response:
         routing = server.routing
@@ -73,7 +77,6 @@ def create_management(
     app.add_url_rule("/models", "models", models)
     app.add_url_rule("/models/<name>", "model", model)
     app.add_url_rule("/crashes", "crashes", crashes)
-    app.add_url_rule("/metrics", "metrics", show_metrics)
     app.add_url_rule("/reload", "reload", reload, methods=["POST"])
     add_routes(app, routes)
     return app

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/metrics``: the hot path's series and those of the Flask routes, in one exposition.
+"""``/metrics``: the series of the hot path, of plugins and of all Flask routes, on one page.
 
-The labels come from closed sets (rules, methods, statuses): a client that makes up
+prometheus-flask-exporter measures the routes: the server's own, those of plugins, and those of
+management. The labels come from closed sets (rules, methods, statuses), so a client that makes up
 paths and methods adds no series.
 """
 
@@ -17,21 +18,40 @@ from prometheus_flask_exporter import PrometheusMetrics
 from servekit.web.shared_values import collect, shared_value
 from servekit.web.view import ServerView
 
-__all__ = ["add_metrics"]
+__all__ = ["RouteMetrics"]
 
 METHODS: Final = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
-class Together(Collector):
-    """The series of the hot path, and those of the Flask routes at all front-ends."""
+class RouteMetrics(Collector):
+    """The Flask apps of one front-end, measured, and everything that ``/metrics`` shows."""
 
-    def __init__(self, server: ServerView, own: CollectorRegistry) -> None:
-        """Store; nothing is read before a scrape.
-
-        :param own: what the routes of this front-end count in.
-        """
+    def __init__(self, server: ServerView) -> None:
+        """Measure nothing yet; nothing is read before a scrape."""
         self._server = server
-        self._own = own
+        self._own: list[CollectorRegistry] = []  #: of this front-end, one for each app
+        if server.share is not None:
+            values.ValueClass = shared_value(server.share)
+
+    def measure(self, app: Flask, listener: str) -> None:
+        """Measure every route of *app*, under the label *listener*."""
+        own = CollectorRegistry()
+        PrometheusMetrics(
+            app, path=None, registry=own, group_by=rule, default_labels={"listener": listener}
+        )
+        app.before_request(leave_out_odd_methods)
+        self._own.append(own)
+
+    def add_page(self, app: Flask) -> None:
+        """Add ``/metrics`` to *app*."""
+        everything = CollectorRegistry()
+        everything.register(self)
+
+        def metrics() -> Response:
+            encode, media_type = choose_encoder(request.headers.get("Accept", ""))
+            return Response(encode(everything), content_type=media_type)
+
+        app.add_url_rule("/metrics", "metrics", metrics)
 
     def collect(self) -> Iterable[Metric]:
         """Yield the series as they are now."""
@@ -39,28 +59,19 @@ class Together(Collector):
         for collect_more in self._server.collectors:
             yield from collect_more()
         counters = self._server.counters
-        for family in self._own.collect():
-            if counters is None or family.type == "gauge":
-                yield family
+        own = (family for registry in self._own for family in registry.collect())
+        yield from merged(each for each in own if counters is None or each.type == "gauge")
         if counters is not None:
             yield from collect(counters)
 
 
-def add_metrics(app: Flask, server: ServerView) -> None:
-    """Measure every route of *app* and add ``/metrics``."""
-    if server.share is not None:
-        values.ValueClass = shared_value(server.share)
-    own = CollectorRegistry()
-    PrometheusMetrics(app, path=None, registry=own, group_by=rule)
-    app.before_request(leave_out_odd_methods)
-    together = CollectorRegistry()
-    together.register(Together(server, own))
-
-    def metrics() -> Response:
-        encode, media_type = choose_encoder(request.headers.get("Accept", ""))
-        return Response(encode(together), content_type=media_type)
-
-    app.add_url_rule("/metrics", "metrics", metrics)
+def merged(families: Iterable[Metric]) -> Iterable[Metric]:
+    """Return *families*, the samples of one name together and none of them twice."""
+    found: dict[str, Metric] = {}
+    for family in families:
+        first = found.setdefault(family.name, family)
+        first.samples.extend(each for each in family.samples if each not in first.samples)
+    return found.values()
 
 
 def rule(of: Request) -> str:

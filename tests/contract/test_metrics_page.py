@@ -5,17 +5,17 @@ import ast
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from flask import Flask
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
-from prometheus_flask_exporter import PrometheusMetrics
 
 from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics, collect
 from servekit.frontend.metrics.replicas import supervised
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table
+from servekit.web import RouteMetrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -43,19 +43,16 @@ def of_the_front_end():
 
 
 def of_the_flask_app():
-    """Return the families of the exporter, as ``servekit.web.metrics`` configures it."""
-
-    def rule(_):
-        return "/"
-
-    registry = CollectorRegistry()
-    app = Flask("app")
-    PrometheusMetrics(app, path=None, registry=registry, group_by=rule)
+    """Return the families of the Flask routes."""
+    routing = SimpleNamespace(collect=tuple)
+    server = SimpleNamespace(share=None, counters=None, routing=routing, collectors=())
+    metrics, app = RouteMetrics(server), Flask("app")
+    metrics.measure(app, "public")
     app.add_url_rule("/", "view", lambda: "")
     app.add_url_rule("/fails", "fails", lambda: 1 / 0)
     app.test_client().get("/")
     app.test_client().get("/fails")
-    return list(registry.collect())
+    return list(metrics.collect())
 
 
 def named_in_sources():

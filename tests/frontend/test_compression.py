@@ -9,9 +9,10 @@ import gevent
 import pytest
 
 from servekit.errors import StartupError
+from servekit.extension import BaseExchange, HttpRequest, HttpResponse
 from servekit.frontend.middleware import codings
 from servekit.frontend.middleware.codings import coding
-from servekit.frontend.middleware.compression import Compression, best, create_compression
+from servekit.frontend.middleware.compression import Compression, best, create_codings
 from servekit.settings import Settings
 
 from .clients import next_batch
@@ -87,29 +88,30 @@ def test_an_answer_goes_as_it_is(packing, body, header, media_type):
     assert headers["vary"] == "Accept-Encoding"
 
 
-class Client:
-    """A connection that only keeps its answer."""
+class Client(BaseExchange):
+    """An exchange that only keeps its response."""
 
-    answered = None
+    sent = None
 
-    def answer(self, head, body):
-        self.answered = [head, body]
+    def send(self, response):
+        self.sent = response
 
 
 def test_the_loop_goes_on_while_a_large_one_is_compressed():
-    client, may_end = Client(), threading.Event()
+    client, may_end, freed = Client(None), threading.Event(), []
     slow = lambda _body: b"in time" if may_end.wait(5) else b"late"  # noqa: E731
     codings = {b"slow": coding("gzip")._replace(compress=slow)}
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 256000\r\n"
-    Compression(codings, 1, 1).answer(client, b"slow", head, HUGE, None)
+    request = HttpRequest(b"GET", b"/", {b"accept-encoding": b"slow"}, b"", True, "1.1")
+    Compression(codings, 1)(client, request, lambda _exchange, _request: None)
+    client.respond(HttpResponse(200, HUGE, release=lambda: freed.append(threading.get_ident())))
     gevent.spawn_later(0.05, may_end.set)
     with gevent.Timeout(10):
-        while not client.answered:
+        while client.sent is None:
             gevent.sleep(0.01)
 
-    assert client.answered == [
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: slow\r\nContent-Length: 7\r\n", b"in time",
-    ]  # fmt: skip
+    assert client.sent.body == b"in time"
+    assert dict(client.sent.fields) == {"Vary": "Accept-Encoding", "Content-Encoding": "slow"}
+    assert freed == [threading.get_ident()], "the memory is not given back by the loop"
 
 
 def test_shared_memory_that_a_large_one_came_by_is_free_afterwards(packing):
@@ -174,4 +176,4 @@ def test_zstd_without_its_library_ends_the_start(monkeypatch):
     monkeypatch.setattr(codings, "ZSTD", ("no_such_module",))
 
     with pytest.raises(StartupError, match=r"pip install 'servekit\[zstd\]'"):
-        create_compression(Settings(compression=("zstd",)))
+        create_codings(Settings(compression=("zstd",)))

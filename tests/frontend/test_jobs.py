@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predictions that clients come back for."""
+"""Jobs, in a front-end with the plugin servekit-jobs."""
 
-import errno
 import gzip
 import json
 import os
 import re
 import socket
 import struct
-from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from servekit.frontend.exchange.response import AnswerHeads
-from servekit.frontend.jobs.job import Job
-
-from servekit.frontend.jobs.handler import FrontEndWithJobs
-from servekit.frontend.jobs.prefer import Preferences, preferences
-from servekit.frontend.jobs.registry import Keeper
-from servekit.frontend.jobs.store import Found, JobFolder
-from servekit.settings import Settings
 
 from .clients import bodies, forget_batches, next_batch, wait_for_queue
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
@@ -255,22 +242,6 @@ def test_waiting_ends_with_the_answer_and_not_before(front, held):
         assert json.loads(receive(sock)[2])["status"] == "completed"
 
 
-def test_waiting_ends_when_the_client_is_gone():
-    waited, shown = [], []
-
-    def wait(_name, left_s):
-        waited.append(left_s)
-        client.is_closed = True
-
-    client = SimpleNamespace(is_closed=False)
-    keeper = SimpleNamespace(find=lambda _name: Found("echo", "", None), wait=wait)
-    front_end = SimpleNamespace(is_draining=False, _keeper=keeper)
-    until = monotonic() + 0.5
-    FrontEndWithJobs._wait(front_end, client, "name", until, lambda: shown.append(1))
-
-    assert (len(waited), shown) == (1, [])
-
-
 def test_over_http2_it_is_the_same(front):
     url = f"http://127.0.0.1:{front.port}"
     with httpx.Client(http1=False, http2=True, base_url=url, timeout=WAIT_S) as client:
@@ -382,136 +353,3 @@ def test_nothing_changes_where_it_is_off(shared):
 def test_jobs_are_counted(front, held):
     submit(front, b"1")
     wait_for(lambda: pending(front) == 1, "a pending job in /metrics")
-
-
-# ---------------------------------------------------------------- several front-ends
-
-
-@pytest.fixture
-def folders(tmp_path):
-    """Two front-ends' views of one directory."""
-    return JobFolder(tmp_path, 10.0), JobFolder(tmp_path, 10.0)
-
-
-def test_one_front_end_finds_what_another_keeps(folders):
-    ours, theirs = folders
-    name = ours.add("echo", "r1")
-
-    assert theirs.find(name) == ("echo", "r1", None)
-    ours.put(name, b"HTTP/1.1 200 OK\r\nA: b\r\n", b"body")
-    found = theirs.find(name)
-    assert (found.status, found.answer) == (200, (b"HTTP/1.1 200 OK\r\nA: b\r\n", b"body"))
-    theirs.remove(name)
-    assert ours.find(name) is None
-    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"too late")
-    assert ours.find(name) is None
-
-
-def test_bounds_are_of_all_front_ends_together(folders):
-    ours, theirs = folders
-    name = ours.add("echo", "")
-    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"x" * 100)
-    theirs.scan(0.0)
-
-    assert (theirs.count, theirs.pending) == (1, set())
-    assert theirs.size > 100
-
-
-def test_what_is_old_is_removed_by_whoever_sees_it_first(folders):
-    ours, theirs = folders
-    name, pending = ours.add("echo", ""), ours.add("echo", "")
-    ours.put(name, b"HTTP/1.1 200 OK\r\n", b"")
-    for now in (0.0, 9.9, 10.0):
-        assert theirs.find(name) is not None
-        theirs.scan(now)
-
-    assert theirs.find(name) is None
-    assert theirs.find(pending) is not None
-    assert (theirs.count, theirs.size) == (1, 0)
-
-
-def test_jobs_of_a_front_end_that_is_gone_are_told_of(folders):
-    ours, theirs = folders
-    name = ours.add("echo", "")
-
-    assert theirs.scan(0.0) == []
-    os.close(ours._lock)
-    assert theirs.scan(1.0) == [name]
-
-
-def test_an_answer_that_comes_while_its_front_end_leaves_is_not_lost(tmp_path):
-    ours, keeper = JobFolder(tmp_path, 10.0), Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
-    name = ours.add("echo", "r1")
-
-    def leave(_owner):
-        ours.put(name, b"HTTP/1.1 200 OK\r\n", b"late")
-        return False
-
-    keeper._folder._is_alive = leave
-    keeper.scan(0.0)
-
-    assert keeper.find(name).answer[1] == b"late"
-
-
-def test_a_job_whose_front_end_died_while_writing_its_answer_is_told_to_be_lost(
-    tmp_path, monkeypatch
-):
-    dead, keeper = JobFolder(tmp_path, 10.0), Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
-    name = dead.add("echo", "r1")
-    with monkeypatch.context() as patches:
-        patches.setattr(Path, "rename", None)
-        with pytest.raises(TypeError):  # dies here
-            dead.put(name, b"HTTP/1.1 200 OK\r\n", b"body")
-    os.close(dead._lock)
-    keeper.scan(0.0)
-
-    assert keeper.find(name).status == 503
-    keeper.remove(name)
-    keeper.scan(1.0)
-    assert [len(path.name) for path in tmp_path.iterdir()] == [8], "more than our own lock"
-
-
-class FullFolder(JobFolder):
-    """A disk without room."""
-
-    def put(self, *_answer):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_an_answer_that_cannot_be_written_is_lost_and_logged(tmp_path, caplog):
-    keeper = Keeper(tmp_path, Settings(jobs=1), AnswerHeads())
-    keeper._folder = FullFolder(tmp_path, 10.0)
-    job = Job(SimpleNamespace(front_end=None))
-    name = keeper.add(job, "echo", "r1")
-    job.answer(b"HTTP/1.1 200 OK\r\n", b"body")
-
-    assert (keeper.find(name), keeper.is_owing, keeper.is_full) == (None, False, False)
-    assert f"the answer of job {name} is lost: [Errno 28] No space left" in caplog.text
-
-
-# ---------------------------------------------------------------- Prefer
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        (b"respond-async", (True, 0)),
-        (b"Respond-Async , WAIT = 10", (True, 10)),
-        (b'respond-async, wait="5"', (True, 5)),
-        (b"wait=3, wait=9", (False, 3)),
-        (b"respond-async;x=1;y, handling=lenient", (True, 0)),
-        (b"wait=-1", (False, 0)),
-        (b"wait=1.5, respond-async", (True, 0)),
-        (b"wait=99999", (False, 60)),
-        (b"respond-asynchronously", (False, 0)),
-        (b'return=minimal; foo="some, parameter", respond-async', (True, 0)),
-        (b"", (False, 0)),
-    ],
-)
-def test_preferences(value, found):
-    assert preferences(value) == found
-
-
-@given(st.binary(max_size=200))
-def test_any_value_is_read(value):
-    assert isinstance(preferences(value), Preferences)

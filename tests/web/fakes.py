@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from flask.testing import FlaskClient
 from prometheus_client import Metric
 
+from servekit.extension import Routes
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
-from servekit.web import create_app
+from servekit.web import RouteMetrics, create_app
 
 
 class FakeServer:
@@ -37,8 +38,9 @@ class FakeServer:
     def collect(self) -> Iterable[Metric]:
         return self.series
 
-    def client(self) -> FlaskClient:
-        return create_app(self).test_client()
+    def client(self, *routes: Routes) -> FlaskClient:
+        """Return a client of the public app with the *routes* of plugins."""
+        return create_app(self, RouteMetrics(self), routes).test_client()
 
 
 def model_row(name: str = "digits", interface: Interface | None = None, **more: object) -> ModelRow:

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
+from servekit_jobs.description import jobs_fragment
 
 from servekit import errors
+from servekit.extension import Routes
 from servekit.ipc.table import Interface, RouteRow, StepRow, Table
 from tests.services.pairs import INPUTS
 from tests.worker.batches import echo, loaded, service_of
@@ -411,8 +413,9 @@ def _references(node):
 def test_jobs_are_described_where_there_are_some(needs_token):
     server = FakeServer(model_row(interface=Interface(signature=SIGNATURE)))
     assert "/jobs/{id}" not in json.loads(server.client().get("/openapi.json").data)["paths"]
-    server.jobs, server.needs_token = object(), needs_token
-    described = json.loads(server.client().get("/openapi.json").data)
+    server.needs_token = needs_token
+    client = server.client(Routes(openapi=jobs_fragment))
+    described = json.loads(client.get("/openapi.json").data)
     predict = described["paths"]["/digits/predict"]["post"]
 
     OpenAPIV31SpecValidator(described).validate()

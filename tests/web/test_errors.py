@@ -7,7 +7,7 @@ import pytest
 from flask import abort
 
 from servekit.errors import InputError, NotReady, OutOfMemory
-from servekit.web import create_app
+from servekit.web import RouteMetrics, create_app
 
 ID = {"servekit.request_id": "r-7"}
 
@@ -112,7 +112,7 @@ def test_a_refused_input_names_its_fields(server):
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 406, 408, 413, 415, 429, 500, 503])
 def test_what_a_view_aborts_with_is_problem_details_of_the_same_status(server, status):
-    app = create_app(server)
+    app = create_app(server, RouteMetrics(server))
     app.add_url_rule("/abort", "abort", lambda: abort(status))
 
     answer = app.test_client().get("/abort")
@@ -132,7 +132,7 @@ def test_the_app_keeps_no_sessions_and_allows_no_other_origin(client):
 
 
 def _raising(server, error):
-    app = create_app(server)
+    app = create_app(server, RouteMetrics(server))
 
     def fail():
         raise error

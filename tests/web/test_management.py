@@ -5,7 +5,7 @@ import pytest
 
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.table import ReplicaRow
-from servekit.web import create_management
+from servekit.web import RouteMetrics, create_management
 
 from .fakes import FakeServer, model_row
 
@@ -39,7 +39,7 @@ def managed():
 
 @pytest.fixture
 def operator(managed):
-    return create_management(managed, lambda: "servekit_up 1\n").test_client()
+    return create_management(managed, RouteMetrics(managed)).test_client()
 
 
 def test_models_are_listed_with_their_state(operator, managed):
@@ -63,7 +63,7 @@ def test_crashes_are_shown_whole(operator):
 
 
 def test_metrics_are_shown(operator):
-    assert operator.get("/metrics").text == "servekit_up 1\n"
+    assert "flask_exporter_info" in operator.get("/metrics").text
 
 
 def test_reload_is_asked_for(operator, managed):

@@ -78,7 +78,7 @@ With `--port 0`, the line with the URLs contains the port:
 
 ```console
 $ servekit start digits.mar --port 0
-servekit 0.1.0 serving digits/1.0 at http://127.0.0.1:40213  (docs at /docs)
+servekit 0.1.0 serving digits/1.0 at http://127.0.0.1:40213
 ```
 
 ## Exit status

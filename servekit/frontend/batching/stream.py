@@ -135,15 +135,15 @@ class StreamedAnswer:
         """End what has begun by telling *error*."""
         assert self._format is not None
         told = problem_of(error, self.task.request_id)
-        self._finish(self._format.error % msgspec.json.encode(told))
+        self._finish(self._format.error % msgspec.json.encode(told), error.status)
 
-    def _finish(self, last: bytes) -> None:
+    def _finish(self, last: bytes, status: int = 200) -> None:
         exchange = self.task.exchange
         if last:
             self._put(last, monotonic())
         if not exchange.is_closed:
             self._writer.end()
-            exchange.end_stream(self.written)
+            exchange.end_stream(self.written, status)
 
     def forget(self) -> None:
         """No worker has the task any more."""

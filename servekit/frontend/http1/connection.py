@@ -220,10 +220,10 @@ class Connection(BaseExchange):
         self._sender.send(head + b"\r\n")
         return StreamWriter(self._sender, is_chunked=is_chunked)
 
-    def end_stream(self, size: int) -> None:
+    def end_stream(self, size: int, status: int = 200) -> None:
         """The body is out, or waits to be."""
         if self.observers is not None:
-            self.observe_end(200, size)
+            self.observe_end(status, size)
         self.stream = None
         self._sender.on_flushed = self._finish
         self._finish()

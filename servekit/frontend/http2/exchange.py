@@ -155,9 +155,9 @@ class Exchange(BaseExchange):
         self.outgoing.begin(fields_of(response, self.host.date.value))
         return self.outgoing
 
-    def end_stream(self, size: int) -> None:
+    def end_stream(self, size: int, status: int = 200) -> None:
         """The body has been handed over, *size* bytes of it."""
-        self._end_response(200, size)
+        self._end_response(status, size)
 
     def _end_response(self, status: int, size: int) -> None:
         if self.observers is not None:

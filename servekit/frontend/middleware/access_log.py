@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access log: a line of JSON for each answer, where the operator names a file for it."""
+"""The access log: a line of JSON for each response, in the file that the operator names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import select
 import stat
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,21 +19,21 @@ from servekit.frontend.middleware.log_file import open_to_append, reopen
 
 if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
-    from servekit.extension.http import HttpRequest
+    from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Proceed
     from servekit.settings import Settings
 
 __all__ = ["AccessLog", "AccessLogging", "open_access_log"]
 
-MAX_LINES = 1000  #: that wait to be written
-MAX_WAITING_BYTES = 1 << 20  #: that a slow reader may leave to be written
+MAX_LINES = 1000  #: collected before they are written
+MAX_WAITING_BYTES = 1 << 20  #: collected for a reader that is slow
 
 
 class AccessLog:
-    """Keeps lines for the next sweep, which writes them all, to a file with one system call.
+    """Collects lines and writes them together; to a file with one system call.
 
-    Several front-ends append to one file: one write is never split by another. Nobody waits for
-    a reader that is slow: it loses lines.
+    Several front-ends append to one file: one write is never split by another. No request waits
+    for a slow reader: lines are dropped.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -47,7 +46,7 @@ class AccessLog:
         self._most = sys.maxsize if is_file else select.PIPE_BUF
 
     def add(self, **members: Any) -> None:
-        """Keep a line of *members*."""
+        """Collect a line of *members*."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._waiting += msgspec.json.encode({"time": time} | members) + b"\n"
         self._lines += 1
@@ -55,7 +54,7 @@ class AccessLog:
             self.write()
 
     def write(self) -> None:
-        """Write what waits. A disk that is full costs its lines, and no request."""
+        """Write what was collected. If the disk is full, lines are lost."""
         self._lines = 0
         while self._waiting and self._has_room():
             end = self._waiting.rfind(b"\n", 0, self._most) + 1
@@ -74,7 +73,7 @@ class AccessLog:
             del self._waiting[kept:]
 
     def _has_room(self) -> bool:
-        """Say whether a write would not wait: that of a file never does."""
+        """Return whether a write would not block; one to a file never does."""
         if self._most == sys.maxsize:
             return True
         poll = get_original("select", "poll")()
@@ -82,14 +81,14 @@ class AccessLog:
         return bool(poll.poll(0))
 
     def close(self) -> None:
-        """Give the file back; processes that were forked keep it."""
+        """Close the file in this process; those that were forked keep it open."""
         os.close(self._descriptor)
 
 
 def open_access_log(settings: Settings, stdout: int | None = None) -> AccessLog | None:
-    """Return the log that *settings* ask for; ``None`` where they ask for none.
+    """Return the log that *settings* ask for, or ``None``.
 
-    :param stdout: the standard output of the server, where it is that.
+    :param stdout: descriptor of the server's standard output, if the log goes there.
     :raises StartupError: its file cannot be opened.
     """
     if not settings.access_log:
@@ -103,28 +102,50 @@ def open_access_log(settings: Settings, stdout: int | None = None) -> AccessLog 
 
 
 class AccessLogging:
-    """Middleware that adds a line to the access log for each request."""
+    """Middleware that adds a line to the access log for each request.
+
+    Inside of compression, since a line has the size of the body before it.
+    """
 
     def __init__(self, log: AccessLog) -> None:
         """Add lines to *log*."""
         self._log = log
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Have a line added once the response is sent, or the client has gone."""
-        exchange.add_observer(partial(self._add, exchange.peer, request, monotonic()))
+        """Have a line added once the response has been sent, or the client has gone."""
+        line = LogLine(self._log, exchange.peer, request)
+        exchange.add_filter(line.note)
+        exchange.add_observer(line.add)
         proceed(exchange, request)
 
-    def _add(
-        self, peer: Any, request: HttpRequest, since: float, status: int | None, size: int
-    ) -> None:
+
+class LogLine:
+    """The line of one request."""
+
+    __slots__ = ("_began", "_log", "_peer", "_request", "_size")
+
+    def __init__(self, log: AccessLog, peer: Any, request: HttpRequest) -> None:
+        self._log, self._peer, self._request = log, peer, request
+        self._began = monotonic()
+        self._size: int | None = None  #: of the body; ``None``: the request is refused
+
+    def note(self, response: HttpResponse) -> HttpResponse:
+        """Note the size of the body."""
+        if response.error is None:
+            self._size = 0 if self._request.method == b"HEAD" else len(response.body)
+        return response
+
+    def add(self, status: int | None, sent: int) -> None:
+        """Add the line; *sent* counts where the body was streamed, and was not known before."""
+        request = self._request
         is_whole = bool(request.version)
         self._log.add(
-            peer=peer[0] if peer else "",
+            peer=self._peer[0] if self._peer else "",
             method=request.method.decode("latin-1") if is_whole else "",
             version=request.version,
             path=request.target.partition(b"?")[0].decode("latin-1"),
             status=status,
-            bytes=None if status is None or not is_whole else size,
-            duration_ms=round((monotonic() - since) * 1e3, 3) if is_whole else None,
-            request_id=request.request_id if status is not None else "",
+            bytes=None if status is None or self._size is None else self._size or sent,
+            duration_ms=round((monotonic() - self._began) * 1e3, 3) if is_whole else None,
+            request_id=request.request_id,
         )

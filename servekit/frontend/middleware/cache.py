@@ -9,10 +9,8 @@ from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
-from servekit.extension.http import NO_LENGTH, HttpResponse
-from servekit.extension.problems import PROBLEM
+from servekit.extension.http import HttpResponse
 from servekit.frontend.http.fields import picked, with_query
-from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +76,7 @@ class ResponseCache:
             return
         self._entries.move_to_end(key)
         route.metrics.count_cached("hit")
-        if isinstance(request.body, Slab):
-            route.bodies.free(request.body)
+        request.discard()
         fields = (*entry.fields, ("X-Cache", "hit"))
         exchange.respond(
             HttpResponse(200, entry.body, entry.media_type, request.request_id, fields=fields)
@@ -87,7 +84,7 @@ class ResponseCache:
 
     def _keep(self, key: bytes, epoch: object, response: HttpResponse) -> HttpResponse:
         """Keep *response* if that is allowed, and mark it."""
-        if response.media_type == PROBLEM or response.length == NO_LENGTH:
+        if response.error is not None or response.is_streamed:
             return response
         is_shared = PRIVATE.isdisjoint(name.lower() for name, _ in response.fields)
         if response.status == 200 and epoch == self._epoch and is_shared:
@@ -118,12 +115,12 @@ def _key(request: HttpRequest, route: Route) -> bytes:
         *(told[name].encode() if name in told else b"\0" for name in asked),
     ):
         digest.update(b"%d:%b" % (len(part), part))
-    digest.update(route.bodies.content(request.body))
+    digest.update(request.content)
     return digest.digest()
 
 
 class Caches:
-    """Those that the models of a front-end ask for."""
+    """Those of all models of a front-end that ask for one."""
 
     def __init__(self) -> None:
         self._caches: dict[str, tuple[Any, ResponseCache]] = {}  #: by model, with what it asks for

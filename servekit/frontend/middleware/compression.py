@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compresses responses for clients that ask for it (RFC 9110 12.5.3), where it is turned on."""
+"""Compresses responses for clients that accept it (RFC 9110 12.5.3), if that is turned on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from servekit.extension.exchange import InThread
-from servekit.extension.http import NO_LENGTH
-from servekit.extension.problems import PROBLEM
 from servekit.frontend.middleware.codings import coding
 
 if TYPE_CHECKING:
@@ -28,13 +26,13 @@ INLINE_BYTES: Final = 64 * 1024  #: from here on a thread does it, and the loop 
 MAX_KNOWN: Final = 64
 CODING: Final = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 #: media types whose content is compressed already
-PACKED: Final = re.compile(
+DENSE: Final = re.compile(
     r"image/(?!svg)|audio/|video/|application/(?:zip|gzip|zstd)\b", re.IGNORECASE
 )
 
 
 def create_codings(settings: Settings) -> dict[bytes, Coding]:
-    """Return the codings that *settings* ask for; none where compression is off.
+    """Return the codings that *settings* ask for; none if compression is off.
 
     :raises StartupError: the library for zstd is not installed.
     """
@@ -42,9 +40,9 @@ def create_codings(settings: Settings) -> dict[bytes, Coding]:
 
 
 class Compression:
-    """Middleware that compresses responses, and accepts bodies in the same codings.
+    """Middleware that compresses responses, except for streams.
 
-    Streams are never compressed: an event must not wait in a compressor for the next one.
+    An event must not wait in a compressor for the next one.
     """
 
     def __init__(self, codings: Mapping[bytes, Coding], minimum: int) -> None:
@@ -54,9 +52,8 @@ class Compression:
         self._known: dict[bytes, bytes] = {}  #: bounded
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Have the response compressed if the client takes that and it is worth it."""
-        coding = self._choose(request.headers)
-        exchange.add_filter(lambda response: self._compress(response, coding))
+        """Have the response compressed if the client accepts that and it saves something."""
+        exchange.add_filter(partial(self._compress, self._choose(request.headers)))
         proceed(exchange, request)
 
     def _choose(self, headers: dict[bytes, bytes]) -> bytes:
@@ -69,28 +66,35 @@ class Compression:
                 self._known[accepted] = coding
         return coding
 
-    def _compress(self, response: HttpResponse, coding: bytes) -> HttpResponse | InThread:
-        if response.media_type == PROBLEM or response.length == NO_LENGTH:
+    def _compress(self, coding: bytes, response: HttpResponse) -> HttpResponse | InThread:
+        if response.error is not None or response.is_streamed:
             return response
         response.fields = [*response.fields, VARY]
         body = response.body
         if not coding or len(body) < self._minimum or _is_left_alone(response):
             return response
+        compress = partial(_compressed, self._codings[coding], body)
         if len(body) >= INLINE_BYTES:
-            return InThread(partial(self._compressed, response, coding))
-        return self._compressed(response, coding)
+            return InThread(compress, partial(_replace_body, response, coding))
+        return _replace_body(response, coding, compress())
 
-    def _compressed(self, response: HttpResponse, coding: bytes) -> HttpResponse:
-        """Return *response* with its body in *coding*. Runs in a thread if it is large."""
-        try:
-            packed = self._codings[coding].compress(response.body)
-        except MemoryError:
-            return response
+
+def _compressed(coding: Coding, body: bytes | memoryview) -> bytes | None:
+    """Return *body* in *coding*, if there is memory for it."""
+    try:
+        return coding.compress(body)
+    except MemoryError:
+        return None
+
+
+def _replace_body(response: HttpResponse, coding: bytes, body: bytes | None) -> HttpResponse:
+    """Return *response* with the same body in *coding*, if there is one."""
+    if body is not None:
         response.discard()
-        response.body = packed
+        response.body = body
         response.fields = [_weakened(*field) for field in response.fields]
         response.fields.append(("Content-Encoding", coding.decode()))
-        return response
+    return response
 
 
 def _weakened(name: str, value: str) -> tuple[str, str]:
@@ -100,16 +104,16 @@ def _weakened(name: str, value: str) -> tuple[str, str]:
 
 
 def _is_left_alone(response: HttpResponse) -> bool:
-    """Whether the body is compressed already, or a part of one that is not."""
+    """Whether the body is compressed already, or is a part of a whole that is not."""
     names = {name.lower() for name, _ in response.fields}
-    is_packed = PACKED.match(response.media_type) is not None
-    return is_packed or not names.isdisjoint(("content-encoding", "content-range"))
+    is_dense = DENSE.match(response.media_type) is not None
+    return is_dense or not names.isdisjoint(("content-encoding", "content-range"))
 
 
 def best(accepted: bytes, offered: Sequence[bytes]) -> bytes:
     """Return the coding of *offered* with the highest quality, the first of equals; "" for none.
 
-    Who takes nothing at all, not even what is not compressed, gets that (RFC 9110 12.4.1).
+    A client that refuses everything, even ``identity``, gets that (RFC 9110 12.4.1).
     """
     qualities: dict[bytes, float] = {}
     for part in accepted.lower().split(b","):

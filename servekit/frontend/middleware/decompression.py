@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacks the bodies of requests that come compressed, where compression is turned on.
+"""Decompresses the bodies of requests, if compression is turned on.
 
-What comes out is held to the limit of any body, a piece at a time, so a few bytes that hold
-gigabytes cost no more than a body that is too large. Only a little of it is done at once: the
-rest is a thread's, and the loop goes on.
+The limit of all bodies applies to the content, piece by piece, so a few bytes that hold gigabytes
+cost no more than a body that is too large. Only small bodies are decompressed in the event loop,
+the others in a thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import gevent
 
 from servekit.errors import BodyMalformed, BodyTooLarge, ServekitError, Unavailable
-from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
     from servekit.frontend.middleware.codings import Coding
     from servekit.settings import Settings
 
-__all__ = ["Decompression", "unpacked"]
+__all__ = ["Decompression", "decompressed"]
 
-PIECE_BYTES = 64 * 1024  #: taken, and given, at a time; one is unpacked at once
-MAX_FRAMES = 1024  #: of one body: each costs, though it may hold nothing
+PIECE_BYTES = 64 * 1024  #: read, and written, at a time; one is decompressed in the loop
+MAX_FRAMES = 1024  #: of one body: even an empty one takes time
 
 
 class Decompression:
-    """Middleware that takes bodies in content codings."""
+    """Middleware that accepts bodies in content codings."""
 
     def __init__(
         self, codings: Mapping[bytes, Coding], settings: Settings, find: Find, pressure: Pressure
     ) -> None:
-        """Take *codings*, and bodies of at most ``max_body`` bytes once decompressed.
+        """Accept *codings*, and bodies of at most ``max_body`` bytes once decompressed.
 
         :param find: looks up the route of a request.
         """
@@ -54,16 +53,14 @@ class Decompression:
         if coding is None or request.refusal is not None or self._pressure.is_full:
             proceed(exchange, request)
             return
-        body, route = request.body, request.route
-        content = route.bodies.content(body) if route is not None else body
-        assert not isinstance(content, Slab)  # only bodies of routes lie in shared memory
-        pieces = self._bounded(unpacked(content, coding))
+        content = request.content
+        pieces = self._bounded(decompressed(content, coding))
         if len(content) > PIECE_BYTES:
             gevent.spawn(self._proceed_later, exchange, request, proceed, pieces)
             return
         try:
             begun = [next(pieces, b"")]
-            last = next(pieces, None)  # which costs little where the first was all there is
+            last = next(pieces, None)  # takes no time if the first piece was the only one
         except ServekitError as error:
             self._refuse(exchange, request, proceed, error)
             return
@@ -92,19 +89,19 @@ class Decompression:
         for piece in pieces:
             size += len(piece)
             if size > self._max_body:
-                raise BodyTooLarge(f"body: more than {self._max_body} bytes when it is unpacked")
+                raise BodyTooLarge(f"body: more than {self._max_body} bytes once decompressed")
             yield piece
 
     def _go_on(
         self, exchange: Exchange, request: HttpRequest, proceed: Proceed, pieces: list[bytes]
     ) -> None:
         """Pass *request* on as if it had come with *pieces* as its body."""
-        _free(request)
+        request.discard()
         if exchange.is_closed:
             return
         headers = request.headers
         del headers[b"content-encoding"]
-        headers.pop(b"content-length", None)  # it was that of what came
+        headers.pop(b"content-length", None)  # of the compressed body
         request.route = route = self._find(request.method, request.target, request.headers)
         if route is None:
             request.body = b"".join(pieces)
@@ -115,7 +112,7 @@ class Decompression:
     def _refuse(
         self, exchange: Exchange, request: HttpRequest, proceed: Proceed, error: ServekitError
     ) -> None:
-        _free(request)
+        request.discard()
         request.route = route = self._find(request.method, request.target, request.headers)
         if route is not None:
             route.metrics.count_status(error.status)
@@ -123,10 +120,10 @@ class Decompression:
         proceed(exchange, request)
 
 
-def unpacked(content: bytes | memoryview, coding: Coding) -> Iterator[bytes]:
-    """Yield what *content* holds, in pieces of at most ``PIECE_BYTES`` and none of them empty.
+def decompressed(content: bytes | memoryview, coding: Coding) -> Iterator[bytes]:
+    """Yield *content* decompressed, in pieces of 1 to ``PIECE_BYTES`` bytes.
 
-    :raises BodyMalformed: it is not what *coding* makes, or ends early.
+    :raises BodyMalformed: it is not in *coding*, or ends early.
     """
     decompressor, frames = coding.decompressor(), 1
     try:
@@ -141,7 +138,7 @@ def unpacked(content: bytes | memoryview, coding: Coding) -> Iterator[bytes]:
                     raise BodyMalformed(f"Content-Encoding: more than {MAX_FRAMES} frames")
                 data = decompressor.unused_data if decompressor.eof else b""
     except coding.error as error:
-        raise BodyMalformed("Content-Encoding: the body is not coded as it says") from error
+        raise BodyMalformed("Content-Encoding: the body is not in this coding") from error
     if not decompressor.eof:
         raise BodyMalformed("Content-Encoding: the body ends early")
 
@@ -154,10 +151,3 @@ def _together(pieces: Iterator[bytes]) -> list[bytes] | ServekitError:
         return error
     except MemoryError:
         return Unavailable()
-
-
-def _free(request: HttpRequest) -> None:
-    """Give back the shared memory that the compressed body lay in."""
-    if isinstance(request.body, Slab):
-        request.route.bodies.free(request.body)
-    request.body = b""

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from servekit.errors import PluginError
 from servekit.frontend.exchange.host import Host
-from servekit.frontend.http.transport import Transport
 from servekit.frontend.http1.transport import Http1
 from servekit.frontend.middleware.access_log import AccessLogging
 from servekit.frontend.middleware.auth import Access, TokenNeeded
@@ -18,6 +15,7 @@ from servekit.frontend.middleware.compression import Compression
 from servekit.frontend.middleware.cors import Cors
 from servekit.frontend.middleware.decompression import Decompression
 from servekit.frontend.server.acceptor import Acceptor
+from servekit.frontend.server.contributions import gather
 from servekit.frontend.server.core import create_core
 from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
@@ -25,7 +23,7 @@ from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
 from servekit.ipc.control import PluginHooks
 from servekit.plugins import implemented
-from servekit.web import create_app, create_management
+from servekit.web import RouteMetrics, create_app, create_management
 
 if TYPE_CHECKING:
     import ssl
@@ -33,12 +31,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servekit.extension.middleware import Middleware
-    from servekit.extension.routes import Routes
     from servekit.frontend.exchange.protocols import Find, Route
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.middleware.codings import Coding
     from servekit.frontend.server.connection_shares import Shares
     from servekit.ipc.counters import Counters
+    from servekit.plugins import PluginManager
     from servekit.settings import Settings
     from servekit.settings.tokens import Tokens
 
@@ -49,7 +47,7 @@ __all__ = ["Assembly", "Resources"]
 class Resources:
     """What the parent of the front-ends has read; read anew on SIGHUP."""
 
-    hooks: Any  #: of all plugins, as pluggy calls them
+    plugins: PluginManager
     tokens: Tokens
     tls: ssl.SSLContext | None
     codings: Mapping[bytes, Coding]  #: of compression; none: it is off
@@ -71,27 +69,20 @@ class Assembly:
         """Connect to the supervisor; accept nothing yet.
 
         :param address: host and port of the clients' listener.
-        :raises PluginError: two plugins offer the same thing, or one offers nonsense.
+        :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
         self._core = core = create_core(settings, run_directory, counters)
-        tokens, hooks = resources.tokens, resources.hooks
-        core.control.say(PluginHooks(implemented(hooks, OBSERVER_HOOKS)))
-        self._view = FrontEndView(core, needs_token=bool(tokens.predict))
-        self._transports = [
-            Transport(offer) for offer in chain(*hooks.register_transports()) if settings.http2
-        ]
-        check_distinct(self._transports)
-        self._routes: list[Routes] = list(chain(*hooks.register_routes(server=self._view)))
-        added: list[Middleware] = list(chain(*hooks.register_middleware(server=self._view)))
-        public = [each for each in self._routes if each.listener == "public"]
-        self.application = create_app(self._view, public)
-        authorize = hooks.authorize if hooks.authorize.get_hookimpls() else None
-        protected = {path: name for each in public for path, name in each.protected.items()}
+        core.control.say(PluginHooks(implemented(resources.plugins.hook, OBSERVER_HOOKS)))
+        self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
+        self._added = gather(resources.plugins, self._view)
+        self._metrics = RouteMetrics(self._view)
+        self.application = create_app(self._view, self._metrics, self._added.public)
+        self._management = create_management(self._view, self._metrics, self._added.management)
+        middleware = [*self._middleware(is_public=True), *self._added.middleware]
         find = core.routing.router.find
-        guard = Access(tokens, authorize, find, protected) if tokens.predict or authorize else None
-        dispatcher = self._dispatcher(find, self.application, address, [*self._own(), *added])
-        http1 = self._http1(dispatcher, find, guard)
+        dispatcher = self._dispatcher(find, self.application, address, middleware)
+        http1 = self._http1(dispatcher, find, self._guard())
         if resources.tls is not None:
             resources.tls.set_alpn_protocols(list(http1.alpn))
         self.front_end = FrontEnd(
@@ -108,34 +99,42 @@ class Assembly:
         Only our own user can reach the socket in the run directory, so it needs no token. Any
         other listener does, one on loopback too: a page in a browser can reach it.
         """
-        routes = [each for each in self._routes if each.listener == "management"]
-        show_metrics = self.application.view_functions["metrics"]
-        application = create_management(self._view, show_metrics, routes)
+        middleware = self._middleware(is_public=False)
         for listener in listeners:
             is_private = listener.family == socket.AF_UNIX
             address = ("localhost", 0) if is_private else listener.getsockname()[:2]
             guard = None if is_private else TokenNeeded(self._resources.tokens)
-            dispatcher = self._dispatcher(find_nothing, application, address, self._basic())
+            dispatcher = self._dispatcher(find_nothing, self._management, address, middleware)
             http1 = self._http1(dispatcher, find_nothing, guard)
             self.front_end.manage(Acceptor(http1), listener)
 
-    def _basic(self) -> list[Middleware]:
-        """Return the middleware of every listener."""
-        log, codings = self._resources.access_log, self._resources.codings
-        settings, core = self._core.settings, self._core
+    def _middleware(self, *, is_public: bool) -> list[Middleware]:
+        """Return the server's own middleware of a listener, the outermost first.
+
+        The access log comes before CORS, whose preflight responses are logged, and is inside of
+        compression, whose effect is not.
+        """
+        settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
-        if log is not None:
-            found.append(AccessLogging(log))
-        if codings:
-            find = core.routing.router.find
-            found.append(Compression(codings, settings.compression_min))
-            found.append(Decompression(codings, settings, find, core.pressure))
+        if resources.codings:
+            found.append(Compression(resources.codings, settings.compression_min))
+        if resources.access_log is not None:
+            found.append(AccessLogging(resources.access_log))
+        if is_public and settings.cors_origins:
+            found.append(Cors(settings.cors_origins))
+        if resources.codings:
+            find = core.routing.router.find if is_public else find_nothing
+            found.append(Decompression(resources.codings, settings, find, core.pressure))
         return found
 
-    def _own(self) -> list[Middleware]:
-        """Return the server's own middleware of the clients' listener."""
-        origins = self._core.settings.cors_origins
-        return [*([Cors(origins)] if origins else []), *self._basic()]
+    def _guard(self) -> Access | None:
+        """Return what judges the requests of clients; ``None``: all may predict."""
+        tokens, hook = self._resources.tokens, self._resources.plugins.hook.authorize
+        authorize = hook if hook.get_hookimpls() else None
+        if not tokens.predict and authorize is None:
+            return None
+        find = self._core.routing.router.find
+        return Access(tokens, authorize, find, self._added.protected)
 
     def _dispatcher(
         self, find: Find, application: Any, address: tuple[str, int], middleware: list[Middleware]
@@ -166,17 +165,9 @@ class Assembly:
             find=find,
             guard=guard,
         )
-        return Http1(host, self._transports)
+        return Http1(host, self._added.transports)
 
 
 def find_nothing(_method: bytes, _target: bytes, _headers: dict[bytes, bytes]) -> Route | None:
     """No model answers at a listener of management."""
     return None
-
-
-def check_distinct(transports: Sequence[Transport]) -> None:
-    """Refuse two transports that a connection could not be told apart by."""
-    for name in ("alpn", "preface"):
-        found = [getattr(transport, name) for transport in transports]
-        if len(set(found)) < len(found):
-            raise PluginError(f"register_transports: two plugins offer the same {name}")

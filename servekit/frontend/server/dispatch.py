@@ -12,7 +12,6 @@ from servekit.errors import Unavailable
 from servekit.extension.http import HttpResponse
 from servekit.frontend.http.targets import ASTERISK
 from servekit.frontend.server.wsgi import call_application
-from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +88,7 @@ class Dispatcher:
             route.begin(exchange, request)
 
     def _refuse(self, exchange: Exchange, request: HttpRequest) -> None:
-        if isinstance(request.body, Slab):
-            request.route.bodies.free(request.body)
+        request.discard()
         assert request.refusal is not None
         exchange.fail(request.refusal, request.request_id)
 

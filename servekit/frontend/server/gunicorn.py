@@ -22,11 +22,11 @@ from gunicorn.workers.ggevent import GeventWorker
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
 from servekit.frontend.http2 import hooks as http2
-from servekit.frontend.jobs import hooks as jobs
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import Assembly, Resources
 from servekit.frontend.server.connection_shares import Shares
+from servekit.frontend.server.contributions import check_settings
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tls import server_context
 from servekit.settings.tokens import read_tokens
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "FrontEndWorker"]
 
-BUILT_IN = (http2, jobs)
+BUILT_IN = (http2,)
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 HUNG_S = 10  #: a front-end that says nothing for so long is replaced, and its jobs are lost
 #: what closed connections leave in circles is collected in pauses of some ms, not of a hundred;
 #: a full collection still waits until a quarter of all that lives is new
 COLLECT_AFTER = (700, 10, 2)
+MAX_REASON_BYTES = 4096  #: why a front-end cannot be made
 NOTIFY_S = 0.1  #: how soon a stop is noticed
 YEARS_S = 10 * 365 * 86_400  #: no jump of the clock is longer
 
@@ -189,7 +190,8 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self._stdout = stdout
-        self._hooks = create_plugin_manager(*BUILT_IN, required=settings.require_plugins).hook
+        self._plugins = create_plugin_manager(*BUILT_IN, required=settings.require_plugins)
+        check_settings(settings, self._plugins)
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._codings = create_codings(settings)
@@ -197,6 +199,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.shares = Shares() if settings.front_ends > 1 else None
         self.front_end: Any = None
         self._assembly: Any = None
+        self._load_error = os.memfd_create("servekit-load-error", os.MFD_CLOEXEC)
         super().__init__()
 
     def load_config(self) -> None:
@@ -224,6 +227,9 @@ class Application(BaseApplication):  # type: ignore[misc]
         try:
             FrontEndArbiter(self).run()
         except SystemExit as end:  # of the arbiter, or of a front-end that it has forked
+            if end.code == Arbiter.APP_LOAD_ERROR:
+                reason = os.pread(self._load_error, MAX_REASON_BYTES, 0).decode(errors="replace")
+                raise StartupError(reason) from end
             leave(end.code)
 
     def reload(self) -> None:
@@ -238,18 +244,25 @@ class Application(BaseApplication):  # type: ignore[misc]
         return open_access_log(settings, self._stdout)
 
     def load(self) -> Any:
-        """Make this process's front-end and return its Flask app."""
+        """Make this process's front-end and return its Flask app.
+
+        If that fails, the arbiter ends and says why.
+        """
         resources = Resources(
-            hooks=self._hooks,
+            plugins=self._plugins,
             tokens=self._tokens,
             tls=self._tls,
             codings=self._codings,
             access_log=self._access_log,
             shares=self.shares,
         )
-        self._assembly = Assembly(
-            self._settings, self._run_dir, self.counters, self._address, resources
-        )
+        try:
+            self._assembly = Assembly(
+                self._settings, self._run_dir, self.counters, self._address, resources
+            )
+        except StartupError as error:
+            os.pwrite(self._load_error, str(error).encode()[:MAX_REASON_BYTES], 0)
+            leave(Arbiter.APP_LOAD_ERROR)
         self.front_end = self._assembly.front_end
         gc.freeze()  # nor need it look at what stays, while everybody waits
         return self._assembly.application

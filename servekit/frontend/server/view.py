@@ -9,7 +9,7 @@ from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from prometheus_client import Metric
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
     from servekit.ipc.crash_reports import CrashReport
-    from servekit.ipc.table import Table
     from servekit.settings import Settings
 
 __all__ = ["FrontEndView"]
@@ -46,14 +45,19 @@ class FrontEndView:
         self._timers: list[Any] = []
 
     @property
-    def table(self) -> Table:
-        """The models as they are now."""
-        return self.routing.table
+    def models(self) -> Sequence[str]:
+        """Names of the models as they are now."""
+        return [row.name for row in self.routing.table.models]
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server shuts down, or another front-end takes this one's place."""
+        """Whether this front-end ends."""
         return self._core.connections.is_draining
+
+    @property
+    def is_shutting_down(self) -> bool:
+        """Whether the server shuts down."""
+        return self.routing.table.is_draining
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""

@@ -77,7 +77,7 @@ class StartUp:
         labels = [model.label for model in self._registry if model.is_loaded]
         failed = [model.name for model in self._registry if not model.is_loaded]
         shown = ", ".join(labels) or "nothing yet"
-        text = f"{__version__} serving {shown} at {url}  (docs at /docs)"
+        text = f"{__version__} serving {shown} at {url}"
         if failed:
             text += f"; {', '.join(failed)} could not be loaded"
         fields = {"url": url, "models": labels, "failed": failed}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hooks of jobs: the middleware that makes and answers them, and their description."""
+"""What this plugin offers: the middleware that makes and serves jobs, and their description."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from servekit.hookspecs import hookimpl
+from servekit import hookimpl
 
 if TYPE_CHECKING:
     from servekit.extension import Middleware, Routes, Server
@@ -16,8 +16,8 @@ __all__ = ["register_middleware", "register_routes"]
 
 @hookimpl
 def register_middleware(server: Server) -> list[Middleware]:
-    """Make jobs of predictions whose clients prefer that."""
-    from servekit.frontend.jobs.handler import Jobs
+    """Make jobs of predictions whose clients prefer that, if ``jobs`` is set."""
+    from servekit_jobs.middleware import Jobs
 
     return [Jobs(server)] if server.settings.jobs else []
 
@@ -26,8 +26,8 @@ def register_middleware(server: Server) -> list[Middleware]:
 def register_routes(server: Server) -> list[Routes]:
     """Describe jobs, and protect them as predictions are."""
     from servekit.extension import Routes
-    from servekit.frontend.jobs.description import jobs_fragment
-    from servekit.frontend.jobs.handler import model_of
+    from servekit_jobs.description import jobs_fragment
+    from servekit_jobs.middleware import model_of
 
     if not server.settings.jobs:
         return []

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/docs``: Swagger UI from an installed package; a browser needs nothing from elsewhere."""
+"""Swagger UI from an installed package; the browser needs nothing from elsewhere."""
 
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from flask import Flask, Response, abort, redirect, request
+from flask import Blueprint, Response, abort, redirect, request
 from flask.typing import ResponseReturnValue
 
-__all__ = ["add_docs"]
+__all__ = ["create_blueprint"]
 
 MEDIA_TYPES: Final = {
     ".html": "text/html",
@@ -27,37 +27,39 @@ POLICY: Final = (
 )
 
 
-def add_docs(app: Flask) -> None:
-    """Add the page, and the files it is made of."""
+def create_blueprint() -> Blueprint:
+    """Return the page and the files that it is made of."""
     static, swagger_ui = Path(__file__).with_name("static"), _swagger_ui()
     files = {name: static / name for name in OURS} | {name: swagger_ui / name for name in THEIRS}
+    pages = Blueprint("docs", __name__)
 
-    def docs() -> Response:
+    @pages.get("/docs")
+    def page() -> Response:
         return _send(static / "docs.html")
 
-    def docs_slash() -> ResponseReturnValue:
+    @pages.get("/docs/")
+    def page_with_slash() -> ResponseReturnValue:
         return redirect("../docs", 308)  # the page's own links are relative to it
 
-    def docs_file(name: str) -> Response:
+    @pages.get("/docs/<name>")
+    def file(name: str) -> Response:
         return _send(files[name]) if name in files else abort(404)
 
-    app.add_url_rule("/docs", "docs", docs)
-    app.add_url_rule("/docs/", "docs_slash", docs_slash)
-    app.add_url_rule("/docs/<name>", "docs_file", docs_file)
+    return pages
 
 
 def _send(path: Path) -> Response:
-    """Answer with a file, or with 304 to a browser that has it already."""
-    answer = Response(path.read_bytes(), mimetype=MEDIA_TYPES[path.suffix])
-    answer.headers["Cache-Control"] = "no-cache"
-    answer.headers["Content-Security-Policy"] = POLICY
-    answer.add_etag()
-    answer.make_conditional(request)
-    return answer
+    """Respond with a file, or with 304 to a browser that has it already."""
+    response = Response(path.read_bytes(), mimetype=MEDIA_TYPES[path.suffix])
+    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Content-Security-Policy"] = POLICY
+    response.add_etag()
+    response.make_conditional(request)
+    return response
 
 
 def _swagger_ui() -> Path:
-    """Return where flask-swagger-ui keeps Swagger UI; the package itself is not imported."""
+    """Return the directory of Swagger UI in flask-swagger-ui, which itself is not imported."""
     package = find_spec("flask_swagger_ui")
     assert package is not None
     assert package.origin is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said about a job, apart from its result."""
+"""Responses about a job; its result is a response of its own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from servekit.extension import HttpResponse
 
 if TYPE_CHECKING:
-    from servekit.frontend.jobs.store import Found
+    from servekit_jobs.store import StoredJob
 
-__all__ = ["accepted", "methods", "removed", "state"]
+__all__ = ["accepted", "allowed", "deleted", "state"]
 
 PENDING, COMPLETED, FAILED = "pending", "completed", "failed"
 FIRST_ERROR = 400  #: a status from here on is a failure
@@ -27,14 +27,14 @@ def accepted(name: str, model: str, request_id: str) -> HttpResponse:
     return HttpResponse(202, body, JSON, request_id, fields=[*location, NO_STORE])
 
 
-def state(name: str, found: Found, request_id: str, *, is_result: bool) -> HttpResponse:
-    """Return how a job stands.
+def state(name: str, job: StoredJob, request_id: str, *, is_result: bool) -> HttpResponse:
+    """Return the state of a job.
 
-    :param is_result: its result was asked for, and is not there yet.
+    :param is_result: its result was asked for, and there is none yet.
     """
-    members = _members(name, found.model)
-    if found.result is not None:
-        status = found.result.status
+    members = _members(name, job.model)
+    if job.result is not None:
+        status = job.result.status
         members["status"] = FAILED if status >= FIRST_ERROR else COMPLETED
         members["result_status"] = status
     fields = [("Retry-After", "1"), NO_STORE] if is_result else [NO_STORE]
@@ -42,14 +42,14 @@ def state(name: str, found: Found, request_id: str, *, is_result: bool) -> HttpR
     return HttpResponse(202 if is_result else 200, body, JSON, request_id, fields=fields)
 
 
-def removed(request_id: str) -> HttpResponse:
+def deleted(request_id: str) -> HttpResponse:
     """Return the response to DELETE."""
     return HttpResponse(204, request_id=request_id)
 
 
-def methods(request_id: str, allowed: str) -> HttpResponse:
+def allowed(methods: str, request_id: str) -> HttpResponse:
     """Return the response to OPTIONS."""
-    return HttpResponse(204, request_id=request_id, fields=[("Allow", allowed)])
+    return HttpResponse(204, request_id=request_id, fields=[("Allow", methods)])
 
 
 def _members(name: str, model: str) -> dict[str, Any]:

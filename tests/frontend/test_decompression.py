@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import BodyMalformed, BodyTooLarge
-from servekit.frontend.http.request_builder import HttpRequest
+from servekit.extension import BaseExchange, HttpRequest
 from servekit.frontend.middleware.codings import coding
-from servekit.frontend.middleware.decompression import MAX_FRAMES, Unpacker, unpacked
-from servekit.frontend.routing.router import Router
+from servekit.frontend.middleware.decompression import MAX_FRAMES, Decompression, decompressed
 from servekit.ipc.batches import Slab
+from servekit.settings import Settings
 
 from .clients import forget_batches, next_batch
 from .conftest import FrontEndUnderTest, post, receive
@@ -85,14 +85,14 @@ def test_the_memory_that_large_ones_lay_in_is_free_again(front):
 @pytest.mark.parametrize(
     ("body", "status", "detail"),
     [
-        pytest.param(b"hi", 400, "not coded as it says", id="no gzip"),
+        pytest.param(b"hi", 400, "not in this coding", id="no gzip"),
         pytest.param(b"", 400, "ends early", id="nothing"),
         pytest.param(gzip.compress(b"hello")[:-1], 400, "ends early", id="cut"),
-        pytest.param(gzip.compress(b"hello") + b"?!", 400, "not coded", id="something behind it"),
-        pytest.param(gzip.compress(NOISE)[:-9] + bytes(9), 400, "not coded", id="a wrong sum"),
+        pytest.param(gzip.compress(b"hello") + b"?!", 400, "not in this", id="something behind it"),
+        pytest.param(gzip.compress(NOISE)[:-9] + bytes(9), 400, "not in this", id="a wrong sum"),
         pytest.param(gzip.compress(b"") * 3000, 400, "more than 1024 frames", id="frames"),
         pytest.param(BOMB, 413, "more than 1048576 bytes", id="a bomb"),
-        pytest.param(gzip.compress(bytes(MAX_BODY + 1)), 413, "unpacked", id="a byte too much"),
+        pytest.param(gzip.compress(bytes(MAX_BODY + 1)), 413, "decompressed", id="a byte too much"),
     ],
 )
 def test_a_body_is_refused_and_the_connection_goes_on(front, body, status, detail):
@@ -166,23 +166,23 @@ def test_zstd(start):
 def test_frames_one_after_another_are_one_body_and_none_is_cut(frames, cut):
     packed = b"".join(map(gzip.compress, frames))
 
-    assert b"".join(unpacked(packed, GZIP)) == b"".join(frames)
+    assert b"".join(decompressed(packed, GZIP)) == b"".join(frames)
     last = len(gzip.compress(frames[-1]))
     with pytest.raises(BodyMalformed):
-        list(unpacked(packed[: -1 - cut % (last - 1)], GZIP))
+        list(decompressed(packed[: -1 - cut % (last - 1)], GZIP))
 
 
 @given(st.binary(max_size=100), st.sampled_from([b"", gzip.compress(b"x")]))
 def test_any_bytes_are_read_or_refused(content, before):
     try:
-        whole = b"".join(unpacked(before + content, GZIP))
+        whole = b"".join(decompressed(before + content, GZIP))
     except BodyMalformed:
         return
     assert whole == (b"x" if before else b"") + (gzip.decompress(content) if content else b"")
 
 
 def test_a_bomb_takes_no_more_memory_than_a_body_may():
-    pieces = Unpacker({}, MAX_BODY)._bounded(unpacked(BOMB, GZIP))
+    pieces = decompression({})._bounded(decompressed(BOMB, GZIP))
     tracemalloc.start()
     try:
         with pytest.raises(BodyTooLarge):
@@ -194,30 +194,24 @@ def test_a_bomb_takes_no_more_memory_than_a_body_may():
     assert peak < 2 * MAX_BODY
 
 
-class FrontEnd:
-    """What a request goes to once it is unpacked."""
-
-    def __init__(self):
-        self.pressure, self.router = SimpleNamespace(is_full=False), Router()
-        self.routed = []
-
-    def route(self, _connection, request, _batcher):
-        self.routed.append(request.body)
+def decompression(codings):
+    settings, pressure = Settings(max_body=MAX_BODY), SimpleNamespace(is_full=False)
+    return Decompression(codings, settings, lambda *_: None, pressure)
 
 
-def test_the_loop_goes_on_while_a_large_one_is_unpacked():
-    front_end, may_end = FrontEnd(), threading.Event()
+def test_the_loop_goes_on_while_a_large_one_is_decompressed():
+    passed, may_end = [], threading.Event()
     slow = GZIP._replace(decompressor=lambda: may_end.wait(5) and GZIP.decompressor())
-    connection = SimpleNamespace(front_end=front_end, is_closed=False)
     headers = {b"content-encoding": b"slow"}
     request = HttpRequest(b"POST", b"/", headers, gzip.compress(NOISE), True, "1.1")
-    Unpacker({b"slow": slow}, MAX_BODY).route(connection, request, None)
+    proceed = lambda _exchange, request: passed.append(request.body)  # noqa: E731
+    decompression({b"slow": slow})(BaseExchange(None), request, proceed)
     gevent.spawn_later(0.05, may_end.set)
     with gevent.Timeout(10):
-        while not front_end.routed:
+        while not passed:
             gevent.sleep(0.01)
 
-    assert front_end.routed == [NOISE]
+    assert passed == [NOISE]
     assert headers == {}
 
 
@@ -225,6 +219,6 @@ def test_frames_without_content_end_soon():
     counted = []
     many = GZIP._replace(decompressor=lambda: counted.append(1) or GZIP.decompressor())
     with pytest.raises(BodyMalformed, match="frames"):
-        list(unpacked(gzip.compress(b"") * 100_000, many))
+        list(decompressed(gzip.compress(b"") * 100_000, many))
 
     assert len(counted) == MAX_FRAMES + 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as files of the run directory, so that any front-end finds those of all.
+"""Jobs as files of one directory, so that every front-end finds those of all.
 
-``ID`` says of which model a job is and is there as long as the job; ``ID.answer`` is what it
-was answered with. The first part of an id names the front-end that has the job under way,
-which holds a lock on a file of that name: when it is gone, so are the answers it owed.
+``ID`` names the model of a job and exists as long as the job; ``ID.result`` is its result. An id
+begins with the name of the front-end that runs the job, which holds a lock on a file of that name:
+once the lock is free, the front-end is gone, and its pending jobs will get no result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import secrets
 from contextlib import suppress
 from struct import Struct as Layout
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import Struct, structs
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Found", "JobFolder", "name_in"]
+__all__ = ["JobStore", "StoredJob", "name_in", "read_job"]
 
-TARGET = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
-NAME_LENGTH = 41  #: of a job; names of its other files are longer, those of front-ends shorter
-ANSWER, PART = ".answer", ".part"
-SIZE = Layout("<I")  #: of the head, in msgpack; the body follows
+TARGET: Final = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
+NAME_LENGTH: Final = 41  #: of a job; its other files have longer names, those of front-ends shorter
+RESULT, PART = ".result", ".part"
+SIZE: Final = Layout("<I")  #: of the head, in msgpack; the body follows
 
 
-class Answered(NamedTuple):
-    """A job that has its answer."""
+class StoredJob(NamedTuple):
+    """A job as any front-end reads it."""
 
-    since: float  #: ``monotonic``, when we saw it
-    size: int
+    model: str
+    request_id: str
+    result: HttpResponse | None  #: ``None``: it is pending
 
 
 class Head(Struct, array_like=True):
-    """What is kept of a response besides its body."""
+    """What is stored of a result besides its body."""
 
     status: int
     media_type: str
@@ -52,7 +53,7 @@ class Head(Struct, array_like=True):
 
     @classmethod
     def of(cls, response: HttpResponse) -> Self:
-        """Return that of *response*."""
+        """Return the head of *response*."""
         return cls(
             response.status,
             response.media_type,
@@ -62,42 +63,59 @@ class Head(Struct, array_like=True):
         )
 
 
-class Found(NamedTuple):
-    """A job."""
+class SeenResult(NamedTuple):
+    """A result as ``scan`` has seen it."""
 
-    model: str
-    request_id: str
-    result: HttpResponse | None  #: ``None``: it is under way
+    since: float  #: ``monotonic``
+    size: int
 
 
 def name_in(target: bytes) -> str:
-    """Return the job that a request target names, as such or by its result; "" if it names none."""
+    """Return the job that a request target is about, or ""."""
     found = TARGET.fullmatch(target)
     return found[1].decode() if found else ""
 
 
-class JobFolder:
-    """What one front-end sees of the jobs of all."""
+def read_job(directory: Path, name: str) -> StoredJob | None:
+    """Return the job called *name*, if there is one; its result is mapped, not read."""
+    try:
+        described = (directory / name).read_bytes()
+        model, request_id = msgspec.json.decode(described, type=tuple[str, str])
+    except (FileNotFoundError, msgspec.DecodeError):  # or the disk was full
+        return None
+    try:
+        with (directory / (name + RESULT)).open("rb") as file:
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        return StoredJob(model, request_id, None)
+    (size,) = SIZE.unpack_from(whole)
+    head = msgspec.msgpack.decode(whole[SIZE.size : SIZE.size + size], type=Head)
+    body = memoryview(whole)[SIZE.size + size :]
+    return StoredJob(model, request_id, HttpResponse(body=body, **structs.asdict(head)))
+
+
+class JobStore:
+    """The jobs of all front-ends, as one of them sees them."""
 
     def __init__(self, directory: Path, ttl_s: float) -> None:
-        """Use *directory*, where an answer stays for *ttl_s*. On a full disk, try again later."""
+        """Use *directory*, where a result stays for *ttl_s*. A full disk is no error here."""
         self._directory, self._ttl_s = directory, ttl_s
         self._owner = secrets.token_hex(4)
         self._lock: int | None = None
         with suppress(OSError):
-            self._sign()
-        self._answered: dict[str, Answered] = {}  #: as seen by ``scan``
+            self._take_lock()
+        self._stored: dict[str, SeenResult] = {}  #: by job
         self.count = 0  #: of all front-ends, as of the last ``scan`` and what we did since
-        self.size = 0  #: bytes of their answers; who ``put``s adds them
-        self.pending: set[str] = set()  #: names of those without an answer, as of the last ``scan``
+        self.size = 0  #: bytes of their results; whoever calls ``put`` adds them
+        self.pending: set[str] = set()  #: names of jobs without a result, as of the last ``scan``
 
     def add(self, model: str, request_id: str) -> str:
         """Return the id of a new job, which nobody can guess.
 
-        :raises OSError: there is no room.
+        :raises OSError: the disk is full.
         """
         if self._lock is None:
-            self._sign()
+            self._take_lock()
         name = f"{self._owner}-{secrets.token_hex(16)}"
         self._write(name, [msgspec.json.encode((model, request_id))])
         self.count += 1
@@ -105,70 +123,52 @@ class JobFolder:
         return name
 
     def put(self, name: str, response: HttpResponse) -> None:
-        """Keep *response* as the result of a job, unless it has been removed. Runs in any thread.
+        """Store the result of a job, unless the job has been removed. Runs in any thread.
 
-        :raises OSError: there is no room.
+        :raises OSError: the disk is full.
         """
         if (self._directory / name).exists():
-            part = self._directory / f"{name}.{self._owner}{PART}"  # others may write one too
+            part = self._directory / f"{name}.{self._owner}{PART}"  # others may write one, too
             head = msgspec.msgpack.encode(Head.of(response))
             self._write(part.name, [SIZE.pack(len(head)), head, response.body])
-            part.rename(self._directory / (name + ANSWER))
+            part.rename(self._directory / (name + RESULT))
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredJob | None:
         """Return the job called *name*, if there is one."""
-        return self.look(self._directory, name)
-
-    @staticmethod
-    def look(directory: Path, name: str) -> Found | None:
-        """Return the job called *name* of *directory*, if there is one."""
-        try:
-            told = (directory / name).read_bytes()
-            model, request_id = msgspec.json.decode(told, type=tuple[str, str])
-        except (FileNotFoundError, msgspec.DecodeError):  # or the disk was full
-            return None
-        try:
-            with (directory / (name + ANSWER)).open("rb") as file:
-                whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError:
-            return Found(model, request_id, None)
-        (size,) = SIZE.unpack_from(whole)
-        head = msgspec.msgpack.decode(whole[SIZE.size : SIZE.size + size], type=Head)
-        body = memoryview(whole)[SIZE.size + size :]
-        return Found(model, request_id, HttpResponse(body=body, **structs.asdict(head)))
+        return read_job(self._directory, name)
 
     def remove(self, name: str) -> None:
-        """Forget a job; who still reads its answer may finish."""
-        answer = self._directory / (name + ANSWER)
+        """Remove a job; responses that are being sent from its result are completed."""
+        result = self._directory / (name + RESULT)
         with suppress(FileNotFoundError):
             (self._directory / name).unlink()
             self.count -= 1
         with suppress(FileNotFoundError):
-            size = answer.stat().st_size
-            answer.unlink()
+            size = result.stat().st_size
+            result.unlink()
             self.size -= size
 
     def scan(self, now: float) -> list[str]:
-        """Let time pass; return the jobs under way whose front-end is gone."""
+        """Count what there is and remove old jobs; return the pending ones that nobody runs."""
         try:
-            files = os.listdir(self._directory)  # noqa: PTH208 - of thousands the names are enough
+            files = os.listdir(self._directory)  # noqa: PTH208 - the names of thousands suffice
         except FileNotFoundError:
-            return []  # there was no room for it yet
+            return []  # the disk has been full until now
         names = {file for file in files if len(file) == NAME_LENGTH}
-        done = names & {file[:NAME_LENGTH] for file in files if file.endswith(ANSWER)}
-        known = self._answered
-        self._answered = {name: known[name] for name in known if name in done}
+        done = names & {file[:NAME_LENGTH] for file in files if file.endswith(RESULT)}
+        known = self._stored
+        self._stored = {name: known[name] for name in known if name in done}
         for name in done - known.keys():
-            self._answered[name] = Answered(now, _size(self._directory / (name + ANSWER)))
+            self._stored[name] = SeenResult(now, _size(self._directory / (name + RESULT)))
         self.count, self.pending = len(names), names - done
-        self.size = sum(answered.size for answered in self._answered.values())
-        for name, answered in self._answered.items():  # the oldest first
-            if now - answered.since < self._ttl_s:
+        self.size = sum(stored.size for stored in self._stored.values())
+        for name, stored in self._stored.items():  # the oldest first
+            if now - stored.since < self._ttl_s:
                 break
             self.remove(name)
         for file in files:
             if len(file) > NAME_LENGTH and file[:NAME_LENGTH] not in names:
-                (self._directory / file).unlink(missing_ok=True)  # written for a job just removed
+                (self._directory / file).unlink(missing_ok=True)  # of a job that was just removed
         return self._ownerless(files)
 
     def _ownerless(self, files: Iterable[str]) -> list[str]:
@@ -177,7 +177,7 @@ class JobFolder:
         return [name for name in self.pending if name.partition("-")[0] not in alive]
 
     def _is_alive(self, owner: str) -> bool:
-        """Whether a front-end still holds its lock; the file of one that does not goes."""
+        """Whether a front-end still holds its lock; if not, the file of the lock is removed."""
         path = self._directory / owner
         try:
             with path.open("rb") as file:
@@ -189,13 +189,13 @@ class JobFolder:
         path.unlink(missing_ok=True)
         return False
 
-    def _sign(self) -> None:
-        """Say that we live: the lock goes with us.
+    def _take_lock(self) -> None:
+        """Hold the lock that shows others that this front-end is alive.
 
-        :raises OSError: there is no room.
+        :raises OSError: the disk is full.
         """
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        new = self._directory / f"new-{self._owner}"  # nobody takes it for one that is gone
+        new = self._directory / f"new-{self._owner}"  # not locked yet, so not under its own name
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``Prefer`` header (RFC 7240): whether to answer later, and how long to wait before."""
+"""The ``Prefer`` header (RFC 7240): whether to respond later, and how long to wait before that."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["Preferences", "preferences"]
 
-MAX_WAIT_S = 60.0  #: a client that wants to wait longer asks again
-#: a name, perhaps a value, and parameters that mean nothing here
-PREFERENCE = re.compile(
+MAX_WAIT_S: Final = 60.0  #: a client that wants to wait longer asks again
+#: a name, perhaps a value, and parameters, which have no meaning here
+PREFERENCE: Final = re.compile(
     rb"[ \t]*([\w!#$%&'*+.^`|~-]+)[ \t]*(?:=[ \t]*(?:\"([^\"\\]*)\"|([^\s\",;]*)))?[ \t]*(?:;.*)?"
 )
-SECONDS = re.compile(rb"[0-9]{1,9}")
+SECONDS: Final = re.compile(rb"[0-9]{1,9}")
 
 
 class Preferences(NamedTuple):
-    """What a client would like; what we do not know is passed over, as it is meant to be."""
+    """What a client prefers; unknown preferences are ignored, as the RFC asks."""
 
-    is_async: bool = False  #: an answer that is not there yet may be fetched later
-    wait_s: float = 0.0  #: how long to wait for it first; "" means 0
+    is_async: bool = False  #: a result that takes long may be fetched later
+    wait_s: float = 0.0  #: how long to wait for it first
 
 
 def preferences(value: bytes) -> Preferences:
-    """Read the value of ``Prefer``; of two that contradict each other the first counts."""
+    """Return what the *value* of ``Prefer`` asks for; the first of two contradictions counts."""
     found: dict[bytes, bytes] = {}
     for part in value.split(b","):
         if preference := PREFERENCE.fullmatch(part):

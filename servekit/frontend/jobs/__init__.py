@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Predictions to come back for (``Prefer: respond-async``): asked for, kept, fetched."""

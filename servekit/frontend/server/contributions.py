@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What plugins add to one front-end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import PluginError
+from servekit.extension.routes import Routes
+from servekit.extension.transport import TransportOffer
+from servekit.frontend.http.transport import Transport
+from servekit.frontend.middleware.contained import ContainedMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from servekit.extension.middleware import Middleware
+    from servekit.extension.server import Server
+    from servekit.plugins import PluginManager
+    from servekit.settings import Settings
+
+__all__ = ["Contributions", "check_settings", "gather"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contributions:
+    """What the hooks of the front-end returned."""
+
+    transports: Sequence[Transport]
+    public: Sequence[Routes]
+    management: Sequence[Routes]
+    middleware: Sequence[Middleware]  #: the outermost first
+
+    @property
+    def protected(self) -> Mapping[str, Callable[[str], str]]:
+        """As ``Routes.protected``, of all routes."""
+        return {path: name for each in self.public for path, name in each.protected.items()}
+
+
+def check_settings(settings: Settings, plugins: PluginManager) -> None:
+    """Refuse a setting whose plugin is missing.
+
+    :raises PluginError: says how to install it, or why it cannot be imported.
+    """
+    if not settings.jobs or plugins.has_plugin("jobs"):
+        return
+    broken = [each.error for each in plugins.installed if each.name == "jobs"]
+    reason = broken[0] if broken else "pip install servekit-jobs"
+    raise PluginError(f"jobs: needs the plugin servekit-jobs: {reason}")
+
+
+def gather(plugins: PluginManager, server: Server) -> Contributions:
+    """Call the hooks of the front-end, once for each process.
+
+    :raises PluginError: a hook raised, or returned something else than it should.
+    """
+    routes = _offered(plugins, "register_routes", Routes, server=server)
+    return Contributions(
+        transports=_transports(plugins) if server.settings.http2 else [],
+        public=[each for _, each in routes if each.listener == "public"],
+        management=[each for _, each in routes if each.listener == "management"],
+        middleware=[
+            ContainedMiddleware(plugin, each)
+            for plugin, each in _offered(plugins, "register_middleware", None, server=server)
+        ],
+    )
+
+
+def _offered(
+    plugins: PluginManager, hook: str, kind: type | None, **arguments: object
+) -> list[tuple[str, Any]]:
+    """Return what all plugins return from *hook*, each with the name of its plugin.
+
+    :param kind: class of each element; ``None``: it is a function.
+    """
+    found = []
+    for plugin, result in plugins.contributions(hook, **arguments):
+        try:
+            elements = list(result)
+        except TypeError as error:
+            raise PluginError(f"{plugin}: {hook}: {error}") from error
+        for each in elements:
+            if not (callable(each) if kind is None else isinstance(each, kind)):
+                wanted = "a function" if kind is None else kind.__name__
+                raise PluginError(f"{plugin}: {hook}: expected {wanted}, got {each!r}")
+            found.append((plugin, each))
+    return found
+
+
+def _transports(plugins: PluginManager) -> list[Transport]:
+    offers = _offered(plugins, "register_transports", TransportOffer)
+    for name in ("alpn", "preface"):
+        first: dict[object, str] = {}
+        for plugin, offer in offers:
+            other = first.setdefault(getattr(offer, name), plugin)
+            if other != plugin:
+                text = f"register_transports: {other} and {plugin} offer the same {name}"
+                raise PluginError(text)
+    return [Transport(offer) for _, offer in offers]
