@@ -10,8 +10,8 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from tests.worker.codecs.test_bombs import BOMBS
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
-from tests.worker.test_bombs import BOMBS
 
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples" / "echo"

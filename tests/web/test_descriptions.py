@@ -15,7 +15,7 @@ from servekit.extension import Routes
 from servekit.ipc.table import Interface, RouteRow, StepRow, Table
 from tests.services.pairs import INPUTS
 from tests.worker.batches import echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 from .fakes import FakeServer, model_row
 

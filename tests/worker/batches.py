@@ -7,7 +7,7 @@ from servekit import Service
 from servekit.plugins import create_plugin_manager
 from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 
 def loaded(service: Service, *plugins: object):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.worker.process import Worker
+from tests.worker.worker_process import Worker
 
 
 @pytest.fixture

@@ -8,11 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from traceback import TracebackException
 
+import pluggy
+
 from servekit.errors import StartupError
 
 __all__ = ["authors_error", "reason_of", "traceback_text"]
 
-OURS = (f"{Path(__file__).parents[2]}/", "<frozen importlib", importlib.__file__)
+#: paths of servekit, and of what calls an author's code for it: importlib, and pluggy for plugins
+OURS = (
+    f"{Path(__file__).parents[2]}/",
+    "<frozen importlib",
+    importlib.__file__,
+    f"{Path(pluggy.__file__).parent}/",
+)
 SHOWN = 500  #: characters of a message in a reason
 
 

@@ -16,7 +16,7 @@ from servekit.plugins import create_plugin_manager
 from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from tests.worker.batches import answer, echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 JSON, MSGPACK, NPY = "application/json", "application/msgpack", "application/x-npy"
 OCTET_STREAM = "application/octet-stream"

@@ -18,7 +18,7 @@ from PIL import Image
 from servekit.errors import ResultNotEncodable
 from servekit.worker.codecs.value import value
 
-PAGE = (Path(__file__).parents[2] / "docs/pipelines.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/pipelines.md").read_text(encoding="utf-8")
 TABLE = PAGE.partition("## Between processes")[2].partition("\n## ")[0]
 
 

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 import pytest
 
 from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong
-from tests.worker.process import PATIENCE_S, item
+from tests.worker.worker_process import PATIENCE_S, item
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"

@@ -15,7 +15,7 @@ import servekit
 from servekit import Done, Response, Service, endpoint
 from servekit.worker.process import log
 from tests.worker.batches import answer, echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 OURS = str(Path(servekit.__file__).parent) + os.sep
 HERE = "test_failures.py"

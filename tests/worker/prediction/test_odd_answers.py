@@ -13,7 +13,7 @@ from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.ipc.batches import VALUE, Open, Parts
 from servekit.ipc.batches import VALUES as VALUES_TYPE
 from tests.services.odd import VALUES
-from tests.worker.process import Worker, item, run
+from tests.worker.worker_process import Worker, item, run
 
 PARTS = {
     "response": ("output", "status", "headers", "content_type"),

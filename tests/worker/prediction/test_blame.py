@@ -15,7 +15,7 @@ from servekit.errors import RequestError, error_class
 from servekit.worker.codecs.arrays import DTYPES
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from tests.worker.batches import answer, echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 ACCEPTED = [
     *("", "application/json", "application/msgpack", "application/x-npy", "text/plain"),

@@ -14,7 +14,7 @@ import pytest
 from servekit.ipc.batches import Hello, Ping, Pong, Predict
 from servekit.ipc.channel import ChannelClosed
 from servekit.ipc.control import BootFailed
-from tests.worker.process import PATIENCE_S, item
+from tests.worker.worker_process import PATIENCE_S, item
 
 OK = "application/json"
 
@@ -36,10 +36,7 @@ def test_a_worker_boots_answers_a_batch_and_leaves_when_told(start):
         ("boots:LoadInterrupts", "KeyboardInterrupt (boots.py:34)"),
         ("boots:WarmUpRaises", "ValueError: cold and two lines (boots.py:42)"),
         ("boots:NoPredict", "NoPredict has no predict()"),
-        (
-            "boots:NotAService",
-            "service: boots:NotAService: <class 'boots.NotAService'> is not a subclass",
-        ),
+        ("boots:NotAService", "service: boots:NotAService: <class 'int'> is not a subclass"),
         ("boots:Absent", "service: boots:Absent: Absent is not there"),
         ("boots:IsAsync", "IsAsync.predict: is async"),
         ("boots:Unresolvable", "Unresolvable.predict: cannot resolve its annotations (NameError"),
@@ -276,7 +273,7 @@ def test_signals_are_left_to_the_supervisor(start):
 
 def test_the_worker_dies_with_its_parent(tmp_path):
     script = (
-        "import sys, pathlib, time; from tests.worker.process import Worker\n"
+        "import sys, pathlib, time; from tests.worker.worker_process import Worker\n"
         "worker = Worker(pathlib.Path(sys.argv[1]), 'echo:Echo').boot()\n"
         "print(worker.process.pid, flush=True); time.sleep(60)"
     )

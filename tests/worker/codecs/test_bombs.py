@@ -15,7 +15,7 @@ import pytest
 from servekit.types import Array
 from servekit.worker.codecs.msgpack import ARRAY
 from tests.worker.batches import answer, echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 MIB = 1 << 20
 FORM = "multipart/form-data; boundary=B"

@@ -17,7 +17,7 @@ import pytest
 
 from servekit.types import Array, Audio, File, Image, Text
 from tests.worker.batches import answer, loaded, prediction, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 FORM = "multipart/form-data; boundary=B"
 UserId = NewType("UserId", str)

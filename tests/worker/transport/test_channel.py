@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from servekit.ipc.batches import Freed, Ping, Pong, Predict, Slab
-from tests.worker.process import ARENA_BYTES, item
+from tests.worker.worker_process import ARENA_BYTES, item
 
 RAW = "application/octet-stream"
 

@@ -19,9 +19,9 @@ from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.current_batch import CurrentBatch
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.request_reader import BodyReaders
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = (DOCS / "writing-a-service.md").read_text()
 API = (DOCS / "http-api.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ import pytest
 
 from servekit.ipc.batches import Ping
 from servekit.ipc.control import BootFailed
-from tests.worker.process import item, run
+from tests.worker.worker_process import item, run
 
 SUM = {"x": [1, 2]}
 

@@ -22,7 +22,7 @@ from servekit.worker.prediction.request_reader import BodyReaders
 from servekit.worker.prediction.runs import Run
 from servekit.worker.streaming.stepping import CurrentMembers
 from tests.worker.batches import loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 
 class Point(msgspec.Struct):

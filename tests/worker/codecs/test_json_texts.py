@@ -11,7 +11,7 @@ import pytest
 
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 
 class Point(msgspec.Struct):

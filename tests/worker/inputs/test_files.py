@@ -346,7 +346,7 @@ def test_without_pillow_an_image_fails_the_boot(monkeypatch):
     monkeypatch.delitem(sys.modules, "servekit.types.images", raising=False)
     monkeypatch.setitem(sys.modules, "PIL", None)
 
-    with pytest.raises(BootError, match=r"needs Pillow, pip install pillow \(test_media_types.py:"):
+    with pytest.raises(BootError, match=r"needs Pillow, pip install pillow \(test_files.py:"):
         loaded(typed(Photo))
 
 

@@ -29,7 +29,7 @@ from servekit.errors import BootError
 from servekit.types import Audio, File, Image
 from servekit.worker.inputs.annotations import types_of
 from tests.worker.batches import answer, echo, loaded, prediction, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):

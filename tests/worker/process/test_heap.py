@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from servekit.ipc.batches import Ping, Pong
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 RAW = "application/octet-stream"
 PHOTO = 602_112  #: bytes

@@ -8,7 +8,7 @@ from servekit import InputError, Response
 from servekit.errors import BootError
 from servekit.testing import ServiceClient
 from tests.worker.batches import echo, loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 
 def turn_of(*outputs, **steps):

@@ -8,7 +8,7 @@ import pytest
 
 from servekit.worker.inputs.stacking import SMALLEST, Stacker
 from tests.worker.batches import loaded, service_of
-from tests.worker.process import item
+from tests.worker.worker_process import item
 
 WIDTH = SMALLEST // 4  # floats of a row: two rows are never small
 SIGNATURE = {"inputs": [{"name": "x", "dtype": "float32", "shape": [WIDTH]}]}

@@ -20,7 +20,7 @@ from servekit.worker.inputs.media_leaf import PIXEL, SILENCE
 from servekit.worker.prediction.request_reader import is_taken
 from tests.services.pairs import INPUTS, OUTPUTS, Data, Pairs, name_of
 from tests.worker.batches import service_of
-from tests.worker.process import item, run
+from tests.worker.worker_process import item, run
 
 PNG, WAV = base64.b64decode(PIXEL), base64.b64decode(SILENCE)
 SIGNATURES = {
