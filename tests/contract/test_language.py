@@ -22,7 +22,7 @@ SOURCES = sorted(path for pattern in CODE for path in ROOT.glob(pattern))
 PAGES = sorted({path for pattern in PROSE for path in ROOT.glob(pattern)} - {ROOT / "CHANGELOG.md"})
 #: findings that are still to be rewritten: lower them, never raise them
 ALLOWED = 910
-ALLOWED_IN_PAGES = 150
+ALLOWED_IN_PAGES = 0
 
 #: pattern -> what to write instead
 ODD = {
@@ -37,7 +37,8 @@ ODD = {
     r"\banew\b": "again",
     r"\bunder way\b": "in progress, in flight, running",
     r"\bgo(es)? on\b": "continue",
-    r"\bof (its|their|his|our|my) own\b": "its own ..., separate",
+    r"\bof (its|their|his|our|my) own(?= (?:and|or|that|which|for|in|with|at|to|by|on|as|is|are)\b|"
+    r"[^\w ]|$)": "its own ..., separate",
     r"\bwish(es|ed)?\b": "request, want",
     r"\bknows? (of|no)\b": "knows about",
     r"\blets? go of\b": "close, release, disconnect",

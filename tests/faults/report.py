@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 PUBLISHED: Final = ROOT / "docs" / "faults.md"
 LONGEST: Final = 160  #: of a measured text in the table
 INTRODUCTION: Final = """\
-# What was done to the server, and what it did
+# Faults
 
-Written by `make faults FAULTS_ARGS=--publish`. Every row starts `servekit start`, does harm to it
-while a client that sends at fixed moments keeps a line for each request, and counts at the end
-what is left. How a row is played is the docstring of its function in `tests/faults/rows/`; what is
-promised is in [behaviour](behaviour.md).{beside}
+Written by `make faults FAULTS_ARGS=--publish`. Every row starts `servekit start` and harms it while
+a client sends requests at fixed moments and records each of them; at the end, the row counts what
+is left. The docstring of its function in `tests/faults/rows/` says what a row does. The promises
+are in [behaviour](behaviour.md).{beside}
 
 Machine: {machine}; {count} figures, {missed} missed; {minutes:.1f} minutes.
 
 """
 
 
-BESIDE: Final = """ Beside servekit the same is done to {peers},
-where it makes sense: with the same services, batches, replicas, queue and largest body, and else
-as it is by default; fewer times where it makes each turn wait to the end (`F9`, `F13`). What
-a peer promises is its own affair: it has figures and no verdicts."""
+BESIDE: Final = """ The same is done to {peers} where it makes sense:
+with the same services, batches, replicas, queue and largest body, and otherwise default settings;
+with fewer repetitions where it makes each of them wait to the end (`F9`, `F13`). There are figures
+but no verdicts for peers, which promise other things."""
 
 
 def markdown(outcomes: Sequence[Outcome], peers: Mapping[str, str]) -> str:

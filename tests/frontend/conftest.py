@@ -33,7 +33,7 @@ from servekit.ipc.batches import (
 )
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
-from servekit.ipc.control import ControlMessage, FrontEndReady
+from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
@@ -159,7 +159,9 @@ class FrontEndUnderTest:
         control.close()
         self.control.settimeout(WAIT_S)
         self.reader = FrameReader(self.control, ControlMessage)
+        self.heard: list = []
         self.publish()
+        assert isinstance(self.hear(), PluginHooks)
         ready = self.hear()
         assert isinstance(ready, FrontEndReady)
         self.pid = ready.pid  #: of the process that serves
@@ -190,10 +192,9 @@ class FrontEndUnderTest:
 
     def hear(self):
         """Return the next message to the supervisor."""
-        messages: list = []
-        while not messages:
-            messages = self.reader.read()
-        return messages[0]
+        while not self.heard:
+            self.heard = self.reader.read()
+        return self.heard.pop(0)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)

@@ -23,36 +23,37 @@ TEXTS: Final = {
     "models": """\
 ## Models
 
-All of them are the same small model under other names, one worker each, started at once. `one` asks
-the first model only, while the others are idle; `in turn` goes round them all, so batches cannot
-form and each request wakes a process that has slept.
+The same small model under several names, with one worker each, all started at once. `one` sends
+requests to the first model only, while the others are idle; `in turn` sends them to all models in
+turn, so batches cannot form and each request wakes a sleeping process.
 """,
     "connections": """\
 ## Idle connections
 
-Connections that have been answered once and are kept; the load comes over 8 more. `kB each` is the
-growth of the front-end, without the kernel's socket buffers. Every one of them is asked again at
-the end, and answers.
+Connections that have sent one request and are kept open, while 8 more produce the load. `kB each`
+is the growth of the front-end, without the kernel's socket buffers. At the end each of them is used
+again, and works.
 """,
     "waiting": """\
 ## Waiting tasks
 
-A model that holds its batch, with so many clients waiting behind it; the load asks another model on
-the same front-end. Then the held model goes on and answers them in batches of 32. Each waiting
-task needs a connection, so how many there can be is a question of file descriptors.
+One model holds its batch while clients wait for it, and the load is for another model on the same
+front-end. Then the held model continues and serves them in batches of 32. Each waiting task needs a
+connection, so their number is limited by file descriptors.
 """,
     "queue": """\
 ## The queue alone
 
-The queue of one model without sockets: CPU microseconds per task, but for `sweep`, which is one of
-the looks at the deadlines that happen ten times a second. `batch` hands tasks out 32 at a time;
-`cancel` is all clients leaving (and `sweep` one look after that), `expire` all deadlines passing.
+The queue of one model without sockets: CPU microseconds per task, except for `sweep`, which is one
+of the checks of deadlines that happen ten times a second. `batch` takes 32 tasks at a time; for
+`cancel` all clients disconnect (`sweep after cancel` is the next check), for `expire` all deadlines
+pass.
 """,
     "front_ends": """\
 ## Front-ends
 
 One model with two workers, which all front-ends share. At the end 2,000 requests are sent over 100
-connections and `/metrics` is read 8 times over connections of their own.
+connections, and `/metrics` is read 8 times over separate connections.
 """,
     "bulk": f"""\
 ## Large answers and uploads

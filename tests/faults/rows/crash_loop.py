@@ -22,7 +22,7 @@ SPAWNS = 12  #: in two minutes: five with growing pauses, then one a minute
 
 
 def crash_loop(stage: Stage) -> Iterator[Figure]:
-    """A model that dies at load costs a few starts a minute, and its neighbours nothing.
+    """A model that dies at load is started a few times a minute and does not affect others.
 
     ``os._exit(1)`` in ``load``; a healthy model is asked 15 times a second, on a server without
     the sick one and on one with it.

@@ -29,7 +29,7 @@ SHORT = ("HEADERS of 3,900 one-letter fields", "DATA of one byte", "PING")
 
 
 def floods(stage: Stage) -> Iterator[Figure]:
-    """A flood of frames by HTTP/2 holds up nobody else.
+    """A flood of HTTP/2 frames does not delay other clients.
 
     One client sends as much of one kind as the server takes, and begins anew when its connection
     is ended; the others ask for /ping, 100 times a second. The first client of HTTP/2 has its

@@ -46,7 +46,7 @@ class Siege(NamedTuple):
 
 
 def slow_uploads(stage: Stage) -> Iterator[Figure]:
-    """Slow uploads deny nobody anything: large bodies of others are taken, /ping is answered.
+    """Slow uploads do not block others: their large bodies are accepted, and /ping works.
 
     26 clients declare 10 MiB, send 9.8 MB at once and then a byte every 3 s; they fill ``--arena``.
     Others send 600 kB twice a second. Then 40 of them with ``--memory 300MiB``. Whoever is ended
@@ -68,7 +68,7 @@ def slow_uploads(stage: Stage) -> Iterator[Figure]:
 
 
 def memory(stage: Stage) -> Iterator[Figure]:
-    """``--memory`` bounds what a front-end holds for its clients, and /ping is answered throughout.
+    """``--memory`` limits what a front-end holds for its clients, and /ping always works.
 
     ``--memory 300MiB``, and in turn 150 chunked bodies of 9 MiB that do not end, 150 of HTTP/2
     without a length, 150 clients that do not read answers of 10 MB; whoever is ended comes again

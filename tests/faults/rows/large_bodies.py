@@ -41,7 +41,7 @@ class Upload(NamedTuple):
 
 
 def large_bodies(stage: Stage) -> Iterator[Figure]:
-    """A client sees 413 for a body of 1 GB at once, though it goes on sending.
+    """A client can read the 413 for a body of 1 GB at once, although it keeps sending.
 
     1 GB declared, every other client asking first (``Expect: 100-continue``), the rest sending
     until the answer is there; then 1 GB in chunks, refused where the limit is passed.

@@ -23,7 +23,7 @@ LOST_TO_ONE = 3  #: workers: 1 + log2 of the largest batch
 
 
 def poison(stage: Stage) -> Iterator[Figure]:
-    """A request that kills its worker is found and refused; the others are answered.
+    """A request that kills its worker is found and refused; the others get responses.
 
     The same deadly request twenty times among a thousand good ones, with ``retry = true`` in
     ``model.toml``; then without, and four times: the fifth in a minute would give the model up.

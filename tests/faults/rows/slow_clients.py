@@ -31,7 +31,7 @@ TIMEOUTS = ("header", "body", "send")
 
 
 def slow_clients(stage: Stage) -> Iterator[Figure]:
-    """Slow clients cost the others nothing, little memory, and are gone after their timeout.
+    """Slow clients do not affect others, cost little memory, and are gone after their timeout.
 
     900 send a header line a second, 900 a byte of body a second, 200 ask for 256 KiB and stop
     reading; each that is ended comes again. Meanwhile 50 good requests/s of 10 ms. All timeouts

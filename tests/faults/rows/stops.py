@@ -75,7 +75,7 @@ def stop_under_load(server: Served, actions: Sequence[Action] = ()) -> tuple[Led
 
 
 def reloads(stage: Stage) -> Iterator[Figure]:
-    """Models are replaced under load without a failed request; a broken one keeps the old.
+    """Models are replaced under load without a failed request; a broken one changes nothing.
 
     The model directory is rewritten and SIGHUP sent, every third time with one that cannot load.
     """

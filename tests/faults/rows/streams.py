@@ -27,7 +27,7 @@ READY = "ready after"  #: what the log says of each worker
 
 
 def streams(stage: Stage) -> Iterator[Figure]:
-    """A worker that dies ends its streams with a 503 event at once; the others go on.
+    """When a worker dies, its streams end with a 503 event at once; the others continue.
 
     Two replicas, 100 endless streams, and a SIGKILL to one of them; then as many new ones, and so
     on. In the end all clients leave.

@@ -32,7 +32,7 @@ DAY_S = 86_400
 
 
 def network(stage: Stage) -> Iterator[Figure]:
-    """By default nothing but this machine can reach the server, and it connects to nobody.
+    """By default only this machine can reach the server, and it connects to nothing.
 
     Listeners from /proc/net while it serves; every connect and bind of its life under strace.
     """
@@ -54,7 +54,7 @@ def network(stage: Stage) -> Iterator[Figure]:
 
 
 def clock_jumps(stage: Stage) -> Iterator[Figure]:
-    """The wall clock may jump by a day in either direction: kills, overload and stop go as ever.
+    """The wall clock can jump by a day: kills, overload and shutdown work as usual.
 
     The clock of all processes is a day off, forth or back, each half second, while workers are
     killed, ten times too much is asked, and the server is stopped.

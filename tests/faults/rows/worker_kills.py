@@ -25,7 +25,7 @@ RATE = 60.0  #: of the 80 requests/s that one worker can do
 
 
 def kills_under_load(stage: Stage) -> Iterator[Figure]:
-    """Workers killed under load: every request is answered 200 or 503, with its own answer.
+    """Workers are killed under load: every request gets a 200 or 503, and its own response.
 
     Two replicas, one SIGKILL a second to each in turn, 60 requests/s over 16 connections.
     """
@@ -63,7 +63,7 @@ def judge_kills(ledger: Ledger, killed: int) -> Iterator[Figure]:
 
 
 def death_and_replacement(stage: Stage) -> Iterator[Figure]:
-    """A worker's death is its clients' 503 at once, and a new worker answers soon.
+    """When a worker dies, its clients get a 503 at once, and a new worker serves soon.
 
     One replica holds a request of 1 s when it is killed; another request comes 20 ms later.
     """
@@ -80,7 +80,7 @@ def death_and_replacement(stage: Stage) -> Iterator[Figure]:
     lost_ms = 1000 * percentile(sorted(lost_s), 99)
     yield at_most("death to 503, p99", lost_ms, stage.bound(100), "ms")
     later = Ledger(ledgers).of("later")
-    yield none("other than 200 for what came later", later.other_than({200}) + later.lost())
+    yield none("other than 200 for later requests", later.other_than({200}) + later.lost())
     back_p99_s = percentile(sorted(back_s), 99)
     yield at_most("death to the replacement's answer, p99", back_p99_s, stage.bound(1), "s")
 
@@ -100,7 +100,7 @@ TIMEOUT_S = 0.5
 
 
 def hangs(stage: Stage) -> Iterator[Figure]:
-    """A hung worker is its clients' 504 in time, and is replaced.
+    """When a worker hangs, its clients get a 504 in time, and the worker is replaced.
 
     SIGSTOP while it holds a request; ``--predict-timeout 0.5``; probed every 50 ms after it.
     """

@@ -39,7 +39,7 @@ LOADS = {
 
 
 def zoo(stage: Stage) -> Iterator[Figure]:
-    """Whatever a service or a body does, the answer has its status in its time, and all goes on.
+    """Whatever a service or a body does, the response is right and in time, and serving continues.
 
     Every fault of ``tests/faults/zoo.py``, three times in a row; after each one the model must
     answer again, by the same worker or, where it was killed, by a new one.
