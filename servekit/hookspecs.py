@@ -96,7 +96,7 @@ class ReadOnly(CodecTarget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRequest:
-    """What is known of a prediction before its body is received."""
+    """A prediction before its body is received."""
 
     model: str  #: the ``<model>`` of ``/<model>/predict``; it exists
     method: str  #: ``POST``; of a job that is asked for or forgotten ``GET``, ``HEAD``, ``DELETE``
@@ -109,7 +109,7 @@ class PredictionRequest:
 def authorize(
     request: PredictionRequest,
 ) -> "Unauthorized | Forbidden | TooManyRequests | None":
-    """Refuse a prediction, or have nothing against it.
+    """Refuse a prediction, or allow it.
 
     Runs in: front-end, in its event loop, once for each prediction, and each time its answer
     is fetched if it is a job, when the header section has arrived and before the body has.
@@ -182,8 +182,8 @@ def register_fetchers() -> Mapping[str, str]:  # type: ignore[empty-body]
 
     :return: scheme to import string, ``{"s3": "servekit_fsspec.fetching:fetch"}``, of a function.
         It is called with the URL and a number of bytes, and yields the content from there on;
-        what it raises ends the attempt, and the next one goes on from what has come. What it
-        yields is compared with the SHA-256 of the manifest. The fetcher of a plugin replaces
+        an exception ends the attempt, and the next one continues where it stopped. The
+        content is compared with the SHA-256 of the manifest. The fetcher of a plugin replaces
         the built-in one; two plugins offering one scheme is a ``PluginError``.
     """
 

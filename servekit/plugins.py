@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Offer(NamedTuple):
-    """What a plugin offers under one key, such as a media type: mostly an import string."""
+    """The offer of a plugin under one key, such as a media type: mostly an import string."""
 
     plugin: str
     target: Any

@@ -27,7 +27,7 @@ def test_marked_methods_are_found_where_they_answer():
 
 @pytest.mark.parametrize("name", ["predict", "ping", "a b", "1", "-", "x" * 65])
 def test_a_name_that_cannot_be_is_refused(name):
-    with pytest.raises(ValueError, match="is not a name that is free"):
+    with pytest.raises(ValueError, match="is not a valid name, or is reserved"):
         endpoint(name)(lambda self, batch: batch)
 
 

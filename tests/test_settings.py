@@ -109,9 +109,9 @@ REFUSED = {
     "port too high": ("port = 70000", {}, {}, "port: 70000 is above 65535"),
     "bool is no number": ("grace = true", {}, {}, "grace: true is not a number"),
     "bool is no whole number": ("port = true", {}, {}, "port: true is not a whole number"),
-    "number is no text": ("host = 5", {}, {}, "host: 5 is not a text"),
+    "number is no text": ("host = 5", {}, {}, "host: 5 is not a string"),
     "list is no size": ("max_body = [1]", {}, {}, "max_body: this list is not a size"),
-    "table is no text": ("[host]", {}, {}, "host: a table is not a text"),
+    "table is no text": ("[host]", {}, {}, "host: a table is not a string"),
     "text is no switch": ("", {"SERVEKIT_STRICT": "yes"}, {}, "SERVEKIT_STRICT"),
     "number is no switch": ("strict = 1", {}, {}, "strict: 1 is not true or false"),
     "text is no number": ("", {}, {"port": "x"}, "--port: 'x' is not a whole number"),
@@ -124,11 +124,11 @@ REFUSED = {
     "huge size": ("", {}, {"max_body": "1e400MiB"}, "--max-body: 1e400MiB is above 512MiB"),
     "size below": ("", {}, {"arena": "1KiB"}, "--arena: 1KiB is below 64KiB"),
     "endless number": ("", {}, {"queue": "9" * 5000}, "9... is above 1000000"),
-    "models is a number": ("models = 1", {}, {}, "models: 1 is not a list of texts"),
-    "models is one text": ("models = 'a b'", {}, {}, "models: 'a b' is not a list of texts"),
+    "models is a number": ("models = 1", {}, {}, "models: 1 is not a list of strings"),
+    "models is one text": ("models = 'a b'", {}, {}, "models: 'a b' is not a list of strings"),
     "empty name": ("", {}, {"models": ["=a.mar"]}, "models: '=a.mar': the name is empty"),
     "empty path": ("", {}, {"models": ["a="]}, "models: 'a=': the path is empty"),
-    "open quote": ("", {"SERVEKIT_MODELS": "'a"}, {}, "a quotation mark is open"),
+    "open quote": ("", {"SERVEKIT_MODELS": "'a"}, {}, "no closing quotation mark"),
     "daemon without a command": (
         "[[daemons]]\nname = 'a'", {}, {}, "daemons: Object missing required field `command`"
     ),
@@ -136,7 +136,7 @@ REFUSED = {
         "[[daemons]]\nname = 'a'\ncommand = []", {}, {}, "daemons: a: the command is empty"
     ),
     "daemon whose name is a path": (
-        "[[daemons]]\nname = 'a/b'\ncommand = ['x']", {}, {}, "daemons: 'a/b' is no name"
+        "[[daemons]]\nname = 'a/b'\ncommand = ['x']", {}, {}, "daemons: 'a/b' is not a valid name"
     ),
     "unknown key of a daemon": (
         "[[daemons]]\nname = 'a'\ncommand = ['x']\nuser = 'b'", {}, {}, "unknown field `user`"
@@ -202,5 +202,5 @@ def test_a_server_for_development_listens_to_this_machine(host):
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.1.2", "example.org", "localhost.x"])
 def test_a_server_for_development_listens_to_no_other_machine(host):
-    with pytest.raises(SettingsError, match=r"dev: answers hold tracebacks, and .* not a loopback"):
+    with pytest.raises(SettingsError, match=r"dev: responses contain traceb.* not a loopback"):
         load_settings({"dev": True, "host": host}, environment={})

@@ -32,8 +32,8 @@ def test_no_source_no_token():
     ("content", "complaint"),
     [
         pytest.param(None, "predict_token_file: .*: No such file", id="not there"),
-        pytest.param(b"", "holds no token", id="empty"),
-        pytest.param(b"\n# all\n", "holds no token", id="comments alone"),
+        pytest.param(b"", "has no token", id="empty"),
+        pytest.param(b"\n# all\n", "has no token", id="comments alone"),
         pytest.param(b"good\nt wo\n", "line 2: not a token", id="space"),
         pytest.param(b"caf\xc3\xa9\n", "line 1: not a token", id="not ASCII"),
         pytest.param(b"a=b\n", "line 1: not a token", id="equals sign inside"),

@@ -195,7 +195,7 @@ def test_an_end_record_that_is_not_exact_is_refused(forge, how, why):
         (b"PK", f"is not an archive; {ADVICE}"),
         (b"hello, world" * 9, f"is not an archive; {ADVICE}"),
         (b"PK\x03\x04" + b"x" * 99, "is cut short: it has no end record"),
-        (END.pack(0, 0, 0, 0, 0, 0, 0), f"has no {MANIFEST}, so it is not a model archive"),
+        (END.pack(0, 0, 0, 0, 0, 0, 0), f"is not a model archive: it has no {MANIFEST}"),
     ],
 )
 def test_a_file_that_is_no_archive_is_refused(forge, content, why):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model needs and its archive does not hold: fetched or made once, then found in the cache.
+"""Assets: files outside the archive, fetched or made once, then found in the cache.
 
 Read ``fetching.py`` for the way of one file, ``making.py`` for what a service makes. Only
 ``servekit assets`` and, if the operator says ``--fetch-assets``, the prepare child of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the assets of all models lie: ``CACHE/assets/SHA256/FILE``."""
+"""The cache of assets, shared by all models: ``CACHE/assets/SHA256/FILE``."""
 
 import fcntl
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ def asset_path(cache: Path, asset: Asset) -> Path:
 
 
 def is_cached(path: Path, asset: Asset) -> bool:
-    """Say whether *asset* is at *path*. What has a name there was verified before it got it."""
+    """Say whether *asset* is at *path*, where only verified content gets a name."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -36,7 +36,7 @@ def split_cached(cache: Path, manifest: Manifest) -> tuple[Mapping[str, Path], l
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file *path*; wait for whoever holds it."""
+    """Hold the lock file *path*; blocks while another process holds it."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # released with the file, however we end
         yield

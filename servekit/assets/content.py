@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SHA-256 of what a service made: of a file, or of a folder with all its files.
+"""The SHA-256 of a file or folder that a service made.
 
-That of a folder is the SHA-256 of what ``sha256sum`` says of its files, by their names within it
-and sorted by them. Names that begin with a dot are left out: libraries keep notes there.
+That of a folder is the SHA-256 of the output of ``sha256sum`` for its files, sorted by their names
+in the folder. Names that begin with a dot are left out: libraries keep notes there.
 """
 
 import hashlib
@@ -24,20 +24,20 @@ ENTERED = 0o755
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was made."""
+    """The content of a file or folder."""
 
     sha256: str
     size: int  #: bytes of all files
-    files: int = 0  #: of a folder; 0 if it is a file itself
+    files: int = 0  #: in a folder; 0 if it is a file
 
     def __str__(self) -> str:
         return f"{self.sha256} ({counted(self.files, 'file')})" if self.files else self.sha256
 
 
 def read_content(path: Path) -> Content:
-    """Read the file or folder at *path* whole, and see it safely on disk.
+    """Read the whole file or folder at *path*, and flush it to disk.
 
-    :raises AssetError: it is not there, a folder without files, or holds what is no file.
+    :raises AssetError: it is missing, has no files, or has links or special files.
     """
     if path.is_symlink() or not path.exists():
         what = "a link" if path.is_symlink() else "not there"
@@ -79,7 +79,7 @@ def _file_digest(path: Path) -> str:
 
 
 def seal(path: Path) -> None:
-    """Make what is at *path* readable by all and writable by none, and drop what is left out."""
+    """Make *path* readable by all and writable by none, and remove the names with a dot."""
     if path.is_file():
         path.chmod(READ_ONLY)
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches one asset into the cache: locked, resumed, verified, then renamed.
 
-CACHE/assets/SHA256.lock        held while somebody fetches it
-CACHE/assets/SHA256.part        what has come so far; the next attempt goes on from there
-CACHE/assets/SHA256/FILE        the whole content, read-only
+CACHE/assets/SHA256.lock        held while a process fetches it
+CACHE/assets/SHA256.part        received so far; the next attempt continues there
+CACHE/assets/SHA256/FILE        the complete content, read-only
 """
 
 import hashlib
@@ -25,7 +25,7 @@ __all__ = ["Progress", "fetch_asset", "fetch_unknown"]
 
 READ_ONLY = 0o444
 
-#: called with the bytes that are there, and the bytes in all (0 if nobody knows)
+#: called with the bytes received, and the bytes in all (0 if that is not known)
 Progress = Callable[[int, int], object]
 
 
@@ -45,13 +45,13 @@ def fetch_asset(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress)
                 part = folder / f"{asset.sha256}.part"
                 _complete(part, asset, fetcher, progress)
                 _install(part, path)
-    except OSError as error:  # of the cache; those of the fetcher are told with the URL
+    except OSError as error:  # raised by the cache: errors of the fetcher have the URL
         raise AssetError(f"{error.filename or folder}: {error.strerror}") from error
     return path
 
 
 def fetch_unknown(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progress) -> str:
-    """Fetch *asset*, whose SHA-256 nobody has written down yet, and return that.
+    """Fetch *asset*, whose SHA-256 is not known yet, and return that.
 
     :raises AssetError: it cannot be fetched.
     :raises ArchiveError: others may write to the cache.
@@ -68,14 +68,14 @@ def fetch_unknown(asset: Asset, cache: Path, fetcher: Fetcher, progress: Progres
 
 
 def _install(part: Path, path: Path) -> None:
-    """Give what is whole its name."""
+    """Give a complete file its name."""
     part.chmod(READ_ONLY)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     part.replace(path)
 
 
 def _link_other_name(path: Path, asset: Asset) -> bool:
-    """Give *path* to the same content that another model calls by another name, if it is there."""
+    """Link *path* to the same content under the name of another model; say whether there is any."""
     others = sorted(path.parent.glob("*")) if path.parent.is_dir() else []
     other = next((other for other in others if is_cached(other, asset)), None)
     if other is not None:
@@ -84,7 +84,7 @@ def _link_other_name(path: Path, asset: Asset) -> bool:
 
 
 def _complete(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) -> None:
-    """Make *part* whole. What an earlier attempt left may be of another version: then anew."""
+    """Complete *part*; if an earlier attempt left another version, start again."""
     while True:
         resumed_at = part.stat().st_size if part.exists() else 0
         digest = _download(part, asset, fetcher, progress)
@@ -98,7 +98,7 @@ def _complete(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) ->
 def _download(part: Path, asset: Asset, fetcher: Fetcher, progress: Progress) -> str:
     """Append what is missing to *part* and return the SHA-256 of the whole."""
     part.touch(0o600)
-    part.chmod(0o600)  # an attempt that was killed at its very end left it read-only
+    part.chmod(0o600)  # an attempt that was killed just before its end left it read-only
     with part.open("ab+") as file:
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256")
@@ -136,7 +136,7 @@ def _chunks(asset: Asset, fetcher: Fetcher, start: int) -> Iterator[bytes]:
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise AssetError(
-            f"{asset.url}: {reason} (what came is kept: {counted(done, 'byte')})"
+            f"{asset.url}: {reason} (received and kept: {counted(done, 'byte')})"
         ) from error
     if size is not None and done < size:
         raise AssetError(f"{asset.url}: ended after {done} of {size} bytes")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``https://`` and ``http://``: continued where an earlier attempt stopped.
 
-What comes is compared with a SHA-256 of the manifest, so that plain http, a proxy and a
-redirection can delay it but not change it.
+The content is compared with a SHA-256 of the manifest, so that plain http, a proxy or a
+redirection cannot change it.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from servekit import __version__
 __all__ = ["fetch"]
 
 CHUNK_BYTES = 1 << 18
-SILENCE_S = 30.0  #: a server that sends nothing for so long is given up
+SILENCE_S = 30.0  #: longest silence of a server
 
-#: all that ``urlopen`` has but for files and ftp, to which a server could redirect us
+#: the handlers of ``urlopen`` except files and ftp, to which a server could redirect us
 HANDLERS = (
     request.ProxyHandler,
     request.HTTPHandler,

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Has a service make its assets: locked, resumed, verified, then renamed into the cache.
 
-CACHE/assets/KEY.lock        held while somebody has them made
-CACHE/assets/KEY.part/       what ``store_assets`` writes to; the next attempt finds it again
+CACHE/assets/KEY.lock        held while a process makes them
+CACHE/assets/KEY.part/       where ``store_assets`` writes; the next attempt finds it again
 CACHE/assets/SHA256/FILE     a file or folder, read-only
 
-KEY names the code: what another version of it left is no start for this one.
+KEY is a digest of the code, so that one version never continues the files of another.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ __all__ = ["Maker", "make_assets"]
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """What makes the assets of one model."""
+    """Makes the assets of one model."""
 
-    directory: Path  #: of the model
+    directory: Path  #: the directory of the model
     store: Callable[[Path], object]  #: runs ``store_assets`` into a directory
 
     def key(self, assets: Mapping[str, Asset]) -> str:
-        """Return what names an attempt: the code, and what it is to make."""
+        """Return the name of an attempt: a digest of the code and of the assets."""
         code = hashlib.sha256(repr(sorted(assets.items())).encode())
         for path in sorted(self.directory.rglob("*.py")):
             code.update(f"{path.relative_to(self.directory)}\0".encode() + path.read_bytes())
@@ -46,7 +46,7 @@ def make_assets(
 
     Blocks until then. Safe in several processes at once.
 
-    :param is_new: take what comes out for what it should be, also if the cache has another.
+    :param is_new: accept any content, even if the cache has another one.
     :raises AssetError: they cannot be made, or are not what the manifest says.
     :raises ArchiveError: others may write to the cache.
     """
@@ -69,7 +69,7 @@ def make_assets(
 
 
 def _complete(part: Path, assets: Mapping[str, Asset], maker: Maker) -> dict[str, Content]:
-    """Make *part* what it should be. What an earlier attempt left may be damaged: then anew."""
+    """Make the assets in *part*; if an earlier attempt left damaged ones, start again."""
     while True:
         is_resumed = part.exists()
         made = _make(part, assets, maker)
@@ -92,7 +92,7 @@ def _make(part: Path, assets: Mapping[str, Asset], maker: Maker) -> dict[str, Co
 
 
 def _install(made: Path, path: Path) -> None:
-    """Give what was verified its name, unless the same has it already."""
+    """Give verified content its name, unless the same content has it already."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         seal(made)

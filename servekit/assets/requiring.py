@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees to the assets of a model that is about to be served. Runs in: prepare child."""
+"""Finds or fetches the assets of a model that is about to be served. Runs in: prepare child."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Tell = Callable[[str], None]
 def require_assets(manifest: Manifest, cache: Path, hint: str) -> Mapping[str, Path]:
     """Return where the assets of *manifest* are, by name.
 
-    :param hint: what to say after the command that fetches them.
+    :param hint: the arguments of the command that fetches them.
     :raises AssetError: one is not in *cache*; nothing is fetched.
     """
     paths, missing = split_cached(cache, manifest)
@@ -34,7 +34,7 @@ def require_assets(manifest: Manifest, cache: Path, hint: str) -> Mapping[str, P
 
 
 def fetch_missing(manifest: Manifest, cache: Path, tell: Tell, maker: Maker | None) -> None:
-    """Fetch, or have *maker* make, what is not in *cache*, and tell how far it is.
+    """Fetch, or have *maker* make, the assets that are not in *cache*, and report the progress.
 
     :raises AssetError: one cannot be fetched or made.
     :raises PluginError: nothing fetches its URL.
@@ -54,14 +54,14 @@ def fetch_missing(manifest: Manifest, cache: Path, tell: Tell, maker: Maker | No
     if made and maker is None:
         names = ", ".join(made)
         raise AssetError(
-            f"assets: {names}: root runs no store_assets; run servekit assets beforehand"
+            f"assets: {names}: store_assets does not run as root; run servekit assets first"
         )
     if made and maker:
         make_assets(made, cache, maker)
 
 
 def teller(what: str, tell: Tell) -> Callable[[int, int], None]:
-    """Return what turns bytes into a step, each time that they are a whole MB more."""
+    """Return a function that reports the progress with each megabyte."""
     told = -1
 
     def progress(done: int, total: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes with servekit, offered through the same hooks as what plugins offer."""
+"""The default plugins: features of servekit, offered through the same hooks as any plugin's."""
 
 __all__ = ["DEFAULT_PLUGINS"]
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``servekit check`` asks of a worker, and how answers are compared."""
+"""The messages of ``servekit check`` to a worker and back, and the comparison of outputs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between ``servekit check`` and the worker that it starts to try a model."""
+"""The messages between ``servekit check`` and the worker that it starts to try a model."""
 
 from msgspec import Struct
 from servekit_archiver.manifest import Example
@@ -24,12 +24,13 @@ class Checkup(Struct, array_like=True, tag=30):
 
     launch: Launch
     batch_sizes: list[int]
-    examples: list[Example] = []  #: of the pipeline that begins here: inputs, if it has no others
+    #: examples of the pipeline that begins here: inputs for a stage without examples
+    examples: list[Example] = []
     is_fed: bool = False  #: its inputs are outputs of other stages
 
 
 class StepStarted(Struct, array_like=True, tag=31):
-    """What begins now, and may take as long as the model's limits allow."""
+    """A step begins, and may take as long as the model's limits allow."""
 
     text: str
 

@@ -24,7 +24,7 @@ STRUCTURED: Final = (
 )
 #: prefixes of media types of a single plain value
 PLAIN: Final = ("text/", "image/", "audio/", "video/", "application/octet-stream", "*/", MULTIPART)
-MAX_DEPTH: Final = 16  #: of models within models
+MAX_DEPTH: Final = 16  #: models within models
 
 Rows = Mapping[str, ModelRow]
 

@@ -20,7 +20,7 @@ ELEMENTS: Final = {"bool": True, "str": "text"}
 
 @dataclass(frozen=True, slots=True)
 class SampleFile:
-    """A file that is sent as it is."""
+    """A file that is sent unchanged."""
 
     path: str  #: relative to the model directory
     content_type: str

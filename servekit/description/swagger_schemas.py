@@ -69,7 +69,7 @@ def _inner_schemas(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "properties" in schema:
         properties = schema["properties"].items()
         inner["properties"] = {name: swagger_schema(each) for name, each in properties}
-    if schema.get("type") == "array":  # which must have items
+    if schema.get("type") == "array":  # it must have items
         inner["items"] = {} if "prefixItems" in schema else swagger_schema(schema.get("items"))
     extra = schema.get("additionalProperties")
     if extra is not None:

@@ -19,7 +19,7 @@ Configure: TypeAlias = "Callable[[ArgumentParser], Run]"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What ``servekit --help`` shows of a command, and where the rest of it is."""
+    """A command as ``servekit --help`` lists it, and the import string of its code."""
 
     name: str  #: as it is typed: lower-case letters, digits and hyphens
     summary: str  #: what it does: one line without a capital letter or a full stop

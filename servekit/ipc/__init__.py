@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between the processes: messages, frames, shared memory."""
+"""Communication between the processes: messages, frames, shared memory."""

@@ -3,12 +3,12 @@
 
 An arena is a memfd, sealed against shrinking, so a reader can never be faulted by its
 writer. The writer hands its descriptor over once with the channel and names slabs by
-offset and size from then on. It has no name in any file system: it is gone with the
-last process that holds it.
+offset and size from then on. It has no name in any file system and ends with the last
+process that holds it.
 
 Both sides keep the first bytes of an arena mapped, where slabs use the same pages again
-and again. An arena may have an overflow behind them, a file as long as one likes: a slab
-that lies there takes memory only while it is used, and is mapped only while it is read.
+and again. An arena may have an overflow behind them, of any length: a slab in it takes
+memory only while it is used, and is mapped only while it is read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["Arena", "ArenaReader", "Look"]
 
 PAGE = mmap.PAGESIZE
 MAP_NORESERVE = 0x4000  # mmap(2); Python names it from 3.12 on
-UNSEEN = 2  #: references to an anchor that only its ``Look`` and the asking itself hold
+UNSEEN = 2  #: references to an anchor that nothing else refers to: its ``Look`` and the call
 OVERFLOW_BYTES = 1 << 40  #: addresses in a file: they cost nothing
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-#: gets the bytes of each map before it is made, and after it is gone what is negative; a worker
-#: whose addresses are limited has the maps on top of them
+#: called with the bytes of each map before it is made, and with the negative number after it is
+#: gone; a worker with limited address space raises its limit by them
 on_map: Callable[[int], object] | None = None
 
 
@@ -67,10 +67,10 @@ class Arena:
     def __init__(self, size: int, name: str = "servekit-arena", *, overflow: int = 0) -> None:
         """Reserve addresses for *size* bytes; pages are taken when they are written.
 
-        :param name: for whoever looks at the descriptors of a process.
+        :param name: shown in the list of descriptors of a process.
         :param overflow: bytes that may lie behind the first *size*.
         """
-        self.size = max(PAGE, size // PAGE * PAGE)  #: of the part that is mapped
+        self.size = max(PAGE, size // PAGE * PAGE)  #: bytes of the part that is mapped
         total = self.size + overflow
         self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.descriptor, total)
@@ -96,7 +96,7 @@ class Arena:
         return None
 
     def free(self, slab: Slab) -> None:
-        """Take *slab* back. Only when no reader looks at it any more."""
+        """Take *slab* back. No reader may use it any more."""
         offset, size = slab.offset, self._taken.pop(slab.offset)
         if not self._is_mapped(slab):
             with _map(self.descriptor, size, offset=offset) as window:
@@ -123,7 +123,7 @@ class Arena:
         return Slab(slab.offset, size)
 
     def shrink(self, slab: Slab, size: int) -> Slab:
-        """Return *slab* with its first *size* bytes alone; the pages behind them are free."""
+        """Return the first *size* bytes of *slab*; the pages behind them are free."""
         keeps, room = room_of(size), self._taken[slab.offset]
         if keeps < room:
             self._taken[slab.offset + keeps] = room - keeps
@@ -151,7 +151,7 @@ class Arena:
         return slab.offset + slab.size <= self.size
 
     def trim(self) -> None:
-        """Give the pages that no slab takes back to the kernel."""
+        """Return the pages that no slab uses to the kernel."""
         if self._map is None:
             return
         for offset, size in self._free:
@@ -159,7 +159,7 @@ class Arena:
                 self._map.madvise(mmap.MADV_REMOVE, offset, min(size, self.size - offset))
 
     def close(self) -> None:
-        """Let go of the memory; readers that have it mapped keep it."""
+        """Release the memory; readers that have it mapped keep it."""
         os.close(self.descriptor)
         self._map = None
 
@@ -176,7 +176,7 @@ class ArenaReader:
         self._file: int | None = descriptor
         try:
             if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
-                raise ChannelClosed("the peer sent an arena that is not sealed")
+                raise ChannelClosed("the arena of the peer is not sealed")
             self.size = os.fstat(descriptor).st_size
             self._mapped = self.size if mapped is None else min(self.size, mapped)
             # Private and never written: the same pages, and ctypes can anchor in it.
@@ -184,7 +184,7 @@ class ArenaReader:
             self._map = _map(descriptor, self._mapped, flags=flags, prot=rights)
         except (OSError, ValueError) as error:  # a file of no bytes cannot be mapped
             self.close()
-            raise ChannelClosed(f"the peer sent no arena: {error}") from error
+            raise ChannelClosed(f"the descriptor from the peer is not an arena: {error}") from error
         if self._mapped == self.size:
             self.close()
 
@@ -209,13 +209,13 @@ class ArenaReader:
         self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Map no more of it; what has been seen stays."""
+        """Map no more of it; existing views stay valid."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def look(self, slab: Slab) -> Look:
-        """Return *slab* to be looked at by code that may keep what it sees.
+        """Return a view of *slab* for code that may keep references to it.
 
         :raises ChannelClosed: it lies outside the arena.
         """
@@ -228,7 +228,7 @@ class ArenaReader:
 
 
 class Look:
-    """A slab that somebody looks at; knows when the last array or view over it is gone."""
+    """A view of a slab that knows when the last array or view over it is gone."""
 
     __slots__ = ("_anchor", "view")
 
@@ -240,7 +240,7 @@ class Look:
         self._anchor = anchor
 
     def end(self) -> bool:
-        """Give up ``view``; return whether nobody else looks any more."""
+        """Release ``view``; return whether nothing else refers to the slab."""
         try:
             self.view.release()
         except BufferError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between the front-ends and the workers: batches, streams and their answers.
+"""The messages between front-ends and workers: batches, streams and their answers.
 
 Every message is a tagged msgspec ``Struct``, encoded as a msgpack array and checked
 against its types when it is decoded; nothing is pickled. Moments are seconds of
@@ -37,7 +37,7 @@ __all__ = [
     "Welcome",
 ]
 
-#: before the name of a parameter of the query, among headers, whose names cannot begin so
+#: prefix of query parameters among headers, whose names cannot begin with it
 QUERY = "?"
 
 
@@ -45,7 +45,7 @@ QUERY = "?"
 VALUE = "application/vnd.servekit.value"
 
 
-#: of a list, each element of which will be an input of its own
+#: media type of a list, each element of which will be a separate input
 VALUES = "application/vnd.servekit.values"
 
 
@@ -53,10 +53,10 @@ PREDICT = "predict"  #: the stage that is the model's own service
 
 
 class Reading(IntEnum):
-    """In place of a method: the worker only reads the body, and writes what it has read."""
+    """In place of a method: the worker only decodes the body, and encodes the result."""
 
     WHOLE = 1  #: as one value
-    ELEMENTS = 2  #: a list, each element of which will be an input of its own
+    ELEMENTS = 2  #: a list, each element of which will be a separate input
     INSTANCES = 3  #: the list in ``{"instances": [...]}``, with each element as an input
 
 
@@ -72,7 +72,7 @@ Calls = tuple[MethodCall, ...]
 
 
 class Slab(Struct, array_like=True, frozen=True):
-    """A large body where it lies: a range of the sender's arena."""
+    """The place of a large body: a range of the sender's arena."""
 
     offset: int
     size: int  #: bytes
@@ -82,14 +82,14 @@ Body = TypeVar("Body")
 
 
 class Item(Struct, Generic[Body], array_like=True, gc=False):
-    """What a worker gets of one request."""
+    """One request, as a worker gets it."""
 
     body: Body
     content_type: bytes  #: as received; b"" without one
     accept: bytes  #: as received; b"" without one
     request_id: str
     deadline: float
-    #: those that its service asked for, and with ``QUERY`` parameters of the query
+    #: the headers that its service reads, and its query parameters with the prefix ``QUERY``
     headers: dict[str, str] | None = None
     calls: Calls = ()
 
@@ -106,9 +106,9 @@ Answer = tuple[str, str, bytes | Slab]
 class Predict(Struct, array_like=True, tag=1):
     """Front-end to worker: one batch, in arrival order."""
 
-    batch: int  #: from 1, and grows: 0 marks nobody as cancelled
+    batch: int  #: from 1, increasing: 0 marks nothing as cancelled
     items: list[SentItem]
-    freed: list[int] = []  #: offsets of answers' slabs that the clients have
+    freed: list[int] = []  #: offsets of slabs of answers that were sent
 
 
 class Reply(Struct, array_like=True, tag=2):
@@ -119,54 +119,54 @@ class Reply(Struct, array_like=True, tag=2):
     decode_s: float
     predict_s: float
     encode_s: float
-    held: list[int] = []  #: offsets of the batch's slabs that the service still looks at
-    is_last: bool = False  #: the worker leaves: whoever sends it another batch loses it
-    #: by place: status and headers of answers that have their own
+    held: list[int] = []  #: offsets of slabs of the batch that the service still uses
+    is_last: bool = False  #: the worker exits after it: do not send another batch
+    #: place in the batch to status and headers, for answers that set them
     responses: dict[int, tuple[int, list[tuple[str, str]]]] = {}
-    steps: dict[str, float] = {}  #: of a worker of several stages: seconds that each of them took
+    steps: dict[str, float] = {}  #: stage to seconds, if the worker has several
 
 
 class Hello(Struct, array_like=True, tag=3):
-    """Worker to front-end, first of all: who I am; its answers' arena comes along."""
+    """Worker to front-end, the first message; the arena of its answers comes with it."""
 
     generation: int
-    slots: int = 0  #: streams that I hold at once; 0: I answer batches
+    slots: int = 0  #: streams that it holds at once; 0: it answers batches
 
 
 class Welcome(Struct, array_like=True, tag=6):
-    """Front-end to worker, first of all; the arena of the model's bodies comes along."""
+    """Front-end to worker, the first message; the arena of the model's bodies comes with it."""
 
 
 class Open(Struct, array_like=True, tag=8):
     """Front-end to a worker that streams: begin one more stream."""
 
-    stream: int  #: from 1, and grows; marks its place as cancelled
-    place: int  #: below ``slots``, of no other stream of the channel that has not ended
-    item: SentItem  #: what its calls return is answered at once, if they do not end in a stream
-    until: float  #: the deadline of its last output; that of ``item`` is of the first
+    stream: int  #: from 1, increasing; marks its place as cancelled
+    place: int  #: below ``slots``, unique among the running streams of the channel
+    item: SentItem  #: answered in one piece if its calls do not end in a stream
+    until: float  #: deadline of its last output; the deadline of ``item`` is that of the first
     freed: list[int] = []  #: as in ``Predict``
 
 
 class Part(Struct, array_like=True):
-    """What one turn brought for one stream."""
+    """The result of one turn for one stream."""
 
     stream: int
-    media_type: str  #: of ``STREAM_FORMATS``; "" if the client takes one answer at the end
-    body: bytes  #: the outputs, as that writes them
+    media_type: str  #: one of ``STREAM_FORMATS``; "" if the client accepts one answer at the end
+    body: bytes  #: the encoded outputs
     outputs: int
     end: Answer | None = None  #: an error, the one answer, or all "" at the end of the outputs
-    response: tuple[int, list[tuple[str, str]]] | None = None  #: of ``end``: as in ``Reply``
-    steps: dict[str, float] = {}  #: as in ``Reply``, of stages that are over since the last part
+    response: tuple[int, list[tuple[str, str]]] | None = None  #: for ``end``, as in ``Reply``
+    steps: dict[str, float] = {}  #: as in ``Reply``, for stages that ended since the last part
 
 
 class Parts(Struct, array_like=True, tag=9):
-    """Worker to front-end: one turn over all its streams; empty now and then, as a sign of life."""
+    """Worker to front-end: one turn over all its streams; sometimes empty, as a sign of life."""
 
     parts: list[Part]
 
 
 class Freed(Struct, array_like=True, tag=7):
-    """Either way: nobody looks at the slabs at these offsets of your arena any more."""
+    """In both directions: the slabs at these offsets of your arena are no longer used."""
 
     offsets: list[int]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a worker that is busy learns that a client has gone: numbers in shared memory.
+"""Tells a busy worker which clients have disconnected, by numbers in shared memory.
 
 A channel has a page or more of them, which the front-end writes and the worker reads: the
 first is the last batch that lost a client, each other one the last batch that lost the
-client of one place. So nothing is ever taken back, a mark of one batch cannot be taken
-for one of another, and looking costs a worker no system call.
+client of one place. So no mark is ever removed, marks of two batches cannot be confused,
+and a look costs the worker no system call.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Cancelled:
         try:
             yield self._arena.descriptor
         finally:
-            self._arena.close()  # the memory stays as long as somebody has it mapped
+            self._arena.close()  # the memory stays as long as it is mapped
 
     def mark(self, batch: int, place: int) -> None:
-        """The client of *place* in *batch* has gone."""
+        """Mark the client of *place* in *batch* as disconnected."""
         if place + 1 < len(self._marks):  # a new table may allow longer batches
             self._marks[place + 1] = batch
             self._marks[0] = batch
@@ -57,7 +57,7 @@ class CancelledReader:
     def __init__(self, descriptor: int) -> None:
         """Map *descriptor* and close it.
 
-        :raises ChannelClosed: it is no arena.
+        :raises ChannelClosed: it is not an arena.
         """
         arena = ArenaReader(descriptor)
         self._marks = arena.view(Slab(0, arena.size)).cast("Q")
@@ -67,5 +67,5 @@ class CancelledReader:
         return self._marks[0] == batch
 
     def has(self, batch: int, place: int) -> bool:
-        """Whether the client of *place* in *batch* has gone."""
+        """Whether the client of *place* in *batch* has disconnected."""
         return place + 1 < len(self._marks) and self._marks[place + 1] == batch

@@ -2,8 +2,7 @@
 """Frames over AF_UNIX stream sockets: ``u32`` little-endian size, then one msgpack message.
 
 A frame is written with one system call and read with one where the kernel allows it.
-Both ends treat an undecodable or oversized frame as the end of the channel: a channel
-in doubt is closed, never reused.
+Both ends close the channel at an undecodable or oversized frame; it is never used again.
 """
 
 import array
@@ -36,7 +35,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ChannelClosed(ConnectionError):
-    """The peer went away, or sent what is not a frame."""
+    """The peer closed the channel, or sent a malformed frame."""
 
 
 class FrameTooLarge(ValueError):
@@ -74,16 +73,16 @@ class FrameReader(Generic[Message]):
         self._socket = sock
         self._receive = sock.recv_into
         self._decode = msgspec.msgpack.Decoder(messages).decode
-        self._usual = memoryview(mmap.mmap(-1, READ_BYTES))  # takes the pages that it needs
+        self._usual = memoryview(mmap.mmap(-1, READ_BYTES))  # allocated on use
         self._view = self._usual
         self._filled = 0
 
     def read_first(self, expected: int, most: int = 0) -> tuple[list[Message], list[int]]:
-        """Receive once, and with the first byte the descriptors that the peer sends along.
+        """Receive once, and with the first byte the descriptors from the peer.
 
         :return: the messages completed by it, and the descriptors, *expected* or up to *most*, now
             ours.
-        :raises ChannelClosed: end of file, or as many descriptors did not come.
+        :raises ChannelClosed: end of file, or the number of descriptors is wrong.
         """
         view = self._view[self._filled :]
         flags = socket.MSG_CMSG_CLOEXEC
@@ -95,7 +94,7 @@ class FrameReader(Generic[Message]):
         if not expected <= len(descriptors) <= max(expected, most):
             for descriptor in descriptors:
                 os.close(descriptor)
-            raise ChannelClosed("the peer sent no arena")
+            raise ChannelClosed("wrong number of descriptors from the peer")
         self._filled += count
         return self._take_frames(), list(descriptors)
 
@@ -128,14 +127,14 @@ class FrameReader(Generic[Message]):
     def _decoded(self, payload: memoryview) -> Message:
         try:
             message: Message = self._decode(payload)
-        except (ValueError, RecursionError, MemoryError) as error:  # text that is no UTF-8, too
-            raise ChannelClosed(f"the peer sent what is not a message: {error}") from error
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise ChannelClosed(f"malformed message from the peer: {error}") from error
         return message
 
     def _make_room(self, start: int, size: int) -> None:
         """Move the bytes from *start* to the front of a buffer with room for a frame of *size*.
 
-        A full buffer doubles: it grows with what has come, not with what was announced, and
+        A full buffer doubles: it grows with the bytes received, not with the size announced, and
         each byte of a large frame is moved a bounded number of times.
         """
         if size > MAX_FRAME_BYTES:

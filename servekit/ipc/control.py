@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between the supervisor and its workers, and from the front-ends to it.
+"""The messages between the supervisor and its workers, and from the front-ends to it.
 
-As in ``batches``, each message is a tagged Struct; the table, which goes to the front-ends, has a
-module of its own.
+As in ``batches``, each message is a tagged Struct; the table for the front-ends is in ``table``.
 """
 
 from msgspec import Struct
@@ -27,26 +26,26 @@ __all__ = [
 
 
 class Launch(Struct, array_like=True, tag=10):
-    """Supervisor to worker, once: what to load and who you are."""
+    """Supervisor to worker, once: what to load, and for which replica."""
 
     directory: str
     manifest: bytes  #: the archive's ``MANIFEST.json``
     replica: int
-    replicas: int  #: of the model
+    replicas: int  #: number of replicas of the model
     generation: int
     threads: int
     max_batch_size: int
     max_answer_bytes: int
     arena_bytes: int  #: shared memory for large answers, per front-end
-    large_body_bytes: int  #: answers from this size on go by shared memory
+    large_body_bytes: int  #: smallest answer that is sent through shared memory
     assets: dict[str, str] = {}  #: name to path
     memory_bytes: int = 0  #: limit on the address space; 0 sets none
     files: int = 0  #: limit on descriptors; 0 sets none
     log_format: str = "text"
     log_level: str = "info"
     is_dev: bool = False  #: answers of failed predictions hold their tracebacks
-    stage: str = ""  #: of the model; "" if it has no others
-    beside: dict[str, bytes] = {}  #: stages that this worker loads too, and their manifests
+    stage: str = ""  #: name of the stage; "" if the model has no others
+    beside: dict[str, bytes] = {}  #: other stages that this worker loads, to their manifests
     handed_on: list[str] = []  #: stages whose outputs never leave this worker
 
 
@@ -55,25 +54,25 @@ class Ready(Struct, array_like=True, tag=11):
 
     interface: Interface
     load_s: float
-    beside: dict[str, Interface] = {}  #: of the other stages that it has loaded
+    beside: dict[str, Interface] = {}  #: the other stages that it has loaded
 
 
 class BootFailed(Struct, array_like=True, tag=12):
-    """Worker to supervisor: the last thing a worker says when its service cannot be loaded."""
+    """Worker to supervisor, the last message: its service cannot be loaded."""
 
     reason: str
 
 
 class Stop(Struct, array_like=True, tag=13):
-    """Supervisor to worker: finish the batch you hold, then leave."""
+    """Supervisor to worker: finish the current batch, then exit."""
 
 
 class Retire(Struct, array_like=True, tag=15):
-    """Supervisor to worker: another takes your place; leave when every channel is closed."""
+    """Supervisor to worker: another one replaces you; exit when every channel is closed."""
 
 
 class Leaving(Struct, array_like=True, tag=14):
-    """Worker to supervisor: the last thing a worker says that leaves without being told to."""
+    """Worker to supervisor, the last message: it exits by itself."""
 
     reason: str
 
@@ -88,7 +87,7 @@ class FrontEndReady(Struct, array_like=True, tag=21):
 
 
 class Hung(Struct, array_like=True, tag=22):
-    """Front-end to supervisor: this worker holds a batch past its timeout, or its tongue."""
+    """Front-end to supervisor: this worker exceeded its timeout or stopped answering pings."""
 
     model: str
     replica: int
@@ -97,7 +96,7 @@ class Hung(Struct, array_like=True, tag=22):
 
 
 class Lost(Struct, array_like=True, tag=23):
-    """Front-end to supervisor: the channel to this worker ended with a batch inside."""
+    """Front-end to supervisor: the channel to this worker was closed during a batch."""
 
     model: str
     replica: int
@@ -106,7 +105,7 @@ class Lost(Struct, array_like=True, tag=23):
 
 
 class Reload(Struct, array_like=True, tag=24):
-    """Front-end to supervisor: an operator asks for what SIGHUP does."""
+    """Front-end to supervisor: an operator requests a reload, as SIGHUP does."""
 
 
 class PluginHooks(Struct, array_like=True, tag=25):

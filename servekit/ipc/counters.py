@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that front-ends count and all of them see, in memory that outlives each of them.
+"""Counters of the front-ends, readable by all of them, in memory that outlives each of them.
 
-The memory is a memfd that the supervisor holds, so no disk can be too full for it. Each
-front-end has a share of its own, which nobody else writes to; the first share has what
-front-ends counted that are gone. A share holds records: how long the key is and how many
-numbers follow, the key (msgpack, padded), the numbers. Its first eight bytes say where the
-last record ends.
+The memory is a memfd that the supervisor holds, so it does not depend on a disk. Each
+front-end has its own share, which no other process writes to; the first share has the
+counts of front-ends that have exited. A share holds records: how long the key is and how
+many numbers follow, the key (msgpack, padded), the numbers. Its first eight bytes say where
+the last record ends.
 
-    share 0     front-ends that are gone: written by the process that forks them
+    share 0     front-ends that have exited: written by the process that forks them
     share 1     a front-end: written by itself, read by all
     ...
 """
@@ -52,21 +52,21 @@ class Record(NamedTuple):
     key: Key
     gauges: tuple[int, ...]  #: places of numbers that end with the process that counts
     numbers: list[float]
-    offset: int  #: of the numbers, in the share
+    offset: int  #: where the numbers begin in the share
 
 
 class Share:
-    """What one process counts."""
+    """The counters of one process."""
 
     def __init__(self, descriptor: int, number: int) -> None:
-        """Map share *number*, and go on where it ends."""
+        """Map share *number*; new records follow its last one."""
         self._map = mmap.mmap(descriptor, SHARE, offset=_offset(number))
         self._end = max(END.size, END.unpack_from(self._map)[0])
 
     def take(self, key: Key, size: int, gauges: tuple[int, ...] = ()) -> memoryview[float]:
-        """Return *size* numbers, all zero, that are known by *key*; once for each key.
+        """Return *size* numbers, all zero, under the name *key*; once for each key.
 
-        Where there is no room they are seen by nobody else: serving goes on.
+        If there is no room, only this process sees them.
 
         :param gauges: places of those that end with this process.
         """
@@ -116,7 +116,7 @@ class Counters:
                 totals[key] = _sum(so_far, numbers) if so_far else numbers
         return totals
 
-    # ------------------------------------------------------------ for who forks them
+    # ------------------------------------------------------------ for the process that forks them
 
     def give(self) -> int:
         """Choose a share for the front-end that is forked next; return its number."""
@@ -127,7 +127,7 @@ class Counters:
         return number
 
     def merge(self, number: int) -> None:
-        """Add what a front-end that is gone had counted to the first share, and empty its own."""
+        """Add the counts of a front-end that has exited to the first share, and clear its own."""
         self._given.discard(number)
         first = self.share(0)
         own = {record.key: record for record in self._records(0)}
@@ -144,7 +144,7 @@ class Counters:
         self._merges += 1
 
     def merge_all(self) -> None:
-        """Merge what front-ends of an earlier parent left."""
+        """Merge the shares of front-ends of an earlier parent."""
         for number in range(1, self._count):
             self.merge(number)
 

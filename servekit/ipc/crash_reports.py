@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash reports: what is known of a worker that ended though nobody wanted it to.
+"""Crash reports: the facts about a worker that ended unexpectedly.
 
 The supervisor writes one JSON file for each into its run directory; the command line and
 the management side read them.
@@ -42,7 +42,7 @@ class CrashReport(msgspec.Struct, kw_only=True):
 
 
 def write(run_dir: Path, number: int, report: CrashReport) -> None:
-    """Write report *number* of this server, whole or not at all; the oldest makes room.
+    """Write report *number* of this server, completely or not at all; the oldest is removed.
 
     :raises OSError: the disk is full, or the like.
     """

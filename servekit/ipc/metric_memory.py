@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a service's own metrics lie in shared memory, and how they are read.
+"""The layout of a service's own metrics in shared memory.
 
 The memory holds records, each a series: how long its description is and how many doubles
 it has, the description (msgpack, padded to eight bytes), the doubles. Its first eight bytes
@@ -47,7 +47,7 @@ _decode = msgpack.Decoder(Series).decode
 
 
 def read_series(memory: memoryview) -> Iterator[tuple[Series, list[float]]]:
-    """Yield what *memory* holds; whatever else somebody wrote there ends it."""
+    """Yield the series in *memory*; malformed content ends it."""
     (end,) = END.unpack_from(memory)
     end, offset = min(end, len(memory)), END.size
     while offset + HEADER.size <= end:

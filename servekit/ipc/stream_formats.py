@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a stream of outputs is written: as server-sent events, or as JSON lines.
+"""The formats of a stream of outputs: server-sent events and JSON lines.
 
-The worker writes the outputs, the front-end what becomes of the stream.
+The worker writes the outputs, the front-end the end of the stream.
 """
 
 from typing import Final, NamedTuple
@@ -16,9 +16,9 @@ class StreamFormat(NamedTuple):
 
     media_type: str
     output: bytes
-    error: bytes  #: of problem details; the last piece
-    end: bytes  #: the last piece of a stream that is whole
-    keep_alive: bytes = b""  #: says nothing; "" where nothing can be said so
+    error: bytes  #: problem details, the last piece
+    end: bytes  #: the last piece of a complete stream
+    keep_alive: bytes = b""  #: a piece without content; "" if the format has none
 
 
 #: by media type, the best first

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routing table: what the supervisor tells the front-ends of models, replicas and routes."""
+"""The routing table: models, replicas and routes, from the supervisor to the front-ends."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Interface(Struct):
-    """What a loaded service takes and gives; feeds the API descriptions."""
+    """The inputs and outputs of a loaded service, for the API descriptions."""
 
     signature: dict[str, Any] | None = None  #: as in ``model.toml``
     input_schema: dict[str, Any] = {}  #: JSON Schema of one input; ``{}`` takes anything
@@ -34,18 +34,18 @@ class Interface(Struct):
     schema_definitions: dict[str, Any] = {}  #: what ``#/$defs/NAME`` in the two refers to
     consumes: list[str] = []  #: media types, best first; none where only endpoints are known
     produces: list[str] = []
-    request_headers: list[str] = []  #: in lower case: those that the service wants to see
-    request_query: list[str] = []  #: parameters of the query that it wants to see
+    request_headers: list[str] = []  #: in lower case: those that the service reads
+    request_query: list[str] = []  #: parameters of the query that it reads
     endpoints: list["EndpointRow"] = []  #: other methods that it serves
 
     @property
     def asked(self) -> list[str]:
-        """What a front-end picks of each request, besides its body."""
+        """The headers and query parameters that a front-end passes on with each request."""
         return [*self.request_headers, *(QUERY + name for name in self.request_query)]
 
 
 class EndpointRow(Struct):
-    """A method of a service that answers at a path of its own."""
+    """A method of a service that has its own path."""
 
     name: str
     path: str  #: "" is ``/<model>/<name>``
@@ -79,16 +79,16 @@ class StageRow(Struct):
 class StepRow(Struct, omit_defaults=True):
     """One step of a route, as ``model.toml`` names it."""
 
-    stage: str = ""  #: of the same model
+    stage: str = ""  #: a stage of the same model
     model: str = ""  #: in place of a stage
-    name: str = ""  #: what later steps call it, if not by its stage or model
+    name: str = ""  #: the name that later steps use, if not its stage or model
     inputs: list[str] = []  #: names of earlier steps, or ``request``; none: the step before
     each: bool = False  #: the input is a list, and each element a task
     target: str = ""  #: a method of the stage's service; "" is ``predict``
 
     @property
     def label(self) -> str:
-        """What later steps call it."""
+        """The name that later steps use."""
         return self.name or self.stage or self.model
 
 
@@ -98,7 +98,7 @@ class RouteRow(Struct):
     path: str
     steps: list[StepRow]
     problem: str = ""  #: why nothing answers there
-    instances: bool = False  #: the body is ``{"instances": [...]}``, and each goes by itself
+    instances: bool = False  #: the body is ``{"instances": [...]}``, and each is a separate run
 
 
 #: the ``reason`` of a row whose archive is unpacked, or whose assets are fetched
@@ -132,7 +132,7 @@ class ModelRow(Struct):
 
 
 def stage_rows(row: ModelRow) -> list[ModelRow]:
-    """Return a row for each stage of a model with workers, as if it were a model of its own."""
+    """Return a row for each stage with workers, as if it were a model."""
     if not row.stages:
         return [row]
     return [
@@ -150,7 +150,7 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
     ]
 
 
-#: what the state of a replica, the cause of a crash and the result of a reload may be
+#: the states of a replica, the causes of crashes and the results of reloads
 STATES = ("starting", "serving", "backoff", "failed", "stopping", "stopped")
 
 
@@ -164,7 +164,7 @@ RELOADS = ("loaded", "unchanged", "failed")
 
 
 class Tally(Struct):
-    """What the supervisor has counted since it began."""
+    """The counts of the supervisor since it started."""
 
     restarts: dict[str, int] = {}  #: by model
     crashes: dict[str, dict[str, int]] = {}  #: by model and cause
@@ -175,19 +175,19 @@ class Tally(Struct):
         self.restarts[model] = self.restarts.get(model, 0) + 1
 
     def crashed(self, model: str, cause: str) -> None:
-        """Count a worker that ended though nobody wanted it to, or a failed load."""
+        """Count a worker that ended unexpectedly, or a failed load."""
         causes = self.crashes.setdefault(model, {})
         causes[cause] = causes.get(cause, 0) + 1
 
     def reloaded(self, result: str) -> None:
-        """Count what came of the reload of one model."""
+        """Count the result of the reload of one model."""
         self.reloads[result] = self.reloads.get(result, 0) + 1
 
 
 class Table(Struct, array_like=True, tag=20):
-    """Supervisor to front-end, whole, at every change."""
+    """Supervisor to front-end: the whole table, at every change."""
 
     models: list[ModelRow]
     is_draining: bool = False
-    missing_daemons: list[str] = []  #: required ones that do not run
+    missing_daemons: list[str] = []  #: required daemons that do not run
     tally: Tally = field(default_factory=Tally)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What authors import: services, answers, endpoints, options, weights, metrics."""
+"""For authors of services: services, responses, endpoints, options, weights, metrics."""
 
 from servekit.service.base import Context, Done, Request, Service
 

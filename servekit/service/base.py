@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The author's half of the contract: what a service class is given and what it must do."""
+"""The contract of a service: the arguments it gets, and the methods it has."""
 
 import math
 import time
@@ -27,7 +27,7 @@ def _metrics() -> "Metrics":
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What a worker tells its service at ``load``. Runs in: worker."""
+    """The argument of ``load``. Runs in: worker."""
 
     model: str  #: the ``<model>`` of ``/<model>/predict``
     version: str
@@ -38,7 +38,7 @@ class Context:
     options: Mapping[str, Any]  #: the ``[options]`` of ``model.toml``
     logger: Logger
     replicas: int = 1  #: how many workers serve this model, or this stage of it
-    stage: str = ""  #: of the model; "" if it has no others
+    stage: str = ""  #: name of this stage; "" if the model has no others
     assets: Mapping[str, Path] = field(default_factory=dict)  #: the ``[assets]``, fetched
     metrics: "Metrics" = field(default_factory=_metrics, repr=False)
     read_requests: Callable[[], Sequence["Request"]] = field(default=tuple, repr=False)
@@ -118,7 +118,7 @@ class Request:
 
     @property
     def body(self) -> bytes:
-        """The body as bytes of its own."""
+        """The body as a copy."""
         return bytes(self.buffer)
 
     @property
@@ -137,9 +137,9 @@ class Request:
 
     @property
     def is_cancelled(self) -> bool:
-        """The client has gone or the deadline has passed: whatever the output, nobody gets it.
+        """Whether the client has disconnected or the deadline has passed: the output is not sent.
 
-        Costs no system call; may be asked as often as is useful, from any thread.
+        Costs no system call, and works in any thread.
         """
         return self.has_gone() or time.monotonic() >= self.deadline
 
@@ -148,7 +148,7 @@ class Request:
 class Done:
     """In a slot of what ``step`` returns: this was the last of its outputs."""
 
-    output: Any = None  #: one more output, or a list of them; ``None`` if all have gone out
+    output: Any = None  #: one more output, or a list of them; ``None`` if all have been sent
 
 
 class Service:
@@ -170,7 +170,7 @@ class Service:
       that slot alone; and ``def evict(self, slot)``, called once when a slot ends, for
       whatever reason.
 
-    Up to ``max_batch_size`` inputs are under way at once, and each takes one step in a turn.
+    Up to ``max_batch_size`` inputs run at once, and each takes one step in a turn.
     """
 
     #: the ``[signature]`` table of ``model.toml`` as a mapping; ``load`` may set what the
@@ -193,8 +193,8 @@ class Service:
             signature a mapping of name to ndarray ``[n, ...]``.
         :return: one output per input, same order: a list, an ndarray of n rows, or with a
             signature a mapping of output name to ndarray of n rows. An ``InputError``
-            *instance* in a slot refuses that input alone; a ``Response`` there has a status
-            and headers of its own.
+            *instance* in a slot refuses that input alone; a ``Response`` there sets the
+            status and headers.
         :raises InputError, ClientError: refuse the whole batch.
         """
         raise NotImplementedError(f"{type(self).__name__} has no predict()")
@@ -210,9 +210,9 @@ class Service:
     def store_assets(self, directory: Path) -> None:
         """Write each of ``[assets]`` that has no URL to ``directory / NAME``: a file or a folder.
 
-        Runs in: a process of its own that ``servekit assets`` starts, never a worker; nothing is
-        loaded. What an attempt that failed left in *directory* is there for the next one. What
-        is written must be the same wherever it runs: it is compared with the SHA-256.
+        Runs in: a separate process that ``servekit assets`` starts, never a worker; nothing is
+        loaded. After a failed attempt, the next one finds its files in *directory*. The content
+        must be the same on every machine: it is compared with the SHA-256.
         """
         raise NotImplementedError(f"{type(self).__name__} has no store_assets()")
 
@@ -223,4 +223,4 @@ class Service:
         """Raise if the service can no longer answer. Called now and then while idle."""
 
     def close(self) -> None:
-        """Release what ``load`` took. Called once when the worker leaves in peace."""
+        """Release what ``load`` took. Called once when the worker exits normally."""

@@ -17,27 +17,27 @@ MARK: Final = "__servekit_endpoint__"
 
 
 class Endpoint(NamedTuple):
-    """Where a method answers."""
+    """The name and path of a method."""
 
     name: str
     path: str  #: "" is ``/<model>/<name>``
 
 
 def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
-    """Serve a method as ``POST /<model>/<name>``, or at *path*, as ``predict`` is served.
+    """Serve a method as ``POST /<model>/<name>``, or at *path*, in the same way as ``predict``.
 
     The method takes a batch and returns an output for each input; its own annotations say
     what they are. ``preprocess``, ``postprocess`` and the signature are those of ``predict``.
 
     :param name: the method's own if left out.
-    :raises ValueError: the name or the path is none, or the method a generator: ``stream`` alone
-        gives outputs one by one.
+    :raises ValueError: the name or the path is not valid, or the method is a generator: only
+        ``stream`` returns outputs one by one.
     """
 
     def mark(method: Method) -> Method:
         called = name or method.__name__
         if not NAME.fullmatch(called) or called in TAKEN:
-            raise ValueError(f"endpoint: {called!r} is not a name that is free")
+            raise ValueError(f"endpoint: {called!r} is not a valid name, or is reserved")
         if path and not PATH.fullmatch(path):
             raise ValueError(f"endpoint {called}: {path!r} is not a path such as /v1/embeddings")
         if inspect.isgeneratorfunction(method):
@@ -49,7 +49,7 @@ def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
 
 
 def endpoints_of(kind: type) -> Iterator[tuple[Endpoint, Callable[..., Any]]]:
-    """Yield the methods of *kind* that are marked, where they answer first."""
+    """Yield the marked methods of *kind*, each with its endpoint."""
     for attribute in dir(kind):
         method = getattr(kind, attribute, None)
         marked = getattr(method, MARK, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service's own metrics, as it makes and updates them. Runs in: worker."""
+"""A service's own metrics. Runs in: worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Counter", "Gauge", "Histogram", "Metrics"]
 
-MAX_SERIES: Final = 100  #: of one metric; beyond them all label values are "other"
+MAX_SERIES: Final = 100  #: series of one metric; label values of further ones are "other"
 MAX_VALUE: Final = 128  #: characters of a label value
 DURATIONS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 TAKEN: Final = ("model", "replica", "stage", "le")
@@ -34,7 +34,7 @@ class Metric:
     def __init__(
         self, metrics: Metrics, kind: Kind, name: str, text: str, labels: Sequence[str], size: int
     ) -> None:
-        """Have a series at once: without labels the only one, else that of all the others."""
+        """Have one series: the only one without labels, or the one for further label values."""
         self._metrics, self._kind, self._name, self._text = metrics, kind, name, text
         self._labels, self._size = dict.fromkeys(labels), size
         self._bounds: tuple[float, ...] = ()
@@ -109,13 +109,13 @@ class Histogram(Metric):
 
 
 class Metrics:
-    """What ``context.metrics`` is. Metrics are made in ``load``; any thread may update them."""
+    """The type of ``context.metrics``. Create metrics in ``load``; any thread may update them."""
 
     def __init__(self, stage: str = "", memory: Memory | None = None) -> None:
-        """Take no memory before there is a metric.
+        """Allocate no memory before there is a metric.
 
-        :param stage: that the metrics are of; "": the one that the worker is known by.
-        :param memory: of the metrics of other services, which these lie beside.
+        :param stage: the stage of the metrics; "" is the stage of the worker.
+        :param memory: that of the metrics of other services of this process.
         """
         self._memory = memory or Memory()
         self.lock = self._memory.lock
@@ -129,7 +129,7 @@ class Metrics:
 
     @property
     def descriptor(self) -> int | None:
-        """Of the memory; ``None`` if there is no metric."""
+        """The descriptor of the memory; ``None`` if there is no metric."""
         arena = self._memory.arena
         return arena.descriptor if arena is not None else None
 
@@ -141,7 +141,7 @@ class Metrics:
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
         """Make ``servekit_model_NAME_total``.
 
-        :raises ValueError: a name is none, or there already.
+        :raises ValueError: a name is not valid, or used already.
         """
         metric = Counter(self, "counter", self._named(name, labels), text, labels, 1)
         metric.begin()
@@ -169,7 +169,7 @@ class Metrics:
         return metric
 
     def seal(self) -> None:
-        """Take no more metrics: the front-ends are told once whether there are some."""
+        """Accept no more metrics: the front-ends learn once whether there are any."""
         self._is_sealed = True
 
     def take(self, series: Series, size: int) -> int | None:
@@ -180,14 +180,14 @@ class Metrics:
     def _named(self, name: str, labels: Sequence[str]) -> str:
         """Return *name*, which is this metric's from now on."""
         if self._is_sealed:
-            raise RuntimeError(f"{name}: metrics are made in load")
+            raise RuntimeError(f"{name}: create metrics in load()")
         if isinstance(labels, str) or any(label in TAKEN for label in labels):
             raise ValueError(f"{name}: labels are a list of names, none of {', '.join(TAKEN)}")
         for each in (name, *labels):
             if not re.fullmatch(NAME, each) or each.endswith(SUFFIXES):
-                raise ValueError(f"{each!r} is no name of a metric or a label")
+                raise ValueError(f"{each!r} is not a valid name of a metric or a label")
         if name in self._names:
-            raise ValueError(f"{name}: there already")
+            raise ValueError(f"{name}: is used already")
         self._names.add(name)
         self.values = self._memory.open()
         return name

@@ -18,7 +18,7 @@ def read_options(options: Mapping[str, Any], kind: type[T]) -> T:
 
     :raises BootError: a key is not one of *kind*, or is missing, or its value is of another type.
     """
-    import msgspec  # the supervisor, too, imports what imports this
+    import msgspec  # the supervisor imports this module indirectly
     from msgspec.inspect import type_info
 
     known = [field.encode_name for field in getattr(type_info(kind), "fields", ())]

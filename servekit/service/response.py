@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output with a status, headers or a content type of its own."""
+"""An output with its own status, headers or content type."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ __all__ = ["NAME", "Response", "check_headers", "check_status", "head_of"]
 NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff\t]{0,4096}")
 MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?: *; *[\x20-\x7e]+)?", re.ASCII)
-OWN_TYPES: Final = "application/vnd.servekit."  #: what stages alone write for one another
+OWN_TYPES: Final = "application/vnd.servekit."  #: prefix of media types between stages
 MAX_HEADERS: Final = 32
 MAX_MEDIA_TYPE: Final = 256  #: characters
 SHOWN: Final = 80  #: characters of a value that an error repeats
-#: their answers have no body, or a part of one
+#: statuses of responses without a body, or with a part of one
 WITHOUT_BODY: Final = (204, 205, 206, 304)
-#: framing and the connection's own (RFC 9110 7.6.1), and what the server says itself
+#: headers of framing and of the connection (RFC 9110 7.6.1), and those that the server sets
 OURS: Final = frozenset(
     (
         *("connection", "content-length", "content-range", "keep-alive", "proxy-connection"),
@@ -33,15 +33,15 @@ class Response:
     """Stands for an output: in a slot of what ``predict`` returns, or from ``postprocess``."""
 
     output: Any = None
-    status: int = 200  #: 200 to 599, but none whose answers have no body
+    status: int = 200  #: 200 to 599, except those without a body
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: the output, bytes or a text, is sent as this; ``None`` encodes it as ``Accept`` says
+    #: the type of an output that is bytes or a string; ``None`` encodes it as ``Accept`` says
     content_type: str | None = None
 
     def __post_init__(self) -> None:
-        """Take plain values for those of other types, and refuse what no answer can say.
+        """Convert the values to plain types, and refuse those that a response cannot have.
 
-        :raises ValueError: the status, a header or the content type is none.
+        :raises ValueError: the status, a header or the content type is not valid.
         """
         status, headers, content_type = head_of(self)
         object.__setattr__(self, "status", status)
@@ -50,9 +50,9 @@ class Response:
 
 
 def head_of(response: Response) -> tuple[int, list[tuple[str, str]], str | None]:
-    """Return status, headers and content type of *response* as an answer can say them.
+    """Return status, headers and content type of *response* as plain values.
 
-    :raises ValueError: it cannot; the message names the part, its value and the limit.
+    :raises ValueError: one is not valid; the message names it, its value and the limit.
     """
     status = _whole(response.status)
     check_status(status)
@@ -66,7 +66,7 @@ def head_of(response: Response) -> tuple[int, list[tuple[str, str]], str | None]
     if not MEDIA_TYPE.fullmatch(content_type):
         raise ValueError(f"{content_type!r} is not a valid content type")
     if content_type.lower().startswith(OWN_TYPES):
-        raise ValueError(f"{content_type}: is the server's to say")
+        raise ValueError(f"{content_type}: is reserved for the server")
     return status, headers, content_type
 
 
@@ -82,12 +82,12 @@ def _whole(status: Any) -> int:
 
 
 def _pairs(headers: Any) -> list[tuple[str, str]]:
-    """Return *headers*, a mapping or ``None``, as texts."""
+    """Return *headers*, a mapping or ``None``, as strings."""
     if headers is None:
         return []
     if not isinstance(headers, Mapping):
         shown = _shown(headers)
-        raise ValueError(f"headers {shown}: not a mapping of names to texts")  # noqa: TRY004
+        raise ValueError(f"headers {shown}: not a mapping of names to strings")  # noqa: TRY004
     return [
         (name := _text("header", key), _text(f"header {name!r}", value))
         for key, value in headers.items()
@@ -95,14 +95,14 @@ def _pairs(headers: Any) -> list[tuple[str, str]]:
 
 
 def _text(what: str, value: Any) -> str:
-    """Return *value*, a text, bytes or a number, as a plain text."""
+    """Return *value*, a string, bytes or a number, as a plain string."""
     if isinstance(value, str):
-        return str.__str__(value)  # whatever a subclass makes of itself
+        return str.__str__(value)  # a subclass may override it
     if isinstance(value, bytes | bytearray):
         return value.decode("latin-1")
     if isinstance(value, Number):
         return str(value)
-    raise ValueError(f"{what}: {_shown(value)} is not a text")
+    raise ValueError(f"{what}: {_shown(value)} is not a string")
 
 
 def _shown(value: Any) -> str:
@@ -113,17 +113,17 @@ def _shown(value: Any) -> str:
 
 
 def check_status(status: int) -> None:
-    """Take what an answer with a body may have, or raise ``ValueError``."""
+    """Raise ``ValueError`` for a status that no response with a body has."""
     if not 200 <= status <= 599 or status in WITHOUT_BODY:
         raise ValueError(f"status {_shown(status)}: not 200 to 599, or one without a body")
 
 
 def check_headers(headers: Iterable[tuple[str, str]]) -> None:
-    """Take what a service may say, or raise ``ValueError``."""
+    """Raise ``ValueError`` for headers that a service may not set."""
     for number, (name, value) in enumerate(headers):
         if not NAME.fullmatch(name) or not VALUE.fullmatch(value):
             raise ValueError(f"header {name!r}: malformed, or too long")
         if name.lower() in OURS or name.lower().startswith("access-control-"):
-            raise ValueError(f"header {name}: is the server's to say")
+            raise ValueError(f"header {name}: is set by the server")
         if number >= MAX_HEADERS:
             raise ValueError(f"headers: limit {MAX_HEADERS}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights mapped from their files: workers that look at one file share its pages.
+"""Weights mapped from their files: workers that map the same file share its pages.
 
 Runs in: worker. numpy is imported with the first array.
 """
@@ -34,7 +34,7 @@ DTYPES = {
     "F32": "<f4",
     "F64": "<f8",
 }
-LENGTH_BYTES = 8  #: of the header, little-endian, at the start of a safetensors file
+LENGTH_BYTES = 8  #: size of the header's length, little-endian, at the start of a safetensors file
 
 
 def map_npy(directory: Path, file: str) -> "Array":

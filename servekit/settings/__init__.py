@@ -6,7 +6,7 @@ variable (``SERVEKIT_MAX_BODY``); the flag wins over the variable, the variable 
 file, the file over the default.
 
     fields      what there is
-    values      what a text may be
+    values      what a value may be
     sources     where it comes from
     models      what --models names
 """

@@ -18,14 +18,14 @@ class DaemonSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     name: str
     command: list[str]
     env: dict[str, str] = {}
-    directory: str = ""  #: where it runs; the file's own by default
-    required: bool = False  #: without it the server is not ready
+    directory: str = ""  #: working directory; default: that of the file
+    required: bool = False  #: the server is not ready without it
 
 
 def read_daemons(base: Path, entries: Any) -> tuple[DaemonSpec, ...]:
     """Return the daemons that the file in *base* asks for.
 
-    :raises ValueError: one is not as it should be; the text says which.
+    :raises ValueError: one is not valid; the message says which.
     """
     try:
         found = msgspec.convert(entries, list[DaemonSpec])
@@ -34,9 +34,9 @@ def read_daemons(base: Path, entries: Any) -> tuple[DaemonSpec, ...]:
     names = [daemon.name for daemon in found]
     for daemon in found:
         if not NAME.fullmatch(daemon.name) or names.count(daemon.name) > 1:
-            raise ValueError(f"{daemon.name!r} is no name, or there twice")
+            raise ValueError(f"{daemon.name!r} is not a valid name, or is used twice")
         if not daemon.command or "\0" in "".join(daemon.command):
-            raise ValueError(f"{daemon.name}: the command is empty, or holds a NUL")
+            raise ValueError(f"{daemon.name}: the command is empty, or contains a NUL")
     return tuple(
         msgspec.structs.replace(daemon, directory=str((base / daemon.directory).absolute()))
         for daemon in found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to set: one field each."""
+"""The settings: one field each."""
 
 import dataclasses
 from collections.abc import Callable
@@ -29,24 +29,24 @@ from servekit.settings.values import (
 
 __all__ = ["PREFIX", "Option", "Settings", "options"]
 
-PREFIX = "SERVEKIT_"  #: of every variable
+PREFIX = "SERVEKIT_"  #: prefix of every variable
 KINDS = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
-    str: "a text",
-    tuple: "a list of texts",
+    str: "a string",
+    tuple: "a list of strings",
 }
 
 
 def unplaced(_base: Path, value: Any) -> Any:
-    """Return what is no path as it is."""
+    """Return a value that is not a path unchanged."""
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting as its sources see it."""
+    """One setting, for the sources of values."""
 
     name: str
     default: Any
@@ -67,7 +67,7 @@ class Option:
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes several texts."""
+        """Whether it takes several strings."""
         return isinstance(self.default, tuple)
 
     @property
@@ -82,12 +82,12 @@ class Option:
 
     @property
     def kind(self) -> str:
-        """What its value has to be, in words."""
+        """The kind of its value, in words."""
         return "a size" if self.unit == "bytes" else KINDS[type(self.default)]
 
     @property
     def range(self) -> str:
-        """``1 to 512MiB``; "" for what is no number."""
+        """``1 to 512MiB``; "" if it is not a number."""
         if not isinstance(self.parse, Between):
             return ""
         return f"{self.parse.show(self.parse.low)} to {self.parse.show(self.parse.high)}"
@@ -106,18 +106,18 @@ def setting(
 
 
 def a_size(low: int, high: int) -> dict[str, Any]:
-    """Return what makes a setting a size."""
+    """Return the arguments of ``setting`` for a size."""
     return {"parse": Between(low, high, size), "unit": "bytes"}
 
 
 def a_duration(low: float = 0.0) -> dict[str, Any]:
-    """Return what makes a setting a duration: a day at most."""
+    """Return the arguments of ``setting`` for a duration: a day at most."""
     return {"parse": Between(low, DAY_S, number), "unit": "seconds"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What an operator decides. Sizes are bytes and durations are seconds."""
+    """The settings of a server. Sizes are bytes and durations are seconds."""
 
     models: tuple[str, ...] = setting(
         (),

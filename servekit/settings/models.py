@@ -51,7 +51,7 @@ def _parse(text: str) -> ModelSource:
 
 
 def name_clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that are equal but for case, if any."""
+    """Return the first two names that differ in case at most, if any."""
     seen: dict[str, str] = {}
     for name in names:
         key = name.casefold()

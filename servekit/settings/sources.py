@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where settings come from: flags, variables, a file. Every mistake names its source."""
+"""The sources of settings: flags, variables, a file. Every error names the source."""
 
 import difflib
 import os
@@ -17,14 +17,14 @@ from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
 
 __all__ = ["SettingsError", "load_settings"]
 
-#: variables of ours that are no settings: they are secrets, and stay where they are
+#: variables that are not settings: secrets, which are read where they are used
 SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
-DAEMONS = "daemons"  #: the one key that is no option
-HERE = Path()  #: what the paths of flags and variables are relative to
+DAEMONS = "daemons"  #: a key of the file that is not an option
+HERE = Path()  #: paths of flags and variables are relative to it
 
 
 class SettingsError(StartupError):
-    """A setting is unknown or out of range; names where it came from."""
+    """A setting is unknown or out of range; the message names its source."""
 
 
 def load_settings(
@@ -34,15 +34,16 @@ def load_settings(
 ) -> Settings:
     """Merge the sources into one ``Settings``, all of whose paths are absolute.
 
-    :param flags: option name to text, list of texts or bool; ``None`` means not given.
-    :raises SettingsError: an unknown key or variable, a value out of range, or ``dev`` where
-        others than this machine could connect.
+    :param flags: option name to string, list of strings or bool; ``None`` means not given.
+    :raises SettingsError: an unknown key or variable, a value out of range, or ``dev`` at an
+        address that other machines can reach.
     """
     values = _from_file(file) if file else {}
     settings = Settings(**values | _from_environment(environment) | _from_flags(flags))
     if settings.dev and not is_loopback(settings.host):
         shown = f"host {settings.host!r}" if settings.host else "every address"
-        raise SettingsError(f"dev: answers hold tracebacks, and {shown} is not a loopback address")
+        reason = f"responses contain tracebacks, and {shown} is not a loopback address"
+        raise SettingsError(f"dev: {reason}")
     return settings
 
 
@@ -50,7 +51,7 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to *host*."""
     try:
         return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:  # another name: it may mean anything
+    except ValueError:  # another host name
         return False
 
 
@@ -92,7 +93,7 @@ def _words(option: Option, text: str) -> Any:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise SettingsError(f"{option.variable}: {text!r}: a quotation mark is open") from error
+        raise SettingsError(f"{option.variable}: {text!r}: no closing quotation mark") from error
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -130,14 +131,14 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> No
 
 
 def _value(option: Option, given: Any, where: str, base: Path) -> Any:
-    """Turn what a source holds (text, or a TOML value) into the option's value."""
+    """Turn the value of a source (a string, or a TOML value) into the option's value."""
     try:
         if option.is_list:
             return tuple(option.place(base, option.parse(text)) for text in _texts(option, given))
         return option.place(base, option.parse(_text(option, given)))
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from error
-    except OSError as error:  # a relative path, and the working directory is gone
+    except OSError as error:  # a relative path in a working directory that was removed
         raise SettingsError(f"{where}: {error.strerror}") from error
 
 
@@ -148,7 +149,7 @@ def _texts(option: Option, given: Any) -> list[str]:
 
 
 def _text(option: Option, given: Any) -> str:
-    """Return *given* as text if it is of the option's type."""
+    """Return *given* as a string if it has the option's type."""
     if isinstance(given, str):
         return given
     wanted = (bool,) if option.is_switch else (int, float) if option.is_number else ()
@@ -158,7 +159,7 @@ def _text(option: Option, given: Any) -> str:
 
 
 def _shown(given: Any) -> str:
-    """Return a TOML value as one would type it; what is long, in a word."""
+    """Return a TOML value as one would type it, or a word for a long one."""
     if isinstance(given, dict):
         return "a table"
     if isinstance(given, list):

@@ -13,12 +13,12 @@ __all__ = ["server_context"]
 def server_context(settings: Settings) -> ssl.SSLContext | None:
     """Return the context, TLS 1.2 or newer; ``None`` when no certificate is set.
 
-    :raises StartupError: a file cannot be read, is no PEM, or does not fit the others.
+    :raises StartupError: a file cannot be read, is not PEM, or does not match the others.
     """
     if not settings.tls_certificate:
         for name in ("tls_key", "tls_client_ca"):
             if getattr(settings, name):
-                raise StartupError(f"{name}: of no use without tls_certificate")
+                raise StartupError(f"{name}: requires tls_certificate")
         return None
     for name in ("tls_certificate", "tls_key", "tls_client_ca"):
         check_readable(name, getattr(settings, name))
@@ -26,7 +26,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     key = settings.tls_key or None
     try:
-        # a password is never asked for: there may be nobody to answer
+        # never ask for a password: nobody may be there to type it
         context.load_cert_chain(settings.tls_certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         files = " with tls_key: ".join(filter(None, (settings.tls_certificate, key)))
@@ -51,6 +51,6 @@ def check_readable(name: str, path: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return OpenSSL's own words, without its source lines."""
+    """Return the message of OpenSSL, without its source lines."""
     reason = (getattr(error, "reason", None) or "").replace("_", " ").lower()
-    return reason if reason not in ("", "no start line") else "no usable PEM in it"
+    return reason if reason not in ("", "no start line") else "it has no usable PEM"

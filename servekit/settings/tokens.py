@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens, from files and variables. Secrets: never flags, never kept as they are."""
+"""Bearer tokens, from files and variables. They are secrets: never flags, kept as digests."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # token68 of RFC 9110 11.2
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The SHA-256 digests of the tokens that open each area; none at all leave it open."""
+    """The SHA-256 digests of the tokens of each area; an area without tokens is open."""
 
     predict: tuple[bytes, ...] = ()
     manage: tuple[bytes, ...] = ()
@@ -30,7 +30,7 @@ class Tokens:
 def read_tokens(settings: Settings, environment: Mapping[str, str] = os.environ) -> Tokens:
     """Return the tokens of the files that *settings* name, and of the two variables.
 
-    :raises StartupError: a file cannot be read, holds none, or a token is malformed.
+    :raises StartupError: a file cannot be read, has no token, or a token is malformed.
     """
     return Tokens(
         predict=_area(
@@ -57,7 +57,7 @@ def _area(key: str, path: str, variable: str, environment: Mapping[str, str]) ->
 
 
 def _read(key: str, path: Path) -> list[bytes]:
-    """Return a digest for each line; blank ones and those that begin with ``#`` do not count."""
+    """Return a digest of each line, except blank ones and those that begin with ``#``."""
     try:
         lines = [line.strip() for line in path.read_bytes().splitlines()]
     except OSError as error:
@@ -67,8 +67,8 @@ def _read(key: str, path: Path) -> list[bytes]:
         for number, line in enumerate(lines, 1)
         if line and not line.startswith(b"#")
     ]
-    if not found:  # an empty file must not open the door
-        raise StartupError(f"{key}: {path}: holds no token")
+    if not found:  # an empty file must not leave the area open
+        raise StartupError(f"{key}: {path}: has no token")
     return found
 
 

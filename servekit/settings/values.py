@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the text of a setting may be. Each parser raises ``ValueError`` with words for people."""
+"""Parsers of settings. Each raises ``ValueError`` with a message for people."""
 
 import math
 import os
@@ -41,8 +41,8 @@ STDOUT = "-"
 VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")  # a pattern of names
 ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
-SHOWN_CHARACTERS = 40  #: of a number that is refused
-EXACT_DIGITS = 18  #: beyond them a number is only to be refused
+SHOWN_CHARACTERS = 40  #: characters of a refused number that a message shows
+EXACT_DIGITS = 18  #: longer numbers are above every limit
 
 
 def whole_number(text: str) -> float:
@@ -53,14 +53,14 @@ def whole_number(text: str) -> float:
 
 
 def number(text: str) -> float:
-    """Parse ``0.5``; infinity and NaN are no numbers here."""
+    """Parse ``0.5``; infinity and NaN are refused."""
     if not NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{text!r} is not a number")
     return float(text)
 
 
 def size(text: str) -> float:
-    """Parse ``10485760``, ``10MiB`` or ``10MB`` into bytes; one without end stays a float."""
+    """Parse ``10485760``, ``10MiB`` or ``10MB`` into bytes; infinity stays a float."""
     found = SIZE.fullmatch(text.strip())
     if not found or found[2].upper() not in SIZES:
         raise ValueError(f"{text!r} is not a size such as 10MiB")
@@ -158,7 +158,7 @@ def absolute(base: Path, text: str) -> str:
 
 
 def absolute_output(base: Path, text: str) -> str:
-    """Do the same, but for ``-``, the standard output; ``./-`` is a file."""
+    """Do the same, except that ``-`` is the standard output; ``./-`` is a file."""
     return text if text == STDOUT else absolute(base, text)
 
 
@@ -169,7 +169,7 @@ def absolute_model(base: Path, text: str) -> str:
 
 
 def split_model(text: str, base: Path = Path()) -> tuple[str, str]:
-    """Return name and path of ``NAME=PATH`` or ``PATH``; a path that is there may hold ``=``."""
+    """Return name and path of ``NAME=PATH`` or ``PATH``; an existing path may contain ``=``."""
     name, separator, path = text.partition("=")
     if not separator or "/" in name or os.path.exists(base / text):  # noqa: PTH110 - never raises
         name, path = "", text

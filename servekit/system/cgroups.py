@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory limits of the control groups that hold us, versions 1 and 2."""
+"""The memory limits of the control groups of this process, versions 1 and 2."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ class MemoryGroup:
     """One group with a limit, in bytes."""
 
     limit: int
-    used: int  #: without the pages of files that nobody looked at lately: they make room
+    used: int  #: without the inactive pages of files: the kernel can reclaim them
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What one version calls its files."""
+    """The names of the files in one version."""
 
     mount: str
     limit: str
@@ -38,9 +38,9 @@ V1 = Names(
 
 
 def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
-    """Return the groups with a limit, from ours up to the root.
+    """Return the groups with a limit, from that of this process up to the root.
 
-    :param root: what ``proc`` and ``sys`` are under; another one in tests.
+    :param root: the directory of ``proc`` and ``sys``; another one in tests.
     """
     places = ((names, path) for names, own in _own(root) for path in (own, *own.parents))
     found = (_read(root / names.mount / path, names) for names, path in places)
@@ -72,7 +72,7 @@ def _read(group: Path, names: Names) -> MemoryGroup | None:
 
 
 def table(path: Path) -> dict[str, int]:
-    """Return the first two columns of a file; nothing if there is none."""
+    """Return the first two columns of a file; empty if it does not exist."""
     try:
         rows = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError:

@@ -61,9 +61,9 @@ class ServiceClient:
     def predict(self, batch: Sequence[Any]) -> list[Any]:
         """Send *batch* as requests that arrive together, and return an output for each.
 
-        In the place of one that is refused or fails is the error, an instance of a class of
-        ``servekit.errors``. An input is sent as JSON, bytes as they are, and what holds
-        arrays as msgpack; an output is what JSON makes of it, or bytes.
+        In place of an output that is refused or fails is the error, an instance of a class of
+        ``servekit.errors``. An input is sent as JSON, bytes unchanged, and a value with arrays
+        as msgpack; an output is decoded JSON, or bytes.
         """
         items = [_item(*_encoded(value)) for value in batch]
         return [_output(*answer) for answer in self._loaded.predictor.answer(items).answers]

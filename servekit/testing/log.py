@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server says, as it says it: entries to wait for."""
+"""The log of a server, with entries to wait for."""
 
 import json
 from threading import Condition, Thread
@@ -12,7 +12,7 @@ WAIT_S = 60.0
 
 
 class ServerLog:
-    """Collects the entries of a log of JSON lines; whatever else is printed becomes one too."""
+    """Collects the entries of a log of JSON lines; any other line becomes an entry too."""
 
     def __init__(self, stream: IO[str]) -> None:
         """Read *stream* to its end, in a thread; ``close`` closes it."""
@@ -37,18 +37,18 @@ class ServerLog:
     def wait_for(self, event: str, *, count: int = 1, **members: Any) -> dict[str, Any]:
         """Return the last of the first *count* such entries; waits for it.
 
-        :raises AssertionError: it did not come in a minute, or the server is gone.
+        :raises AssertionError: it did not appear in a minute, or the server has ended.
         """
         deadline = monotonic() + WAIT_S
         with self._heard:
             while len(found := self.find(event, **members)) < count:
                 if self._is_over or not self._heard.wait(deadline - monotonic()):
-                    why = "and the server is gone" if self._is_over else f"after {WAIT_S:g} s"
-                    raise AssertionError(f"{event} {members}: not there {why}\n{self.text}")
+                    why = "and the server has ended" if self._is_over else f"after {WAIT_S:g} s"
+                    raise AssertionError(f"{event} {members}: not logged {why}\n{self.text}")
         return found[count - 1]
 
     def close(self) -> None:
-        """Wait for the end of what is said; the server is gone."""
+        """Wait for the end of the log of a server that has ended."""
         self._thread.join(WAIT_S)
         self._stream.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An answer as a client sees it."""
+"""A response, as a client sees it."""
 
 import json
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ class Response:
     status: int
     content_type: str
     body: bytes
-    #: of a ``ServiceClient``'s answer only those that the service gave
+    #: from a ``ServiceClient``, only those that the service set
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def json(self) -> Any:
-        """Return what the body says in JSON."""
+        """Return the body, decoded as JSON."""
         return json.loads(self.body)
 
     @property

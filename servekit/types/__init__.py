@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types for the annotations of ``predict``: arrays, and files that a client sends.
 
-They say what an input is; the worker makes it, or refuses it and names the field::
+They declare the inputs; the worker makes them, or refuses an input and names the field::
 
     class Photo(Struct):
         image: Image  # arrives as a Pillow image
@@ -35,14 +35,14 @@ __all__ = ["Array", "Audio", "File", "Image", "Text", "TextPart"]
 
 
 class File:
-    """A file as it came."""
+    """A file, as the client sent it."""
 
     __slots__ = ("content", "content_type", "name")
 
     def __init__(self, name: str, content_type: str, content: bytes) -> None:
-        """Keep what the client says, and the bytes."""
-        self.name = name  #: as the client calls it, or ""; never a path to open
-        self.content_type = content_type  #: as the client says, or ""
+        """Keep name, type and content."""
+        self.name = name  #: the name that the client sent, or ""; never open it as a path
+        self.content_type = content_type  #: the type that the client sent, or ""
         self.content = content
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class File:
 
 
 class Audio:
-    """Sound: samples and how many of them make a second."""
+    """Sound: samples and their rate."""
 
     __slots__ = ("sample_rate", "samples")
 
@@ -67,7 +67,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Marks a text whose part of a form is taken as it is: ``5`` is the text "5", not a number."""
+    """Marks a string whose part of a form is not decoded: ``5`` is the string "5", not a number."""
 
 
 Text = Annotated[str, TextPart()]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ARRAY", "Array", "array_schema"]
 
-ARRAY: Final = "servekit.array"  #: of ``Meta.extra``: the declaration, as in ``[signature]``
+ARRAY: Final = "servekit.array"  #: key of ``Meta.extra``: the declaration, as in ``[signature]``
 LARGEST: Final = {"float16": 65504.0, "float32": 3.4028234663852886e38}
 INTEGERS: Final = {
     f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -18,13 +18,13 @@ DTYPES: Final = ("bool", "str", *INTEGERS, *LARGEST, "float64")
 
 
 def Array(dtype: str, shape: Sequence[int]) -> "msgspec.Meta":  # noqa: N802 - stands among types
-    """Say what an ``Annotated[numpy.ndarray, Array("float32", (-1, 3))]`` holds.
+    """Declare dtype and shape: ``Annotated[numpy.ndarray, Array("float32", (-1, 3))]``.
 
     :param dtype: as in ``[signature]``: ``bool``, ``int8`` to ``uint64``, ``float16`` to
-        ``float64``, or ``str`` (an object array of texts).
+        ``float64``, or ``str`` (an object array of strings).
     :param shape: -1 is any size, ``()`` a single element.
     """
-    import msgspec  # what imports this need not
+    import msgspec  # not needed to import this module
 
     axes = [int(size) for size in shape]
     if dtype not in DTYPES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sound that strangers send, as arrays: WAV by itself, other formats with ``soundfile``."""
+"""Untrusted sound as arrays: WAV without a library, other formats with ``soundfile``."""
 
 import io
 import wave
@@ -12,7 +12,7 @@ from servekit.types.media import MediaRefused
 
 __all__ = ["MAX_SAMPLES", "read_audio"]
 
-MAX_SAMPLES: Final = 1 << 26  #: of all channels; 256 MiB as float32, 25 minutes of a CD
+MAX_SAMPLES: Final = 1 << 26  #: samples of all channels; 256 MiB as float32, 25 minutes of a CD
 TOO_LONG: Final = f"over the limit of {MAX_SAMPLES} samples"
 MAX_WIDTH: Final = 4  #: bytes of a PCM sample
 UNREADABLE: Final = "not a readable audio file"
@@ -28,7 +28,7 @@ def read_audio(content: bytes) -> Audio:
         found = _wav(content) or _other(content)
     except (MediaRefused, MemoryError):
         raise
-    except Exception as error:  # of a reader that ran into what it did not expect
+    except Exception as error:  # the reader met something unexpected
         raise MediaRefused(UNREADABLE) from error
     if found.sample_rate < 1:
         raise MediaRefused(f"a sample rate of {found.sample_rate}, expected at least 1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file holds, by its name."""
+"""The media type of a file, by its name."""
 
 import mimetypes
 from pathlib import PurePath
@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["media_type_of"]
 
-#: what ``mimetypes`` does not know everywhere
+#: types that ``mimetypes`` does not know on every system
 TYPES: Final = {
     ".json": "application/json",
     ".npy": "application/x-npy",
@@ -16,6 +16,6 @@ TYPES: Final = {
 
 
 def media_type_of(name: str) -> str:
-    """Return the media type of a file called *name*; bytes as they are if nothing tells it."""
+    """Return the media type of the file *name*; ``application/octet-stream`` if unknown."""
     known = TYPES.get(PurePath(name).suffix.lower()) or mimetypes.guess_type(name)[0]
     return known or "application/octet-stream"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures that strangers send, as Pillow images."""
+"""Untrusted pictures as Pillow images."""
 
 import io
 import warnings
@@ -21,10 +21,10 @@ FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 
 
 def read_image(content: bytes, formats: Sequence[str] = FORMATS) -> Image.Image:
-    """Return the picture, all of it read, turned upright as the camera noted.
+    """Return the picture, fully read and turned upright.
 
-    :param formats: no other decoder sees *content*.
-    :raises MediaRefused: it is no such picture, or one of more than ``MAX_PIXELS``.
+    :param formats: the only decoders that are tried.
+    :raises MediaRefused: it is not such a picture, or has more than ``MAX_PIXELS``.
     """
     try:
         with warnings.catch_warnings():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a file that a client sent."""
+"""The error for a file that a client sent."""
 
 __all__ = ["MediaRefused"]
 
 
 class MediaRefused(ValueError):
-    """The content is not what it should be, or too much of it; the message is for the client."""
+    """The content is malformed or too large; the message is for the client."""

@@ -102,7 +102,7 @@ def harden(response: Response) -> Response:
 
 
 def add_root(app: Flask, server: ServerView, routes: Iterable[Routes]) -> None:
-    """Add ``/``, which says what this is and where to go on."""
+    """Add ``/``: name, version and links."""
     links = with_links(LINKS, routes)
 
     def root() -> Response:

@@ -32,7 +32,7 @@ __all__ = ["add_error_pages", "quoted"]
 
 logger = logging.getLogger("servekit.web")
 
-#: what Flask, Werkzeug and views abort with, where a class of ours has the same status
+#: status of ``abort`` to the error class of servekit that has it
 KINDS: Final[dict[int, type[ServekitError]]] = {
     kind.status: kind
     for kind in (RequestError, Unauthorized, Forbidden, RouteNotFound, NotAcceptable,
@@ -63,7 +63,7 @@ def render(error: ServekitError) -> Response:
 
 
 def render_http(error: HTTPException) -> ResponseReturnValue:
-    """Answer what Flask and Werkzeug raise; their own texts are HTML and are dropped."""
+    """Answer an error of Flask or Werkzeug without its message, which is HTML."""
     if isinstance(error, WrongMethod):
         return _render_wrong_method(sorted(error.valid_methods or ()))
     if error.code is None or error.code == 500:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this server able to predict? ``/ping`` tells the truth, and why not."""
+"""Health: ``/ping`` says whether the server can predict, and why not."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def add_health(app: Flask, server: ServerView) -> None:
         return _answer(_server_reasons(server, server.routing.table))
 
     def ping_live() -> Response:
-        return _answer(())  # that it answers is the answer
+        return _answer(())  # the front-end is alive if it answers
 
     def ping_model(model: str) -> Response:
         table = server.routing.table

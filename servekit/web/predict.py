@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reaches Flask at the paths of models: only what cannot be a prediction."""
+"""Requests at the paths of models that cannot be predictions."""
 
 from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue

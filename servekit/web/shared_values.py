@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values of ``prometheus_client`` in the memory that all front-ends see.
 
-Its own way to share them is a mapped file for each process: those pile up, and a full disk
-kills whoever writes to one.
+By itself it shares them in a mapped file for each process: the files pile up, and a full disk
+kills the process that writes to one.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ FIXED: Final = 5  #: parts of a key before its labels
 
 
 def shared_value(share: Share) -> type[MutexValue]:
-    """Return the class of values that lie in *share*; gauges are this process's own."""
+    """Return the class of values that are stored in *share*; gauges stay in this process."""
 
     class SharedValue(MutexValue):
         """One number of a metric."""

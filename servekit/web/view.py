@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Flask app may know of the front-end it runs in."""
+"""The part of the front-end that the Flask app may use."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -33,20 +33,20 @@ class RoutingView(Protocol):
         ...
 
     def waiting(self) -> Mapping[str, int]:
-        """Return how many tasks wait for each model, in all front-ends together."""
+        """Return the number of waiting tasks of each model, in all front-ends."""
         ...
 
     def collect(self) -> Iterable[Metric]:
-        """Return the series of the hot path, those of all front-ends together."""
+        """Return the metrics of the hot path, summed over all front-ends."""
         ...
 
 
 class ServerView(Protocol):
-    """The front-end as the Flask app sees it; read anew for every request."""
+    """The front-end, for the Flask app; read again for every request."""
 
     @property
     def settings(self) -> Settings:
-        """What the operator decided."""
+        """The settings of the server."""
         ...
 
     @property
@@ -56,17 +56,17 @@ class ServerView(Protocol):
 
     @property
     def collectors(self) -> Sequence[Callable[[], Iterable[Metric]]]:
-        """What plugins add to ``/metrics``."""
+        """The collectors of plugins for ``/metrics``."""
         ...
 
     @property
     def counters(self) -> Counters | None:
-        """What all front-ends count; ``None``: this one is alone."""
+        """The counters of all front-ends; ``None`` if this is the only one."""
         ...
 
     @property
     def share(self) -> Share | None:
-        """Where this one counts."""
+        """The counters of this front-end."""
         ...
 
     @property

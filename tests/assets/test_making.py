@@ -92,7 +92,7 @@ def test_the_folder_of_the_guide_has_the_digest_that_the_guide_shows(tmp_path):
 
 def test_root_makes_nothing_for_workers_of_another_user(tmp_path):
     manifest = Manifest(name="m", service="a:B", assets={"w": Asset(sha256=MADE)})
-    with pytest.raises(AssetError, match="w: root runs no store_assets"):
+    with pytest.raises(AssetError, match="store_assets does not run as root"):
         fetch_missing(manifest, tmp_path, str, None)
 
 

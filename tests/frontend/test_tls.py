@@ -252,10 +252,10 @@ def test_client_needs_a_certificate_of_the_authority(start, files):
         pytest.param({"tls_certificate": "/nowhere.pem"}, "tls_certificate: /nowhere.pem: no such",
                      id="no certificate"),
         pytest.param({"tls_key": "/nowhere.pem"}, "tls_key: /nowhere.pem: no such", id="no key"),
-        pytest.param({"tls_certificate": "junk"}, "no usable PEM in it", id="no PEM"),
+        pytest.param({"tls_certificate": "junk"}, "it has no usable PEM", id="no PEM"),
         pytest.param({"tls_key": "other"}, "key values mismatch", id="key of another"),
         pytest.param({"tls_client_ca": "junk"}, "tls_client_ca", id="authority that is no PEM"),
-        pytest.param({"tls_certificate": ""}, "tls_key: of no use without", id="key alone"),
+        pytest.param({"tls_certificate": ""}, "tls_key: requires tls_cert", id="key alone"),
     ],
 )  # fmt: skip
 def test_bad_file_is_named_in_one_line(files, tmp_path, changes, said):

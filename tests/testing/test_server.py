@@ -57,7 +57,7 @@ def test_a_model_that_cannot_be_loaded_fails_the_test_with_its_reason(model):
     directory = model("raise RuntimeError('no weights')")
     with (
         ServedModel(directory) as served,
-        pytest.raises(AssertionError, match=r"the server is gone\n(.*\n)*.*no weights"),
+        pytest.raises(AssertionError, match=r"the server has ended\n(.*\n)*.*no weights"),
     ):
         served.wait_ready()
 

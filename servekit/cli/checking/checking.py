@@ -48,7 +48,7 @@ PREPARE_TIMEOUT_S = 120.0
 
 @dataclass
 class Report:
-    """What a checkup found."""
+    """The findings of a checkup."""
 
     prepared: PreparedModel
     stage: PreparedStage
@@ -61,12 +61,12 @@ class Report:
 
     @property
     def name(self) -> str:
-        """Of the model, and of the stage if it has several."""
+        """The name of the model, and of the stage if it has several."""
         return "/".join(filter(None, (self.prepared.name, self.stage.name)))
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with a model that loads, one line each."""
+        """The problems of a model that loads, one line each."""
         examples = [f"example {run.number}: {run.problem}" for run in self.examples if run.problem]
         batches = [f"batch of {run.size}: {run.problem}" for run in self.batches if run.problem]
         tried = [f"{called(each)}: {each.problem}" for each in self.tried if each.problem]
@@ -74,7 +74,7 @@ class Report:
 
     @property
     def unchecked(self) -> list[str]:
-        """What was not tried, one line each."""
+        """The methods that were not tried, one line each."""
         return [f"{called(each)} {each.unchecked}" for each in self.tried if each.unchecked]
 
 
@@ -127,7 +127,7 @@ def examine(
     settings: Settings,
     display: Display,
 ) -> Report:
-    """Load the service of *stage* in a worker of its own and run everything.
+    """Load the service of *stage* in a separate worker and run everything.
 
     :raises StartupError: it cannot be loaded; the place is named.
     """

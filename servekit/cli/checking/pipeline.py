@@ -34,7 +34,7 @@ OF_WORKERS: Final = (
 
 @dataclass
 class PipelineReport:
-    """The ways through the stages of a model, and what came of its examples."""
+    """The routes through the stages of a model, and the runs of its examples."""
 
     paths: dict[str, list[str]]  #: to the labels of their steps
     examples: list[ExampleRun] = field(default_factory=list)
@@ -43,7 +43,7 @@ class PipelineReport:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, one line each."""
+        """The problems, one line each."""
         found = [f"example {run.number}: {run.problem}" for run in self.examples if run.problem]
         return [*found, *filter(None, [self.failure])]
 
@@ -71,7 +71,7 @@ def examine_pipeline(
                 served.wait_ready()
                 for number, example in enumerate(manifest.examples, 1):
                     report.examples.append(_run(served, example, directory, number))
-        except AssertionError as error:  # what the server could not do, and its log
+        except AssertionError as error:  # the text has the log of the server
             report.failure = f"cannot be served: {error}"
     return report
 
@@ -116,7 +116,7 @@ def _problem(answer: Response, example: Example) -> str:
     if answer.content_type != JSON:
         return f"output in {answer.content_type}: only JSON is compared"
     told = answer.json()
-    # a Response with a content type of its own is sent as it is
+    # a Response with a content type is sent unchanged
     found = told["prediction"] if isinstance(told, dict) and "prediction" in told else told
     tolerance = TOLERANCE if example.tolerance is None else example.tolerance
     wrong = difference(found, example.output, tolerance)

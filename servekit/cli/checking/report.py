@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``servekit check`` prints."""
+"""The output of ``servekit check``."""
 
 from collections.abc import Iterator, Sequence
 from itertools import starmap, zip_longest

@@ -103,7 +103,7 @@ def _whole(
     manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
     if not (manifest.stages or manifest.pipeline):
         return None
-    from servekit.cli.checking.pipeline import examine_pipeline  # which brings all of a server
+    from servekit.cli.checking.pipeline import examine_pipeline  # imports much
 
     display.progress(prepared.name, "serving all stages")
     try:

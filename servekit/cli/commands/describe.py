@@ -106,7 +106,7 @@ def _path_facts(described: PathDescription) -> dict[str, Any]:
 
 
 def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple[str, str]]:
-    """Yield a label and a text for each line of the table."""
+    """Yield label and content of each line of the table."""
     manifest = known.manifest
     yield "model", f"{manifest.name} {manifest.version}"
     if manifest.description:

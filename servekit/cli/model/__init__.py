@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands know of a model that is not served."""
+"""Models that are not served: their manifests, interfaces and assets."""

@@ -57,9 +57,9 @@ class AssetCollection:
         return asset
 
     def make(self, *, is_new: bool, installs: bool) -> None:
-        """Have the service make those without a URL that are not there.
+        """Have the service make the missing assets without a URL.
 
-        :param is_new: make them anew, and take what comes out for what they should be.
+        :param is_new: make them again, and accept any content.
         :param installs: do it in an environment of the model's own.
         """
         made = {name: asset for name, asset in self.assets.items() if asset.url is None}

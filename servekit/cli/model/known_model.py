@@ -30,9 +30,7 @@ class KnownModel:
     """A model, as far as it is known."""
 
     manifest: Manifest
-    paths: Sequence[
-        PathDescription
-    ]  #: what answers at each of its paths, its own ``/predict`` first
+    paths: Sequence[PathDescription]  #: one for each path, ``/predict`` first
     is_imported: bool = False  #: whether its code was imported, too
 
     def at(self, path: str | None) -> PathDescription:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the SHA-256 of assets into a ``model.toml``, and changes no other letter of it."""
+"""Writes the SHA-256 of assets into a ``model.toml``, and changes nothing else in it."""
 
 import re
 import tomllib
@@ -72,7 +72,7 @@ def _with_digest(text: str, name: str, digest: str) -> str:
 
 
 def _is_changed_alone(before: str, after: str, name: str, digest: str) -> bool:
-    """Say whether *after* means what *before* does, but for this one key."""
+    """Say whether *after* differs from *before* in this one key only."""
     expected: dict[str, Any] = tomllib.loads(before)
     expected["assets"][name]["sha256"] = digest
     try:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a terminal or a pipe is shown."""
+"""Output to a terminal or a pipe."""

@@ -37,7 +37,7 @@ class _Open:
     """A traceback that is not complete yet."""
 
     lines: list[str] = field(default_factory=list)
-    title: str = ""  #: what was raised, once that is known
+    title: str = ""  #: the last line, once it is known
     blanks: int = 0  #: empty lines after it: another traceback may follow
 
     @property
@@ -47,7 +47,7 @@ class _Open:
 
     @property
     def shown_title(self) -> str:
-        """What was raised, as far as that is known."""
+        """The line that says what was raised, as far as it is known."""
         own = (line[4:] for line in self.lines if line.startswith("  | ") and line[4:5].strip())
         return self.title or next(own, self.lines[-1].strip())
 

@@ -71,7 +71,7 @@ class NonblockingWriter:
             return False
         try:
             count = os.write(self._fd, self._waiting[:CHUNK_BYTES])
-        except OSError:  # nobody listens, or the disk is full: serving goes on
+        except OSError:  # nobody reads, or the disk is full: the server continues
             self._is_gone = True
             count = len(self._waiting)
         del self._waiting[:count]

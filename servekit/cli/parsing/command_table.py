@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which commands there are: those that come with servekit, and those of plugins."""
+"""The table of commands: those that come with servekit, and those of plugins."""
 
 import re
 from collections.abc import Iterable, Sequence

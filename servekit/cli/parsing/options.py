@@ -10,7 +10,7 @@ from servekit.settings.values import size_text
 __all__ = ["OTHERS", "add_options", "default_of", "describe", "given_flags", "grouped"]
 
 METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
-#: what a text is, where it is more than that
+#: placeholders of options that are special strings
 NAMED = {
     **dict.fromkeys(("predict_token_file", "manage_token_file", "access_log"), "FILE"),
     **dict.fromkeys(("tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
@@ -23,7 +23,7 @@ NAMED = {
     "log_format": "FORMAT",
     "log_level": "LEVEL",
 }
-#: the headings of ``servekit start --help`` and what stands below each; the rest comes last
+#: the headings of ``servekit start --help`` and the options below each; the rest comes last
 GROUPS = {
     "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
     "network": "host port front_ends http2 compression compression_min cors_origins",

@@ -13,7 +13,7 @@ from servekit.ipc.stream_formats import EVENT_STREAM
 
 __all__ = ["curl"]
 
-MAX_ELEMENTS: Final = 500  #: of an array that is written in full
+MAX_ELEMENTS: Final = 500  #: longest array that is written in full
 
 
 def curl(call: SnippetRequest) -> str:

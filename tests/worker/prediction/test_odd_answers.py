@@ -188,7 +188,7 @@ def test_headers_of_harmless_types_are_texts(worker, headers, expected):
         ({"status": "huge"}, "status 1000000000000000000000000000000: not 200 to 599"),
         ({"status": "endless"}, "status of type int: not 200 to 599"),
         ({"headers": "pairs"}, "headers [('X-A', 'b')]: not a mapping"),
-        ({"headers": "header of None"}, "header 'X-A': None is not a text"),
+        ({"headers": "header of None"}, "header 'X-A': None is not a string"),
         ({"headers": "header of lines"}, "header 'X-A': malformed"),
         ({"content_type": "csv line"}, r"'text/csv\n' is not a valid content type"),
         ({"content_type": "none", "output": "response"}, "a Response within a Response"),
