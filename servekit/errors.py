@@ -41,9 +41,9 @@
         ├── AssetError
         └── BootError
 
-A raiser only says what happened. The text of an error below ``RequestError`` is
-written for the client and is sent; that of any other is replaced by the class's
-own ``title``, so internals never leave the server.
+An error only says what happened. The message of an error below ``RequestError`` is
+written for the client and is sent; that of any other is replaced by the ``title`` of
+its class, so internals never leave the server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +101,7 @@ class ServekitError(Exception):
     title: ClassVar[str] = "Internal error"
     #: seconds a client should wait before it tries again; ``None`` sends no ``Retry-After``
     retry_after_s: int | None = None
-    #: what failed, and where, for who develops a model; "" for everybody else
+    #: the message and the place of the failure, for ``--dev``; "" otherwise
     told: str = ""
     traceback: str = ""
 
@@ -113,7 +113,7 @@ class ServekitError(Exception):
 
 
 class RequestError(ServekitError):
-    """The client can fix it; the message is sent to the client as it is."""
+    """The client can fix it; the message is sent to the client."""
 
     status = 400
     title = "Bad request"
@@ -154,22 +154,22 @@ class BodyMalformed(RequestError):
 
 
 class Unauthorized(RequestError):
-    """The request does not say who makes it, and has to."""
+    """The request has no credentials, and needs them."""
 
     status = 401
     title = "Unauthorized"
-    challenge: ClassVar[str] = 'Bearer realm="servekit"'  #: of ``WWW-Authenticate``
+    challenge: ClassVar[str] = 'Bearer realm="servekit"'  #: the value of ``WWW-Authenticate``
 
 
 class InvalidToken(Unauthorized):
-    """The request has a token that is none of ours."""
+    """The token of the request is not valid."""
 
     title = "Invalid token"
     challenge = 'Bearer realm="servekit", error="invalid_token"'
 
 
 class Forbidden(RequestError):
-    """We know who makes the request; this is not for them."""
+    """The client is known, and may not do this."""
 
     status = 403
     title = "Forbidden"
@@ -211,7 +211,7 @@ class NotAcceptable(RequestError):
 
 
 class ClientTooSlow(RequestError):
-    """The request did not arrive whole in time."""
+    """The request was not complete in time."""
 
     status = 408
     title = "Request timeout"
@@ -239,7 +239,7 @@ class UnknownMediaType(RequestError):
 
 
 class UnknownCoding(UnknownMediaType):
-    """``Content-Encoding`` names what is not taken here."""
+    """``Content-Encoding`` names a coding that the server does not accept."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class UnknownCoding(UnknownMediaType):
 
 
 class ExpectationFailed(RequestError):
-    """``Expect`` asks for something that is not done here."""
+    """``Expect`` names an expectation that the server does not support."""
 
     status = 417
     title = "Expectation failed"
@@ -279,14 +279,14 @@ class HeadersTooLarge(RequestError):
 
 
 class NotSupported(RequestError):
-    """HTTP has this method or coding, the server does not."""
+    """A method or coding of HTTP that the server does not support."""
 
     status = 501
     title = "Not supported"
 
 
 class VersionNotSupported(RequestError):
-    """Another version of HTTP."""
+    """A version of HTTP that the server does not speak."""
 
     status = 505
     title = "HTTP version not supported"
@@ -301,7 +301,7 @@ class QueueFull(ServekitError):
 
 
 class TooManyRequests(ServekitError):
-    """One client asks more often than it may; the others are answered."""
+    """One client sends more requests than it may; others are not affected."""
 
     status = 429
     title = "Too many requests"
@@ -309,7 +309,7 @@ class TooManyRequests(ServekitError):
 
 
 class Unavailable(ServekitError):
-    """Not able now; the client may retry."""
+    """The server cannot answer now; the client may retry."""
 
     status = 503
     title = "Unavailable"
@@ -329,13 +329,13 @@ class Draining(Unavailable):
 
 
 class WorkerLost(Unavailable):
-    """The worker died holding this task; it may or may not have run."""
+    """The worker died with this task; it may or may not have run."""
 
     title = "Worker lost"
 
 
 class DeadlineExceeded(ServekitError):
-    """The task's deadline passed before its answer was there."""
+    """The task's deadline passed before it was answered."""
 
     status = 504
     title = "Deadline exceeded"
@@ -354,7 +354,7 @@ class PredictFailed(ServiceError):
 
 
 class PoisonRequest(ServiceError):
-    """A worker died twice with this request inside, the second time with no other."""
+    """A worker died twice with this request, the second time with no other."""
 
     title = "Request killed its worker"
 
@@ -366,13 +366,13 @@ class ResultNotEncodable(ServiceError):
 
 
 class WrongBatchLength(ServiceError):
-    """``predict`` returned another number of outputs than it got inputs."""
+    """The number of outputs of ``predict`` is not the number of its inputs."""
 
     title = "Wrong number of outputs"
 
 
 class OutOfMemory(ServekitError):
-    """The service ran out of memory; the worker goes on."""
+    """The service ran out of memory; the worker continues."""
 
     status = 507
     title = "Out of memory"
