@@ -57,7 +57,7 @@ def decode_any_json(body: bytes) -> Any:
     :raises BodyMalformed: it is not JSON.
     """
     try:
-        return decode_json(body)
+        return read_json(_decode, body)
     except BodyMalformed as error:
         if not surrogates.may_be_in(body):
             raise
@@ -187,23 +187,27 @@ class JsonCodec:
         :raises ResultNotEncodable: it holds what JSON cannot, such as NaN and infinity.
         """
         try:
-            text = _encoded(output)
-        except UNFIT as error:
-            raise ResultNotEncodable(f"output: {error}") from error
+            text = _encode(output)
+        except UNFIT:
+            text = _encode_refused(output)
         # msgspec writes NaN and infinity as null; look closer only where there is one
         if b"null" in text and not _is_finite(msgspec.to_builtins(output, enc_hook=plain)):
             raise ResultNotEncodable("output: NaN or infinity is not JSON")
         return text
 
 
-def _encoded(output: Any) -> bytes:
+def _encode_refused(output: Any) -> bytes:
+    """Return the JSON of an *output* that msgspec has refused, if there is any.
+
+    :raises ResultNotEncodable: there is none.
+    """
     try:
         try:
-            return _encode(output)
-        except TypeError:  # numpy's numbers as keys of a mapping, where ``Raw`` is not allowed
-            return _encode_plain(output)
-    except UnicodeEncodeError:  # a lone surrogate
-        return surrogates.dumps(msgspec.to_builtins(output, enc_hook=plain, str_keys=True))
+            return _encode_plain(output)  # numpy's numbers may be keys, but ``Raw`` may not
+        except UnicodeEncodeError:  # a lone surrogate
+            return surrogates.dumps(msgspec.to_builtins(output, enc_hook=plain, str_keys=True))
+    except UNFIT as error:
+        raise ResultNotEncodable(f"output: {error}") from error
 
 
 def _is_finite(value: Any) -> bool:

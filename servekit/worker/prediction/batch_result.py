@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from servekit.counting import counted
 from servekit.errors import ClientGone, RequestError, WrongBatchLength
 from servekit.service.response import Response
@@ -49,7 +51,7 @@ class BatchResult(NamedTuple):
         return self.decode_s, self.predict_s, self.encode_s
 
 
-class PendingTask(NamedTuple):
+class PendingTask(Struct, gc=False):
     """An item of a batch whose input is decoded, and whose output is still to come."""
 
     place: int  #: in the batch as it came

@@ -217,7 +217,8 @@ class Predictor:
         self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
     ) -> None:
         """Answer *tasks*, each with its output as its plan writes it."""
-        for (place, plan, request_id, _), output in zip(tasks, outputs, strict=True):
+        for task, output in zip(tasks, outputs, strict=True):
+            place, plan = task.place, task.plan
             if type(output) is Failed:
                 answers[place] = output.answer
                 continue
@@ -237,11 +238,12 @@ class Predictor:
                 where = "postprocess" if self._postprocess else "answer"
                 request = partial(self._current.request, place)
                 error = blame_client(error, plan, request, has_preprocess=self.has_preprocess)
-                answers[place] = self.failed(where, error, [request_id])
+                answers[place] = self.failed(where, error, [task.request_id])
 
     def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
         """Return the media type and the body of *output*. Raises what a codec raises."""
-        return checked(*write(plan, output), self._max_answer_bytes)
+        media_type, body = write(plan, output)
+        return checked(media_type, body, self._max_answer_bytes)
 
     def failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
         """Return the answer of *request_ids*; an error that is not the client's is logged."""
