@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin-based model-archive server: build an archive, start it, predict."""
 
-from typing import TYPE_CHECKING
-
-from servekit.errors import ClientError, InputError
-from servekit.service.base import Context, Done, Request, Service
-from servekit.service.endpoints import endpoint
-from servekit.service.response import Response
-from servekit.types.arrays import Array
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from servekit.errors import ClientError, InputError
     from servekit.hookspecs import hookimpl
+    from servekit.service.base import Context, Done, Request, Service
+    from servekit.service.endpoints import endpoint
+    from servekit.service.response import Response
+    from servekit.types.arrays import Array
 
 __all__ = [
     "Array",
@@ -28,11 +28,25 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+#: where the public names are: each is imported when it is first used, since the supervisor and
+#: the prepare child need none of them
+MODULES: Final = {
+    "Array": "types.arrays",
+    "ClientError": "errors",
+    "Context": "service.base",
+    "Done": "service.base",
+    "InputError": "errors",
+    "Request": "service.base",
+    "Response": "service.response",
+    "Service": "service.base",
+    "endpoint": "service.endpoints",
+    "hookimpl": "hookspecs",
+}
+
 
 def __getattr__(name: str) -> object:
-    """Import pluggy only for those who write plugins; the supervisor does not need it."""
-    if name == "hookimpl":
-        from servekit.hookspecs import hookimpl
-
-        return hookimpl
-    raise AttributeError(f"module 'servekit' has no attribute {name!r}")
+    if name not in MODULES:
+        raise AttributeError(f"module 'servekit' has no attribute {name!r}")
+    found = getattr(import_module(f"servekit.{MODULES[name]}"), name)
+    globals()[name] = found
+    return found
