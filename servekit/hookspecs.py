@@ -18,10 +18,11 @@ import pluggy
 from servekit_archiver.hookspecs import recognise_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
     from servekit.extension import Command, Middleware, Routes, Server, TransportOffer
+    from servekit.extension.archives import ArchiveInfo, Refused
     from servekit.extension.events import (
         BatchServed,
         LogRecord,
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
     from servekit.service.base import Service
 
 __all__ = [
+    "ARCHIVE_HOOKS",
     "OBSERVER_HOOKS",
     "CodecTarget",
     "PredictionRequest",
     "ReadOnly",
+    "accept_archive",
     "authorize",
     "batch_served",
     "export_logs",
@@ -49,6 +52,7 @@ __all__ = [
     "hookspec",
     "model_loaded",
     "model_unloaded",
+    "open_archive",
     "recognise_model",
     "register_codecs",
     "register_commands",
@@ -240,6 +244,47 @@ def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-b
     """
 
 
+# ---------------------------------------------------------------- archives
+#
+# These run in the short-lived child that prepares a model, which starts for every model and
+# looks only for plugins that are named in the group ``servekit.archives`` besides ``servekit``.
+
+ARCHIVE_HOOKS = frozenset({"open_archive", "accept_archive"})
+
+
+@hookspec(firstresult=True)
+def open_archive(url: str, scratch: Path, progress: "Callable[[int, int], None]") -> Path | None:
+    """Provide the archive, or the model directory, at a URL that the operator named.
+
+    Runs in: the prepare child, at the start and at each reload; ``servekit check``. May block.
+
+    :param scratch: an empty directory of this server in its run directory, which no other user
+        can enter. Files are removed when the archive has been unpacked. A directory that is
+        returned is served where it is, and removed when the model is not served any more or the
+        server has ended, whatever ended it. So content that must not reach a disk, such as a
+        decrypted model, is returned as a directory, where ``--run-dir`` is in memory.
+    :param progress: to be called with the bytes done and in all (0: unknown) now and then; without
+        it the load timeout ends the preparation.
+    :return: a path in *scratch* or anywhere else, ``/proc/self/fd/N`` included; ``None`` for URLs
+        that the plugin does not open. The first plugin that returns a path decides. An exception
+        is the reason why the model cannot be loaded.
+    """
+
+
+@hookspec
+def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
+    """Refuse to serve an archive or a model directory, or have nothing against it.
+
+    Runs in: the prepare child, at the start and at each reload; ``servekit check``. The archive
+    is unpacked and verified, and nothing of it has run: its requirements are installed, its
+    assets fetched and its service imported later.
+
+    :return: ``None``, or ``Refused(reason)``. Any refusal wins. An exception, or anything else
+        that is returned, refuses the archive too, and so does a plugin of the group
+        ``servekit.archives`` that cannot be imported.
+    """
+
+
 # ---------------------------------------------------------------- the life of server and models
 #
 # These run in the observer, a process of its own that is started when an installed plugin
@@ -254,6 +299,7 @@ OBSERVER_HOOKS = (
     "server_stopping",
     "model_loaded",
     "model_unloaded",
+    "open_archive",
     "worker_ready",
     "worker_exited",
     "batch_served",

@@ -5,7 +5,9 @@ A plugin that cannot be imported is reported by name, and the others are used wi
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 import pluggy
@@ -26,6 +28,10 @@ __all__ = [
     "import_target",
     "installed_plugins",
 ]
+
+
+#: of entry points: plugins that prepare children import, besides being in the usual group
+ARCHIVES = "servekit.archives"
 
 
 class Offer(NamedTuple):
@@ -57,6 +63,15 @@ class PluginManager(HookManager):
             self.unregister(plugin)
             raise PluginError(str(error)) from error
         return registered
+
+    def _load(self, point: EntryPoint) -> InstalledPlugin:
+        found = super()._load(point)
+        hooks = sorted(hookspecs.ARCHIVE_HOOKS.intersection(found.hooks))
+        if not hooks or point.name in {each.name for each in entry_points(group=ARCHIVES)}:
+            return found
+        self.unregister(name=point.name)
+        problem = f"implements {hooks[0]}, but is not named in the group {ARCHIVES}"
+        return replace(found, module=None, hooks=(), error=problem)
 
     def contributions(self, hook: str, **arguments: object) -> list[tuple[str, Any]]:
         """Call *hook*; return each result with the name of its plugin, in the order of the calls.

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from servekit.extension.archives import ArchiveInfo, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.commands import Command
     from servekit.extension.events import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from servekit.extension.transport import TransportOffer
 
 __all__ = [
+    "ArchiveInfo",
     "BackgroundExchange",
     "BaseExchange",
     "BatchServed",
@@ -51,6 +53,7 @@ __all__ = [
     "PredictionCall",
     "Proceed",
     "Protocol",
+    "Refused",
     "RequestHead",
     "ResponseFilter",
     "Routes",
@@ -66,6 +69,7 @@ __all__ = [
 ]
 
 MODULES = {
+    "archives": ("ArchiveInfo", "Refused"),
     "background": ("BackgroundExchange",),
     "commands": ("Command",),
     "events": (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setting ``models``: a path each, checked as far as it can be without opening the file."""
+"""The setting ``models``: a path or URL each, checked as far as it can be without opening it."""
 
 import os
 from collections.abc import Iterable
@@ -7,27 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servekit.errors import StartupError
-from servekit.settings.values import split_model
+from servekit.settings.values import is_url, shown_url, split_model
 
 __all__ = ["ModelSource", "name_clash", "parse_models"]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A path, and the name to serve it under; "" takes the manifest's."""
+    """A path or URL, and the name to serve it under; "" takes the manifest's."""
 
-    path: str
+    path: str  #: absolute, or a URL that a plugin opens
     name: str = ""
+
+    @property
+    def is_url(self) -> bool:
+        """Whether a plugin has to open it."""
+        return is_url(self.path)
+
+    @property
+    def shown(self) -> str:
+        """The path or URL without what may be a secret."""
+        return shown_url(self.path) if self.is_url else self.path
 
     @property
     def provisional_name(self) -> str:
         """The name that is shown until the manifest is known."""
-        path = Path(self.path)
+        path = Path(self.shown)
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
 def parse_models(texts: Iterable[str]) -> list[ModelSource]:
-    """Parse ``PATH`` and ``NAME=PATH``.
+    """Parse ``PATH``, ``URL``, ``NAME=PATH`` and ``NAME=URL``.
 
     :raises StartupError: there is none, a path does not exist, or two have the same name.
     """
@@ -42,6 +52,8 @@ def parse_models(texts: Iterable[str]) -> list[ModelSource]:
 def _parse(text: str) -> ModelSource:
     try:
         name, path = split_model(text)
+        if is_url(path) and not os.path.exists(path):  # noqa: PTH110 - never raises
+            return ModelSource(path, name)
         os.stat(path)  # noqa: PTH116 - unlike exists(), it says why not
     except OSError as error:
         raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error

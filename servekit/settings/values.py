@@ -18,9 +18,11 @@ __all__ = [
     "absolute",
     "absolute_model",
     "address",
+    "is_url",
     "number",
     "one_of",
     "origin",
+    "shown_url",
     "size",
     "size_text",
     "split_address",
@@ -43,6 +45,7 @@ ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*"
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
 SHOWN_CHARACTERS = 40  #: characters of a refused number that a message shows
 EXACT_DIGITS = 18  #: longer numbers are above every limit
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
 
 
 def whole_number(text: str) -> float:
@@ -163,9 +166,23 @@ def absolute_output(base: Path, text: str) -> str:
 
 
 def absolute_model(base: Path, text: str) -> str:
-    """Do the same for the path in ``NAME=PATH``."""
+    """Do the same for the path in ``NAME=PATH``; a URL stays as it is."""
     name, path = split_model(text, base)
-    return f"{name}={absolute(base, path)}" if name else absolute(base, path)
+    if not is_url(path):
+        path = absolute(base, path)
+    return f"{name}={path}" if name else path
+
+
+def is_url(text: str) -> bool:
+    """Return whether *text* begins with a scheme and two slashes."""
+    return URL.match(text) is not None
+
+
+def shown_url(url: str) -> str:
+    """Return *url* without what may be a secret: user, query and fragment."""
+    scheme, _, rest = url.partition("://")
+    host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def split_model(text: str, base: Path = Path()) -> tuple[str, str]:

@@ -112,6 +112,8 @@ def _is_name(text: str) -> bool:
 
 def _pack(source: ModelSource, draft: Path, cache: Path | None) -> Packed:
     """Bring one model into the context as an archive, verified."""
+    if source.is_url:
+        raise StartupError(f"models: {source.shown}: only local archives can be put into an image")
     path, archive = Path(source.path), draft / "models" / "new.mar"
     if path.is_dir():
         built = build_archive(path, archive)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches assets through fsspec."""
+"""Gets archives and assets through fsspec."""

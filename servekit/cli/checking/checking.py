@@ -83,9 +83,10 @@ def called(tried: Tried) -> str:
     return f"endpoint {tried.target}" if tried.target else "predict"
 
 
-def prepare(text: str, settings: Settings, display: Display) -> PreparedModel:
+def prepare(text: str, settings: Settings, display: Display, scratch: str) -> PreparedModel:
     """Return the model at *text*, verified, unpacked and with its requirements.
 
+    :param scratch: a directory that may be made, for what a plugin gets from a URL.
     :raises StartupError: it is refused.
     """
     (entry,) = parse_models([text])
@@ -105,6 +106,8 @@ def prepare(text: str, settings: Settings, display: Display) -> PreparedModel:
         settings.cache_dir,
         settings.install_requirements,
         worker_user=user_of_model(settings.worker_user, 0, 1),
+        scratch=scratch,
+        required_plugins=list(settings.require_plugins),
     )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,7 +43,7 @@ SIZES = (1, 8, 32)
 def check(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    parser.add_argument("model", metavar="MODEL", help="archive or model directory")
+    parser.add_argument("model", metavar="MODEL", help="archive, model directory or URL")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--batch-sizes",
@@ -76,8 +77,9 @@ def run(parsed: argparse.Namespace) -> int:
     flags = ("cache_dir", "install_requirements")
     settings = load_settings({name: getattr(parsed, name) for name in flags})
     display = create_display(settings)
+    scratch = TemporaryDirectory(prefix="servekit-check-")
     try:
-        prepared = prepare(parsed.model, settings, display)
+        prepared = prepare(parsed.model, settings, display, f"{scratch.name}/archive")
         stages = [each for stage in prepared.stages for each in (stage, *stage.beside)]
         sizes = [chosen(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
         reports = [
@@ -87,6 +89,7 @@ def run(parsed: argparse.Namespace) -> int:
         whole = _whole(prepared, parsed.model, settings, display)
     finally:
         display.close()
+        scratch.cleanup()
     if parsed.json:
         found = [as_json(report) for report in reports]
         both = {"stages": found, "pipeline": whole_as_json(whole)} if whole else found[0]

@@ -43,7 +43,7 @@ def start(parser: argparse.ArgumentParser) -> Run:
     parser.usage = "servekit start [OPTION ...] [MODEL ...]"
     parser.epilog = EPILOG
     parser.add_argument(
-        "paths", nargs="*", metavar="MODEL", help="archive or model directory, or NAME=PATH"
+        "paths", nargs="*", metavar="MODEL", help="archive, model directory or URL, or NAME=MODEL"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
     add_options(parser)

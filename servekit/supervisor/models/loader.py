@@ -2,13 +2,14 @@
 """Has a model prepared: at first, and whenever its source may have changed."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
 from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest
-from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles
+from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles, remove_in_background
 from servekit.supervisor.replicas.load_queue import Load
 
 __all__ = ["Loader"]
@@ -39,6 +40,7 @@ class Loader:
         self._name = name
         self._on_outcome = on_outcome
         self._child: PrepareChild | None = None
+        self._attempts = 0
         self._is_loading = False  #: it is being prepared, or a new version loads
         self._is_outdated = False  #: asked to load meanwhile
         self.is_stopping = False
@@ -47,6 +49,11 @@ class Loader:
     def pids(self) -> set[int]:
         """The prepare child, while it runs."""
         return {self._child.process.pid} if self._child else set()
+
+    @property
+    def _scratch(self) -> Path:
+        """A directory of this attempt alone, for what a plugin gets from a URL."""
+        return self._host.run_dir / "archives" / f"{self._number}-{self._attempts}"
 
     def load(self) -> None:
         """Prepare the model when there is room, or once again when the load under way is over."""
@@ -75,6 +82,7 @@ class Loader:
 
     def _prepare(self) -> None:
         settings = self._host.settings
+        self._attempts += 1
         request = PrepareRequest(
             self._source.path,
             self._source.name,
@@ -82,6 +90,8 @@ class Loader:
             settings.install_requirements,
             settings.fetch_assets,
             user_of_model(settings.worker_user, self._number, len(settings.models)),
+            str(self._scratch),
+            list(settings.require_plugins),
         )
         self._host.reporter.progress(self._name(), "preparing")
         try:
@@ -100,6 +110,8 @@ class Loader:
             self._host.reporter.progress(self._name(), outcome.step)
             return
         self._child = None
+        if outcome.model is None and self._scratch.exists():  # the child was killed
+            remove_in_background(self._scratch)
         if not self.is_stopping:
             self._host.reporter.progress(self._name(), "")
             try:

@@ -9,12 +9,14 @@ __all__ = ["PrepareOutcome", "PrepareRequest", "PreparedModel", "PreparedStage"]
 class PrepareRequest(msgspec.Struct, array_like=True):
     """What the child is asked."""
 
-    path: str
+    path: str  #: or a URL that a plugin opens
     name: str = ""  #: serve it under this name; "" keeps the manifest's
     cache_dir: str = ""  #: "" takes the user's
     install_requirements: bool = False
     fetch_assets: bool = False
     worker_user: str = ""  #: who must be able to read it; "" is us
+    scratch: str = ""  #: a directory that may be made, for what a plugin gets from a URL
+    required_plugins: list[str] = []
 
 
 class PreparedStage(msgspec.Struct, kw_only=True):
@@ -47,6 +49,7 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     assets: dict[str, str] = {}  #: name to path, all of them there
     digest: str  #: differs where the files do
     user: str = ""  #: that its workers run as; "" is us
+    scratch: str = ""  #: to be removed when the model is not served any more; "" if there is none
 
     @property
     def label(self) -> str:

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of one version of a model: held in the cache as long as it may be served."""
+"""The files of one version of a model, kept as long as it may be served."""
 
 import os
+import shutil
 from pathlib import Path
 from threading import Thread
 
 from servekit.supervisor.preparing.messages import PreparedModel
 
-__all__ = ["FilesRemoved", "ModelFiles"]
+__all__ = ["FilesRemoved", "ModelFiles", "remove_in_background"]
 
 
 class FilesRemoved(Exception):
-    """The files were removed between their unpacking and our looking."""
+    """The files were removed from the cache after they had been unpacked."""
 
 
 class ModelFiles:
-    """What a version is loaded from; other servers may use the same."""
+    """What a version is loaded from; other servers may use the same files of the cache."""
 
     def __init__(self, prepared: PreparedModel) -> None:
-        """Hold it, if it is in the cache; a directory that is served as it is is not ours.
+        """Hold the files if they are in the cache; a model directory of the operator is not ours.
 
-        :raises FilesRemoved: it is gone.
+        :raises FilesRemoved: they are gone.
         """
         self._directory = Path(prepared.directory)
+        self._scratch = prepared.scratch
         self._held: int | None = None
         if prepared.digest and self._directory.name == prepared.digest:
             from servekit_archiver.cache.holding import hold  # which not every supervisor needs
@@ -32,15 +34,22 @@ class ModelFiles:
                 raise FilesRemoved
 
     def release(self) -> None:
-        """Let others remove it."""
+        """Let others remove them; what a plugin opened for this version alone is removed."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
+        if self._scratch:
+            remove_in_background(Path(self._scratch))
 
     def discard(self) -> None:
-        """Remove it, unless somebody else holds it. A thread does it, since it may take long."""
+        """Remove them, unless somebody else holds them."""
         if self._held is not None:
             from servekit_archiver.cache.holding import discard
 
             self.release()
             Thread(target=discard, args=(self._directory,), daemon=True).start()
+
+
+def remove_in_background(directory: Path) -> None:
+    """Remove *directory* in a thread, since many files take long."""
+    Thread(target=shutil.rmtree, args=(directory,), kwargs={"ignore_errors": True}).start()

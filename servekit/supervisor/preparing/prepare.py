@@ -7,24 +7,35 @@ manifest, and provides the model's requirements and assets.
 
 import dataclasses
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
+import msgspec
 import servekit_archiver
 from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.errors import StartupError
-from servekit.ipc.batches import PREDICT
-from servekit.supervisor.os.user import cache_for, find_user, open_entry, require_readable
+from servekit.extension.archives import ArchiveInfo
+from servekit.settings.models import ModelSource
+from servekit.settings.values import is_url
+from servekit.supervisor.os.user import (
+    User,
+    cache_for,
+    find_user,
+    open_entry,
+    require_readable,
+)
+from servekit.supervisor.preparing.archive_plugins import ArchivePlugins
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
-    PreparedStage,
     PrepareOutcome,
     PrepareRequest,
 )
+from servekit.supervisor.preparing.stages import stages_of
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.storing import StoreAssets
 
@@ -36,6 +47,13 @@ STEP_S = 0.2  #: progress is not told more often
 
 def answer(request: PrepareRequest, tell: Tell) -> PrepareOutcome:
     """Return the model, or what says why there is none: one line for each problem."""
+    outcome = _answer(request, tell)
+    if request.scratch and not (outcome.model and outcome.model.scratch):
+        shutil.rmtree(request.scratch, ignore_errors=True)
+    return outcome
+
+
+def _answer(request: PrepareRequest, tell: Tell) -> PrepareOutcome:
     try:
         return PrepareOutcome(model=prepare(request, tell))
     except ManifestError as error:
@@ -50,32 +68,81 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     """Return a model that can be launched.
 
     :raises ArchiveError: the archive or directory is refused.
-    :raises StartupError: its requirements or its assets are not there.
+    :raises StartupError: a plugin refuses it, or its requirements or its assets are not there.
     """
     user = find_user(request.worker_user)
     cache = Path(request.cache_dir) if request.cache_dir else None
     if user:
         cache = cache_for(user, request.cache_dir)
-    directory, manifest, digest = _open(Path(request.path), cache, tell)
+    plugins, scratch = ArchivePlugins(request.required_plugins), Path(request.scratch)
+    path = Path(request.path)
+    if is_url(request.path):
+        path = plugins.open(request.path, scratch, _progress("fetching", tell))
+    directory, manifest, digest = _open(path, cache, tell)
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
-    python = sys.executable
+    model = PreparedModel(
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        source=ModelSource(request.path).shown,
+        directory=str(directory),
+        python=sys.executable,
+        manifest=manifest.to_json(),
+        stages=stages_of(manifest),
+        may_retry=manifest.retry,
+        size_bytes=_size(directory, manifest),
+        digest=digest,
+        user=request.worker_user,
+        scratch=request.scratch if scratch in directory.parents else "",
+    )
+    plugins.require_acceptance(_archive_info(model, path))
+    _provide(model, manifest, request, cache, tell)
+    if user:
+        _let_read(user, model, cache)
+    return model
+
+
+def _archive_info(model: PreparedModel, path: Path) -> ArchiveInfo:
+    return ArchiveInfo(
+        name=model.name,
+        version=model.version,
+        source=model.source,
+        path=path,
+        directory=Path(model.directory),
+        manifest=msgspec.json.decode(model.manifest),
+        digest="" if path.is_dir() else model.digest,
+    )
+
+
+def _provide(
+    model: PreparedModel,
+    manifest: Manifest,
+    request: PrepareRequest,
+    cache: Path | None,
+    tell: Tell,
+) -> None:
+    """See to the requirements and assets of *model*."""
+    directory = Path(model.directory)
     if manifest.requirements:
         from servekit.supervisor.preparing import requirements
 
         wanted = directory / manifest.requirements
         if request.install_requirements:
-            python = requirements.environment_for(wanted, cache, tell)
+            model.python = requirements.environment_for(wanted, cache, tell)
         else:
             requirements.check(wanted)
-    assets = _assets(request, cache, StoreAssets(manifest, directory, python), tell)
-    if user:
-        if cache in directory.parents:
-            open_entry(directory)
-        for path in assets.values():
-            open_entry(Path(path).parent)
-        require_readable(user, directory, python)
-    return _prepared(request, directory, manifest, digest, python, assets)
+    model.assets = _assets(request, cache, StoreAssets(manifest, directory, model.python), tell)
+
+
+def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
+    """Let *user* read what is in *cache*, and pass if it can then read everything."""
+    directory = Path(model.directory)
+    if cache in directory.parents:
+        open_entry(directory)
+    for path in model.assets.values():
+        open_entry(Path(path).parent)
+    require_readable(user, directory, model.python)
 
 
 def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
@@ -84,19 +151,19 @@ def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, s
         directory = path.resolve()  # the path may be a link that leads elsewhere next time
         manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
         return directory, manifest, stamp(directory)
-    unpacked = servekit_archiver.unpack(path, cache, _progress(tell))
+    unpacked = servekit_archiver.unpack(path, cache, _progress("unpacking", tell))
     return Path(unpacked.directory), unpacked.manifest, unpacked.digest
 
 
-def _progress(tell: Tell) -> Callable[[int, int], None]:
-    """Return what turns bytes done and bytes in all into a step now and then."""
+def _progress(doing: str, tell: Tell) -> Callable[[int, int], None]:
+    """Return what turns bytes done and bytes in all, 0 if unknown, into a step now and then."""
     next_at = monotonic() + STEP_S
 
     def report(done: int, total: int) -> None:
         nonlocal next_at
         if monotonic() >= next_at:
             next_at = monotonic() + STEP_S
-            tell(f"unpacking {100 * done // max(1, total)} %")
+            tell(f"{doing} {100 * done // total} %" if total else f"{doing} {done >> 20} MiB")
 
     return report
 
@@ -119,57 +186,6 @@ def _assets(
         fetch_missing(manifest, place, tell, maker)
     paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
     return {name: str(path) for name, path in paths.items()}
-
-
-def _prepared(
-    request: PrepareRequest,
-    directory: Path,
-    manifest: Manifest,
-    digest: str,
-    python: str,
-    assets: dict[str, str],
-) -> PreparedModel:
-    return PreparedModel(
-        name=manifest.name,
-        version=manifest.version,
-        description=manifest.description,
-        source=request.path,
-        directory=str(directory),
-        python=python,
-        manifest=manifest.to_json(),
-        stages=_stages(manifest),
-        may_retry=manifest.retry,
-        size_bytes=_size(directory, manifest),
-        assets=assets,
-        digest=digest,
-        user=request.worker_user,
-    )
-
-
-def _stages(manifest: Manifest) -> list[PreparedStage]:
-    if not manifest.stages:
-        own = manifest.every_stage[PREDICT]
-        return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
-    found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
-    for name, stage in manifest.stages.items():
-        if stage.beside is not None:
-            found[stage.beside].beside.append(found.pop(name))
-    return list(found.values())
-
-
-def _stage(name: str, manifest: Manifest) -> PreparedStage:
-    worker, batching = manifest.worker, manifest.batching
-    tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
-    return PreparedStage(
-        name=name,
-        manifest=manifest.to_json(),
-        replicas=worker.replicas,
-        max_batch_size=batching.max_batch_size,
-        max_delay_s=batching.max_delay_ms / 1000,
-        predict_timeout_s=worker.predict_timeout_s,
-        load_timeout_s=worker.load_timeout_s,
-        environments=[dict(table) for table in tables],
-    )
 
 
 def _size(directory: Path, manifest: Manifest) -> int:

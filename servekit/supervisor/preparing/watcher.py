@@ -65,7 +65,8 @@ class FileWatcher:
         self._link: ControlChannel[WatchBegan | FileChanged] = ControlChannel(
             loop, ours, WatchBegan | FileChanged, self._received, lambda: None
         )
-        self._link.send(WatchFiles([source.path for source in sources]))
+        self._numbers = [n for n, source in enumerate(sources) if not source.is_url]
+        self._link.send(WatchFiles([sources[number].path for number in self._numbers]))
 
     def kill(self) -> None:
         """End it."""
@@ -73,7 +74,7 @@ class FileWatcher:
 
     def _received(self, message: WatchBegan | FileChanged) -> None:
         if isinstance(message, FileChanged):
-            self._on_change(message.place)
+            self._on_change(self._numbers[message.place])
         else:
             self._journal.notice(
                 Notice("watching", "servekit", "reloads what is saved from now on")

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hooks for archives are given, and what they return."""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+__all__ = ["ArchiveInfo", "Refused"]
+
+
+class ArchiveInfo(Struct, frozen=True, kw_only=True):
+    """An archive or model directory that is about to be served; nothing of it has run yet."""
+
+    name: str  #: that it will be served under
+    version: str
+    source: str  #: the path or URL that the operator named, without user, query and fragment
+    path: Path  #: the archive file, or the model directory
+    directory: (
+        Path  #: its files, unpacked and compared with the SHA-256s of the manifest; read-only
+    )
+    manifest: dict[str, Any]  #: the ``MANIFEST.json``
+    digest: str  #: of an archive the SHA-256 of its manifest, and so of every file; else ""
+
+
+class Refused(Struct, frozen=True):
+    """The archive must not be served."""
+
+    reason: str  #: shown in the log and by ``/ping``: one line
