@@ -280,8 +280,8 @@ def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
     assets fetched and its service imported later.
 
     :return: ``None``, or ``Refused(reason)``. Any refusal wins. An exception, or anything else
-        that is returned, refuses the archive too, and so does a plugin of the group
-        ``servekit.archives`` that cannot be imported.
+        that is returned, refuses the archive too. A plugin that cannot be imported cannot refuse:
+        whoever relies on one requires it, with ``--require-plugins``.
     """
 
 
@@ -299,7 +299,6 @@ OBSERVER_HOOKS = (
     "server_stopping",
     "model_loaded",
     "model_unloaded",
-    "open_archive",
     "worker_ready",
     "worker_exited",
     "batch_served",

@@ -290,23 +290,35 @@ def test_an_installed_plugin_is_asked(installed, archive, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("sections", "hooks", "complaint"),
+    ("sections", "hooks", "required", "complaint"),
     [
         pytest.param(
-            BOTH, "import no_such_module", "plugin guard is required and broken: ", id="broken"
+            BOTH, "import no_such_module", ["guard"], "plugin guard is required and broken: ",
+            id="broken and required",
         ),
         pytest.param(
-            BOTH[1:], HOOKS, "plugin guard is required and not installed", id="one group only"
+            BOTH[1:], HOOKS, [], "plugin guard: is in the group servekit.archives, but not in",
+            id="one group only",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_plugin_that_cannot_be_used_refuses_every_archive(
-    installed, archive, tmp_path, sections, hooks, complaint
+    installed, archive, tmp_path, sections, hooks, required, complaint
 ):
     installed(*sections, hooks=hooks)
-    request = PrepareRequest(str(archive), cache_dir=str(tmp_path / "cache"))
+    request = PrepareRequest(
+        str(archive), cache_dir=str(tmp_path / "cache"), required_plugins=required
+    )
 
     assert answer(request, lambda step: None).error.startswith(complaint)
+
+
+def test_a_broken_plugin_that_nobody_requires_is_named(installed, archive, tmp_path, capsys):
+    installed(*BOTH, hooks="import no_such_module")
+    request = PrepareRequest(str(archive), cache_dir=str(tmp_path / "cache"))
+
+    assert answer(request, lambda step: None).model
+    assert "plugin guard is not asked: ModuleNotFoundError" in capsys.readouterr().err
 
 
 def test_a_plugin_that_is_not_named_in_the_group_is_broken(installed):

@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from servekit.errors import StartupError
+from servekit.errors import PluginError, StartupError
 from servekit.extension.archives import ArchiveInfo, Refused
 from servekit.settings.values import shown_url
 
 __all__ = ["ArchivePlugins"]
 
-SECTION = b"[servekit.archives]"  #: of ``entry_points.txt``
+GROUP = "servekit.archives"  #: of entry points
 
 
 class ArchivePlugins:
@@ -36,9 +36,14 @@ class ArchivePlugins:
 
         from servekit.plugins import create_plugin_manager
 
-        # one that cannot be imported might refuse this archive
-        named = [point.name for point in entry_points(group="servekit.archives")]
-        return create_plugin_manager(required=[*self._required, *named]).hook
+        manager = create_plugin_manager(required=self._required)
+        errors = {plugin.name: plugin.error for plugin in manager.installed}
+        for name in sorted(point.name for point in entry_points(group=GROUP)):
+            if name not in errors:
+                raise PluginError(f"plugin {name}: is in the group {GROUP}, but not in servekit")
+            if errors[name]:
+                sys.stderr.write(f"plugin {name} is not asked: {errors[name]}\n")
+        return manager.hook
 
     def open(self, url: str, scratch: Path, progress: Callable[[int, int], None]) -> Path:
         """Return the archive or directory that a plugin provides for *url*.
@@ -87,6 +92,7 @@ def may_have_archive_plugins(path: Sequence[str]) -> bool:
     Reads what ``importlib.metadata`` would, in a twentieth of its time. Where distributions may
     be in something else than a directory the answer is yes.
     """
+    section = f"[{GROUP}]".encode()
     for place in path:
         try:
             names = os.listdir(place or ".")  # noqa: PTH208 - only names are wanted
@@ -100,6 +106,6 @@ def may_have_archive_plugins(path: Sequence[str]) -> bool:
                     text = Path(place, name, "entry_points.txt").read_bytes()
                 except OSError:
                     continue
-                if SECTION in text:
+                if section in text:
                     return True
     return False
