@@ -12,7 +12,7 @@ __all__ = ["register_fetchers"]
 def register_fetchers() -> Mapping[str, str]:
     """Offer files of this machine, and HTTP."""
     return {
-        "file": "servekit.assets.file:fetch",
+        "file": "servekit.assets.fetchers:fetch_file",
         "http": "servekit.assets.http:fetch",
         "https": "servekit.assets.http:fetch",
     }

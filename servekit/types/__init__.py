@@ -31,7 +31,7 @@ else:
         """A picture; ``predict`` gets a ``PIL.Image.Image``, upright, all of it read."""
 
 
-__all__ = ["Array", "Audio", "File", "Image", "Text", "TextPart"]
+__all__ = ["Array", "Audio", "File", "Image", "MediaRefused", "Text", "TextPart"]
 
 
 class File:
@@ -63,6 +63,10 @@ class Audio:
     def __repr__(self) -> str:
         """Show how much there is."""
         return f"Audio({list(self.samples.shape)}, {self.sample_rate} Hz)"
+
+
+class MediaRefused(ValueError):
+    """A file is malformed or too large; the message is for the client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from servekit.types import Audio
-from servekit.types.media import MediaRefused
+from servekit.types import Audio, MediaRefused
 
 __all__ = ["MAX_SAMPLES", "read_audio"]
 

@@ -11,7 +11,7 @@ try:
 except ImportError as error:
     raise ImportError("an Image needs Pillow, pip install pillow") from error
 
-from servekit.types.media import MediaRefused
+from servekit.types import MediaRefused
 
 __all__ = ["FORMATS", "MAX_PIXELS", "read_image"]
 

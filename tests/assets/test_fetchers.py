@@ -29,7 +29,7 @@ def test_http_is_built_in(scheme):
 
 
 def test_a_plugin_adds_a_scheme_and_replaces_a_built_in_one():
-    mine = plugin(s3="servekit.assets.http:fetch", http="servekit.assets.file:fetch")
+    mine = plugin(s3="servekit.assets.http:fetch", http="servekit.assets.fetchers:fetch_file")
 
     assert find("s3://store/w", mine) is http.fetch
     assert find("http://store/w", mine) is not http.fetch

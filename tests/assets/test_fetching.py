@@ -8,8 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from servekit_archiver import Asset
 
-from servekit.assets import file, http
+from servekit.assets import http
 from servekit.assets.cache import asset_path, is_cached
+from servekit.assets.fetchers import fetch_file
 from servekit.assets.fetching import fetch_asset
 from servekit.errors import AssetError
 
@@ -177,7 +178,7 @@ def test_a_file_is_copied(tmp_path):
     (tmp_path / "my weights.bin").write_bytes(CONTENT)
     asset = an_asset((tmp_path / "my weights.bin").as_uri())
 
-    assert fetch_asset(asset, tmp_path / "c", file.fetch, ignore).read_bytes() == CONTENT
+    assert fetch_asset(asset, tmp_path / "c", fetch_file, ignore).read_bytes() == CONTENT
 
 
 def test_two_names_of_one_content_are_fetched_once(tmp_path):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.reference import PAGES
 from servekit.cli.parsing.options import default_of, describe
-from servekit.cli.parsing.reference import PAGES
 from servekit.settings import load_settings, options
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_page_is_up_to_date(name):
     written = (DOCS / name).read_text(encoding="utf-8")
 
-    assert written == PAGES[name](), "run: python -m servekit.cli.parsing.reference docs"
+    assert written == PAGES[name](), "run: python docs/reference.py"
 
 
 @pytest.mark.parametrize("option", options(), ids=lambda option: option.name)

@@ -57,6 +57,12 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
         "-f", "--force", action="store_true", help="overwrite files of the same name"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
+    _add_image_arguments(parser)
+    return run
+
+
+def _add_image_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base",
         type=reference,
@@ -92,8 +98,6 @@ def dockerfile(parser: argparse.ArgumentParser) -> Run:
         action="store_true",
         help="fetch [assets] when the image is built (default: when it is started)",
     )
-    parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
-    return run
 
 
 def reference(text: str) -> str:

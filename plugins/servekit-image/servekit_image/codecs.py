@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 
 from servekit.errors import BodyMalformed
+from servekit.types import MediaRefused
 from servekit.types.images import read_image
-from servekit.types.media import MediaRefused
 
 __all__ = ["ImageCodec", "jpeg", "png", "webp"]
 

@@ -44,21 +44,16 @@ def create_parser(command: str | None = None, table: CommandTable = BUILT_IN) ->
         plugin = table.plugins.get(name, "")
         added = add_command(commands, name, each.summary, f" (plugin {plugin})" if plugin else "")
         if name == command:
-            added.set_defaults(
-                run=_plugin_run(each, plugin, added) if plugin else _run(each, added)
-            )
+            added.set_defaults(run=_configured(each, added, plugin))
     return parser
 
 
-def _run(command: Command, parser: Parser) -> Run:
+def _configured(command: Command, parser: Parser, plugin: str) -> Run:
+    """Have *command* add its arguments to *parser*; return what runs it."""
     module, _, attribute = command.target.partition(":")
-    configure: Configure = getattr(import_module(module), attribute)
-    return configure(parser)
-
-
-def _plugin_run(command: Command, plugin: str, parser: Parser) -> Run:
     try:
-        return _run(command, parser)
+        configure: Configure = getattr(import_module(module), attribute)
+        return configure(parser)
     except Exception as error:
         if not plugin:
             raise

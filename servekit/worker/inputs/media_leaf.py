@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from servekit.types import Audio, File, Image
-from servekit.types.media import MediaRefused
+from servekit.types import Audio, File, Image, MediaRefused
 from servekit.worker.inputs.leaves import Leaf, NotOfType, mistake_of
 
 __all__ = ["LEAVES", "MediaLeaf"]

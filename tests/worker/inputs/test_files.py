@@ -27,9 +27,8 @@ from servekit.description.samples import SampleValue, sample, sample_form
 from servekit.description.summaries import summarize_fields
 from servekit.description.swagger import swagger
 from servekit.errors import BootError
-from servekit.types import Audio, File, Image, Text
+from servekit.types import Audio, File, Image, MediaRefused, Text
 from servekit.types import audio as audio_reader
-from servekit.types.media import MediaRefused
 from tests.worker.batches import answer, loaded, prediction, service_of
 
 RED = np.full((4, 6, 3), [255, 0, 0], np.uint8)

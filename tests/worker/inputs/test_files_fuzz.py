@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from servekit.types import Audio, Image
+from servekit.types import Audio, Image, MediaRefused
 from servekit.types.audio import read_audio
 from servekit.types.images import FORMATS, read_image
-from servekit.types.media import MediaRefused
 from tests.worker.batches import answer, service_of
 
 PIXELS = np.arange(300, dtype=np.uint8).reshape(10, 10, 3)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.cli.parsing.reference DOCS``: writes the pages that follow from the code."""
+"""``python docs/reference.py``: writes the pages of settings and commands from the code."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ __all__ = ["PAGES", "cli_page", "settings_page"]
 SETTINGS = """\
 # Settings
 
-<!-- Written by `python -m servekit.cli.parsing.reference docs`; a test holds it to the code. -->
+<!-- Written by `python docs/reference.py`; a test holds it to the code. -->
 
 Every option of `servekit start` is a flag, a key of `servekit.toml` and an environment variable. A
 flag takes precedence over a variable, a variable over the file, and the file over the default.
@@ -56,7 +55,7 @@ command = ["redis-server", "--port", "6380"]
 CLI = """\
 # Command line
 
-<!-- Written by `python -m servekit.cli.parsing.reference docs`; a test holds it to the code. -->
+<!-- Written by `python docs/reference.py`; a test holds it to the code. -->
 
 The commands `init`, `build`, `inspect`, `verify` and `extract` are also available as
 `servekit-archive`, which is part of the archiver, so that training machines need no server. See the
@@ -128,9 +127,9 @@ PAGES = {"settings.md": settings_page, "cli.md": cli_page}
 
 
 def main() -> None:
-    """Write the pages into the directory given."""
+    """Write the pages beside this file."""
     for name, page in PAGES.items():
-        (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
+        Path(__file__).with_name(name).write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
