@@ -72,10 +72,10 @@ class Run:
         if led.tasks:
             led.steps[self.last_name] = predicted - led.handed_on
         last.write_outputs(led.tasks, outputs, answers)
-        last.end()
+        responses = last.end()
         encoded = monotonic()
         times = led.decode_s, predicted - led.decoded, encoded - predicted
-        return BatchResult(answers, *times, last.pop_responses(), led.steps)
+        return BatchResult(answers, *times, responses, led.steps)
 
     def lead(
         self,
