@@ -21,7 +21,6 @@ from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
 from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
-from servekit.ipc.control import PluginHooks
 from servekit.plugins import implemented
 from servekit.web import RouteMetrics, create_app, create_management
 
@@ -72,8 +71,8 @@ class Assembly:
         :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
-        self._core = core = create_core(settings, run_directory, counters)
-        core.control.say(PluginHooks(implemented(resources.plugins.hook, OBSERVER_HOOKS)))
+        observed = implemented(resources.plugins.hook, OBSERVER_HOOKS)
+        self._core = core = create_core(settings, run_directory, counters, observed)
         self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
