@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Coding", "Decompressor", "coding"]
 
-LEVEL = 1  #: of gzip and zstd: a higher level is not worth it for a body that is sent once
+LEVEL = 1  #: for gzip and zstd: a body that is sent once is not worth a higher level
 GZIP = 31  #: ``wbits`` of zlib: a window of 32 KiB, and the frame of gzip
 ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has the first one
 ZSTD_WINDOW_LOG = 23  #: 8 MiB (RFC 9659 3.1): frames that ask for a larger window are refused

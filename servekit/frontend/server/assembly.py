@@ -44,14 +44,14 @@ __all__ = ["Assembly", "Resources"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the parent of the front-ends has read; read anew on SIGHUP."""
+    """Everything that the parent of the front-ends has read, and reads again on SIGHUP."""
 
     plugins: PluginManager
     tokens: Tokens
     tls: ssl.SSLContext | None
-    codings: Mapping[bytes, Coding]  #: of compression; none: it is off
+    codings: Mapping[bytes, Coding]  #: for compression; empty: it is off
     access_log: AccessLog | None
-    shares: Shares | None  #: of the connections, if there are several front-ends
+    shares: Shares | None  #: ``None``: there is only one front-end
 
 
 class Assembly:
@@ -110,8 +110,8 @@ class Assembly:
     def _middleware(self, *, is_public: bool) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
-        The access log comes before CORS, whose preflight responses are logged, and is inside of
-        compression, whose effect is not.
+        The access log is outside of CORS, since preflight responses are logged, and inside of
+        compression, since sizes are logged without it.
         """
         settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
@@ -127,7 +127,7 @@ class Assembly:
         return found
 
     def _guard(self) -> Access | None:
-        """Return what judges the requests of clients; ``None``: all may predict."""
+        """Return the guard of the clients' listener; ``None``: everybody may predict."""
         tokens, hook = self._resources.tokens, self._resources.plugins.hook.authorize
         authorize = hook if hook.get_hookimpls() else None
         if not tokens.predict and authorize is None:

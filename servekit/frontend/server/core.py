@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of one front-end share."""
+"""The state that the parts of one front-end share."""
 
 from __future__ import annotations
 
