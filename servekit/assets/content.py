@@ -83,13 +83,13 @@ def seal(path: Path) -> None:
     if path.is_file():
         path.chmod(READ_ONLY)
         return
-    for above, folders, files in os.walk(path, topdown=True):
-        Path(above).chmod(ENTERED)
+    for place, folders, files in os.walk(path, topdown=True):
+        Path(place).chmod(ENTERED)
         for name in files:
-            file = Path(above) / name
+            file = Path(place) / name
             file.unlink() if name.startswith(".") else file.chmod(READ_ONLY)
         for name in [name for name in folders if name.startswith(".")]:
-            _remove(Path(above) / name)
+            _remove(Path(place) / name)
             folders.remove(name)
 
 

@@ -22,7 +22,7 @@ class Server(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The settings; they never change while the process lives."""
+        """What the operator decided; the same for the life of the process."""
 
     @property
     def run_directory(self) -> Path:

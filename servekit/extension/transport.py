@@ -13,5 +13,6 @@ class TransportOffer:
     alpn: str  #: protocol id that TLS clients choose it by (RFC 7301): ``h2``
     preface: bytes  #: what a client sends first, in the clear and over TLS
     #: ``module:class``, imported when the first client connects. It is called with the socket, the
-    #: client's address and the ``Host``, and its ``feed`` gets the data after the preface
+    #: client's address and the ``Host``; its ``on_data`` gets the bytes after the preface. See
+    #: ``servekit.frontend.transport``
     target: str

@@ -13,6 +13,7 @@ PUBLIC = {
     "servekit.client",
     "servekit.errors",
     "servekit.extension",
+    "servekit.frontend.transport",
     "servekit.hookspecs",
     "servekit.plugins",
     "servekit.service",

@@ -9,7 +9,8 @@ from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.host import Host
 from servekit.frontend.exchange.request_ids import RequestIds
-from servekit.frontend.exchange.time_slices import Slices
+from servekit.frontend.exchange.time_slices import TimeSlices
+from servekit.frontend.http1.parser import RequestParser
 from servekit.frontend.memory.pressure import Pressure
 from servekit.settings import Settings
 
@@ -23,7 +24,7 @@ def make_host(handle, **changes) -> Host:
         date=HttpDate(),
         connections=OpenConnections(settings),
         pressure=Pressure(0, 1.0),
-        slices=Slices(loop),
+        slices=TimeSlices(loop),
         request_ids=RequestIds(),
         tls=None,
         handle=handle,
@@ -31,3 +32,8 @@ def make_host(handle, **changes) -> Host:
         guard=None,
     )
     return replace(host, **changes)
+
+
+def make_parser() -> RequestParser:
+    """Return a parser without guard."""
+    return RequestParser(Settings(), None, Pressure(0, 1.0))

@@ -11,7 +11,6 @@ from servekit.frontend.middleware.auth import Access
 from servekit.settings.tokens import Tokens
 
 from .conftest import post, receive
-from .http2 import Peer, get_fields
 
 PLAIN, INVALID = 'Bearer realm="servekit"', 'Bearer realm="servekit", error="invalid_token"'
 
@@ -116,15 +115,6 @@ def test_head_that_is_refused_is_the_last_of_its_connection(guarded):
         assert answer.startswith(b"HTTP/1.1 401 ")
         assert answer.count(b"HTTP/1.1") == 1
         assert answer.endswith(b"\r\n\r\n")
-
-
-def test_body_of_undeclared_length_needs_a_token_on_http2_too(guarded):
-    with guarded.connect() as sock:
-        peer = Peer(sock)
-        peer.send(peer.headers(1, get_fields("/ping")))
-        assert peer.answer(1)[0] == 401
-        peer.get(3, "/ping")
-        assert peer.answer(3)[0] == 200
 
 
 def test_wish_for_another_protocol_does_not_get_past(guarded):

@@ -3,7 +3,8 @@
 
 import socket
 
-from servekit.frontend.http1.transport import Http1
+from servekit.frontend.http1.connection import Http1Connection
+from servekit.frontend.http1.listener import Http1Listener
 
 from .conftest import post
 from .stand_ins import make_host
@@ -17,7 +18,7 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection(caplog):
     ours, client = socket.socketpair()
     with client:
         ours.setblocking(False)
-        Http1(host, []).connect(ours, None)
+        host.connections.add(Http1Connection(ours, None, Http1Listener(host, [])))
         client.sendall(post(b"1"))
         host.loop.run(nowait=True)
 

@@ -112,7 +112,7 @@ def test_another_coding_is_told_which_ones_are_taken(front, given):
     status, headers, body = ask(front, post(b"[1]", f"Content-Encoding: {given}"))
 
     assert (status, headers["accept-encoding"]) == (415, "gzip")
-    assert b"Content-Encoding: only gzip is taken" in body
+    assert b"Content-Encoding: only gzip is supported" in body
 
 
 def test_none_is_taken_where_compression_is_off(shared):

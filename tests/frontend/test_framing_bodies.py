@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.frontend.http1.parser import RequestParser
-from servekit.settings import Settings
-
 from .framing import CHUNKED, GET, HEAD, refusal_of, status_of
+from .stand_ins import make_parser
 
 LAST = b"0\r\n\r\n"
 HI = b"2\r\nhi\r\n"
@@ -146,7 +144,7 @@ def test_body_is_refused(shared, sent, status):
 )
 def test_chunks_mean_the_same_however_they_are_cut(chunks, cuts):
     body = b"".join(b"%x%b\r\n%b\r\n" % (len(text), more.encode(), text) for text, more in chunks)
-    sent, parser = CHUNKED + body + b"0\r\nX: y\r\n\r\n" + GET, RequestParser(Settings())
+    sent, parser = CHUNKED + body + b"0\r\nX: y\r\n\r\n" + GET, make_parser()
     for cut in [*cuts, len(sent)]:
         assert parser.feed(sent[:cut]) is None
         sent = sent[cut:]
@@ -155,7 +153,7 @@ def test_chunks_mean_the_same_however_they_are_cut(chunks, cuts):
 
 
 def test_pipelined_chunks_are_taken_one_after_the_other():
-    parser = RequestParser(Settings())
+    parser = make_parser()
     assert parser.feed((CHUNKED + HI + LAST) * 500) is None
 
     assert [request.body for request in parser.requests] == [b"hi"] * 500

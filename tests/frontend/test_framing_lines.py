@@ -4,11 +4,10 @@
 import pytest
 
 from servekit.errors import RequestError
-from servekit.frontend.http1.parser import RequestParser
-from servekit.settings import Settings
 
 from .conftest import receive
 from .framing import GET, HEAD, refusal_of, status_of
+from .stand_ins import make_parser
 
 REST = b"\r\nHost: test\r\n\r\n"
 CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
@@ -111,7 +110,7 @@ LINES = ("two spaces after the method", "RTSP", "ICE", "space at the end")
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 @pytest.mark.parametrize("line", LINES)
 def test_line_is_refused_wherever_it_stands(line, before, size):
-    sent, parser, failure = before + REFUSED[line][0], RequestParser(Settings()), None
+    sent, parser, failure = before + REFUSED[line][0], make_parser(), None
     for start in range(0, len(sent), size):
         failure = failure or parser.feed(sent[start : start + size])
 

@@ -3,22 +3,22 @@
 
 import pytest
 
-from servekit.frontend.server.connection_shares import FRESH_S, Shares
+from servekit.frontend.server.connection_shares import FRESH_S, ConnectionShares
 
 
 @pytest.fixture
 def shares():
     """Those of the first front-end; the second is there too."""
-    shares = Shares()
-    shares.sit_down(1)
+    shares = ConnectionShares()
+    shares.join(1)
     return shares
 
 
 def note(shares, number, count, now):
     """Note what another front-end has."""
-    shares.sit_down(number)
+    shares.join(number)
     shares.note(count, now)
-    shares.sit_down(1)
+    shares.join(1)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def test_who_has_gone_is_not_waited_for(shares):
     assert shares.is_ahead(9, 10.0)
     assert not shares.is_ahead(9, 10.0 + FRESH_S)
     note(shares, 3, 0, 20.0)
-    shares.sit_down(3)
+    shares.join(3)
     shares.leave()
-    shares.sit_down(1)
+    shares.join(1)
 
     assert not shares.is_ahead(9, 20.0)

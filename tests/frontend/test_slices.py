@@ -4,7 +4,7 @@
 import pytest
 
 from servekit.frontend.exchange import time_slices as slices
-from servekit.frontend.exchange.time_slices import SLICE_S, Slices
+from servekit.frontend.exchange.time_slices import SLICE_S, TimeSlices
 
 
 class Timer:
@@ -60,7 +60,7 @@ def worker(loop, ours, name, steps, done):
 
 
 def test_what_takes_long_leaves_the_loop_its_turns(loop):
-    ours, done, at = Slices(loop), [], []
+    ours, done, at = TimeSlices(loop), [], []
     ours.run(worker(loop, ours, "a", 10, done))
     for _ in range(4):
         at.append(len(done))
@@ -70,7 +70,7 @@ def test_what_takes_long_leaves_the_loop_its_turns(loop):
 
 
 def test_all_together_have_one_slice_in_a_turn(loop):
-    ours, done = Slices(loop), []
+    ours, done = TimeSlices(loop), []
     for name in "abc":
         ours.run(worker(loop, ours, name, 6, done))
     turns = 0
@@ -85,7 +85,7 @@ def test_all_together_have_one_slice_in_a_turn(loop):
 
 
 def test_short_work_is_done_at_once_until_the_slice_is_used_up(loop):
-    ours, done = Slices(loop), []
+    ours, done = TimeSlices(loop), []
     for name in "abcdef":
         ours.run(worker(loop, ours, name, 1, done))
     assert done == list("abcd")
@@ -95,7 +95,7 @@ def test_short_work_is_done_at_once_until_the_slice_is_used_up(loop):
 
 
 def test_work_that_is_done_later_counts_now(loop):
-    ours, done = Slices(loop), []
+    ours, done = TimeSlices(loop), []
     ours.charge(SLICE_S)
     ours.run(worker(loop, ours, "a", 1, done))
     assert done == []

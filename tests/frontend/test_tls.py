@@ -7,9 +7,7 @@ import ssl
 import threading
 from time import monotonic
 
-import httpx
 import pytest
-import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,39 +18,10 @@ from servekit.ipc.batches import Slab
 from servekit.settings import Settings
 from servekit.settings.tls import server_context
 
+from .certificates import Files, offering
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive
-from .http2 import PREFACE
 
 BODY = os.urandom(3_000_000)
-
-
-class Files:
-    """An authority, and the PEM files of a server and of a client that it vouches for."""
-
-    def __init__(self, directory) -> None:
-        self.authority = trustme.CA()
-        self.directory = directory
-        self.ca = self.write("ca", self.authority.cert_pem)
-        server = self.authority.issue_cert("localhost", "127.0.0.1")
-        self.certificate = self.write("server", *server.cert_chain_pems)
-        self.key = self.write("key", server.private_key_pem)
-        self.client = self.authority.issue_cert("client@test")
-
-    def write(self, name, *blobs) -> str:
-        path = self.directory / f"{name}.pem"
-        path.write_bytes(b"".join(blob.bytes() for blob in blobs))
-        return str(path)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return {"tls_certificate": self.certificate, "tls_key": self.key}
-
-    def connect(self, front_end, *, is_known: bool = False) -> ssl.SSLSocket:
-        context = ssl.create_default_context()
-        self.authority.configure_trust(context)
-        if is_known:
-            self.client.configure_cert(context)
-        return context.wrap_socket(front_end.connect(), server_hostname="localhost")
 
 
 @pytest.fixture(scope="module")
@@ -77,23 +46,6 @@ def test_connection_is_kept_and_speaks_http(encrypted, files):
         assert (sock.version(), sock.selected_alpn_protocol()) == ("TLSv1.3", None)
 
 
-def test_client_that_offers_http2_gets_it(encrypted, files):
-    context = ssl.create_default_context(cafile=files.ca)
-    url = f"https://localhost:{encrypted.port}/echo/predict"
-    with httpx.Client(http2=True, verify=context, timeout=WAIT_S) as client:
-        for body in (b"1", BODY):
-            answer = client.post(url, content=body)
-            assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
-            assert answer.content == body
-
-
-def offering(files, *protocols):
-    """Return a context of a client that offers these."""
-    context = ssl.create_default_context(cafile=files.ca)
-    context.set_alpn_protocols(protocols)
-    return context
-
-
 @pytest.mark.parametrize("offered", [["x"], ["h3", "spdy/3"], ["HTTP/1.1"], ["http/1.0"]])
 def test_client_that_offers_nothing_that_is_spoken_gets_an_alert(encrypted, files, offered):
     context = offering(files, *offered)
@@ -113,25 +65,6 @@ def test_client_that_offers_something_that_is_spoken_gets_it(encrypted, files):
 
         assert sock.selected_alpn_protocol() == "http/1.1"
         assert receive(sock)[::2] == (200, b"1")
-
-
-@pytest.mark.parametrize(
-    ("offered", "sent", "status"),
-    [
-        pytest.param(["h2"], post(b"1"), 400, id="HTTP/1.1 where HTTP/2 was agreed on"),
-        pytest.param(["http/1.1"], PREFACE, 505, id="HTTP/2 where HTTP/1.1 was agreed on"),
-        pytest.param([], PREFACE, 505, id="HTTP/2 where nothing was agreed on"),
-    ],
-)
-def test_what_was_agreed_on_is_binding(encrypted, files, offered, sent, status):
-    context = offering(files, *offered)
-    with (
-        encrypted.connect() as plain,
-        context.wrap_socket(plain, server_hostname="localhost") as sock,
-    ):
-        sock.sendall(sent)
-
-        assert receive(sock)[0] == status
 
 
 def test_hello_is_read_however_it_is_cut(files):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook that adds the page."""
+"""What this plugin offers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of jobs.
+"""What can go wrong with a job.
 
 RequestError
 └── JobNotFound                      404

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hooks: middleware that makes and serves jobs, and the description of jobs."""
+"""What this plugin offers: the middleware that makes and serves jobs, and their description."""
 
 from __future__ import annotations
 

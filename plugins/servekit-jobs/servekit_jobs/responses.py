@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses about jobs, apart from their results."""
+"""Responses about a job; its result is a response of its own."""
 
 from __future__ import annotations
 

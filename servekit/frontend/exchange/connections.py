@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The open connections of one front-end, and streams that count as such."""
+"""The open connections of one front-end, and the streams that count as connections."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ class OpenConnections:
         self.is_crowded = len(self._open) > self._limit
 
     def close_idle(self, now: float) -> None:
-        """Close every connection that has no request under way."""
+        """Close every connection that has no request in progress."""
         for connection in list(self._open):
             connection.close_if_idle(now)

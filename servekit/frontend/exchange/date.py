@@ -7,14 +7,14 @@ __all__ = ["HttpDate"]
 
 
 class HttpDate:
-    """The present second as ``Date`` states it; whoever keeps time renews it."""
+    """The current second as ``Date`` states it; the front-end's timer renews it."""
 
     __slots__ = ("value",)
 
     def __init__(self) -> None:
-        """Start with the present second."""
+        """Start with the current second."""
         self.renew()
 
     def renew(self) -> None:
-        """Take the present second."""
+        """Take the current second."""
         self.value = formatdate(usegmt=True).encode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all connections of one listener share."""
+"""The parts of a front-end that all connections of one listener share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.frontend.exchange.request_ids import RequestIds
-    from servekit.frontend.exchange.time_slices import Slices
+    from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.settings import Settings
 
@@ -32,7 +32,7 @@ class Host:
     date: HttpDate
     connections: OpenConnections
     pressure: Pressure
-    slices: Slices
+    slices: TimeSlices
     request_ids: RequestIds
     tls: ssl.SSLContext | None  #: ``None``: connections are in the clear
     handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused

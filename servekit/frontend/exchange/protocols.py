@@ -35,19 +35,22 @@ class Timed(Protocol):
     """A connection, or a stream of one: it has timeouts, and counts as open until it is closed."""
 
     expires: float  #: ``monotonic``: when ``expire`` is called
-    is_closed: bool
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has been closed."""
 
     def expire(self) -> None:
         """Handle a client that let a timeout pass."""
 
     def close_if_idle(self, now: float) -> None:
-        """Close unless a request is under way: the front-end shuts down or is short of memory."""
+        """Close if no request is in progress: the front-end shuts down or is short of memory."""
 
 
 class Route(Protocol):
-    """What answers at a path: the batcher of a model, or a pipeline."""
+    """The target of predictions: the batcher of a model, or a pipeline."""
 
-    middleware: Middleware | None  #: of this route alone: the cache of a model that asks for one
+    middleware: Middleware | None  #: for this route only: the cache of a model that asks for one
 
     @property
     def row(self) -> ModelRow:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives the loop back after a moment of work that clients can heap up, and goes on in its turn."""
+"""Limits work that clients can pile up to a slice of each turn of the event loop."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     #: works until ``is_over``; returns whether there is more to do
     Work = Callable[[], bool]
 
-__all__ = ["Slices"]
+__all__ = ["TimeSlices"]
 
-SLICE_S = 0.002  #: of all such work together, then everybody else gets a turn of the loop
+SLICE_S = 0.002  #: for all such work together; then everything else gets a turn of the loop
 
 
-class Slices:
-    """Shared by the connections of one front-end, however many of them have something to do."""
+class TimeSlices:
+    """Shared by the connections of one front-end, however many of them have work to do."""
 
     def __init__(self, loop: Any) -> None:
-        """Let a first slice begin."""
+        """Begin the first slice."""
         self._left_s = SLICE_S
-        self._until = 0.0  #: ``monotonic``: of the work that is being done
+        self._until = 0.0  #: ``monotonic``: when the current work has to stop
         self._waiting: deque[Work] = deque()
-        # of no length: it is due in the next turn of the loop, behind what the kernel has to say
+        # 0 s: due in the next turn of the loop, after the events that the kernel reports
         self._timer: Any = loop.timer(0.0)
         self._is_due = False
 
     @property
     def is_over(self) -> bool:
-        """Whoever works has to stop."""
+        """Whether the current work has to stop."""
         return monotonic() >= self._until
 
     def charge(self, seconds: float) -> None:
-        """Count work that begins now and is done in this turn of the loop, but later."""
+        """Count work that follows later in this turn of the loop."""
         self._until -= seconds
         self._left_s -= seconds
 
     def run(self, work: Work) -> None:
-        """Do *work* now, or in its turn if this slice is used up."""
+        """Do *work* now, or in a later turn if this slice is used up."""
         if self._waiting or self._left_s <= 0:
             self._wait(work)
         else:
@@ -62,7 +62,7 @@ class Slices:
             self._timer.start(self._begin)
 
     def _begin(self) -> None:
-        """Begin a slice: each that waits works once, as long as there is time."""
+        """Begin a slice: call each pending work once, as long as there is time."""
         self._left_s = SLICE_S
         self._timer.stop()
         self._is_due = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which connections are looked at when, so that a timeout is noticed soon and costs little."""
+"""Notices timeouts of connections soon, at a low cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK_S = 1.0
 
 
 def longest_look_s(settings: Settings) -> float:
-    """Return how long a connection may be left alone: no longer than the shortest timeout."""
+    """Return the longest pause between two looks: the shortest timeout at most."""
     reading = (settings.header_timeout, settings.body_timeout, settings.keep_alive)
     return max(TICK_S, min(LOOK_S, *reading, settings.send_timeout))
 
@@ -24,14 +24,14 @@ def longest_look_s(settings: Settings) -> float:
 class Expiry:
     """Looks at each connection when it expires, or after ``look_s`` if that is sooner.
 
-    So whoever sets ``expires`` need not tell us: a moment that is further off than ``look_s``
-    when it is set is known before it comes.
+    So a connection just sets ``expires``: any moment that is at least ``look_s`` away is seen in
+    time.
     """
 
     def __init__(self, look_s: float, now: float) -> None:
         """Begin at *now* (``monotonic``)."""
         self._look_s = look_s
-        self._tick = int(now / TICK_S)  #: the last that is over
+        self._tick = int(now / TICK_S)  #: the last one that has been looked at
         self._due: dict[int, list[Timed]] = {}
 
     def watch(self, connection: Timed, now: float) -> None:
@@ -41,7 +41,7 @@ class Expiry:
         self._due.setdefault(tick, []).append(connection)
 
     def sweep(self, now: float) -> None:
-        """Tell the connections whose time is over."""
+        """Call ``expire`` of the connections whose timeout has passed."""
         first, self._tick = self._tick + 1, int(now / TICK_S)
         for tick in range(first, self._tick + 1):
             for connection in self._due.pop(tick, ()):

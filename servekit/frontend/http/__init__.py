@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both versions of HTTP share: fields, targets, TLS, writing, uploads."""
+"""The parts that all versions of HTTP share: sockets, TLS, fields, requests and their bodies."""

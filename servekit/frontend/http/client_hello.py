@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first message of a TLS client (RFC 8446 4.1.2), as far as ALPN needs it (RFC 7301). Pure.
 
-Python's ssl tells neither what a client offered nor that nothing of it is spoken here.
+Python's ssl reports neither what a client offers, nor that none of it is supported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_BYTES = 65_536
 
 
 class ClientHello:
-    """Collects what a client sends until its first message is whole."""
+    """Collects the data of a client until its first message is whole."""
 
     def __init__(self) -> None:
         """Know nothing yet."""

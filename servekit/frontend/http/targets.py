@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request targets: the forms there are (RFC 9112 3.2), and the path in one."""
+"""Request targets (RFC 9112 3.2): their forms, and the path in one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from servekit.frontend.http.fields import check_host
 
 __all__ = ["ASTERISK", "in_origin_form", "path_of"]
 
-ASTERISK = b"*"  #: of OPTIONS: the server as a whole
+ASTERISK = b"*"  #: target of an OPTIONS request about the server as a whole
 MAX_KNOWN = 256
 MAX_KNOWN_BYTES = 256
-# RFC 3986 3.3; a query is not looked at, so what browsers leave unencoded in it does no harm
+# RFC 3986 3.3; the query is not checked: browsers leave some characters in it unencoded
 ORIGIN = re.compile(rb"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?[^#]*)?")
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 CONTROL = re.compile(rb"%[01][0-9A-Fa-f]|%7[Ff]")
@@ -25,9 +25,9 @@ known: set[bytes] = set()
 
 
 def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
-    """Return *target* in origin form, or ``*``; and the authority of an absolute one, else "".
+    """Return *target* in origin form, or ``*``; and the authority of an absolute one, else b"".
 
-    :raises RequestError: it has no form that *method* may have.
+    :raises RequestError: it has no form that is allowed with *method*.
     """
     authority = b""
     if found := ABSOLUTE.fullmatch(target):
@@ -38,7 +38,7 @@ def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
     elif target == ASTERISK and method == b"OPTIONS":
         return target, authority
     if not ORIGIN.fullmatch(target):
-        raise RequestError("request target: no well-formed path, nor http and a path")
+        raise RequestError("request target: neither a well-formed path nor an http URL")
     if CONTROL.search(target.partition(b"?")[0]):
         raise RequestError("request target: a control character in the path")
     if not authority and len(known) < MAX_KNOWN and len(target) <= MAX_KNOWN_BYTES:
@@ -49,7 +49,7 @@ def in_origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes]:
 def path_of(target: bytes) -> bytes:
     """Return the decoded path of a *target* in origin form.
 
-    An encoded slash stays encoded: it is part of a name, and parts no names (RFC 3986 2.2).
+    An encoded slash stays encoded: it is part of a name, not a separator (RFC 3986 2.2).
     """
     path = target.partition(b"?")[0]
     if b"%" not in path:

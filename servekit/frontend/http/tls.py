@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["TlsSocket"]
 
 RECORD_BYTES = 17_408  #: the largest record on the wire
-PIECE_BYTES = 65_536  #: encrypted at once: what the kernel does not take has to wait with us
-HELD_BYTES = 4 * PIECE_BYTES  #: a client that makes us answer the protocol, and reads nothing
-SPECIAL = re.compile(r"[\\,=+\x00-\x1f]")  #: in a value of a subject: a name must not pass for two
+PIECE_BYTES = 65_536  #: encrypted at once; the part that the kernel does not take is kept
+HELD_BYTES = 4 * PIECE_BYTES  #: kept for a client that causes replies of TLS and reads none
+SPECIAL = re.compile(r"[\\,=+\x00-\x1f]")  #: escaped in a subject: a name must not look like two
 ESCAPED = r"\\\g<0>"
 NOTHING_YET = (ssl.SSLWantReadError,)
 ENDED = (ssl.SSLZeroReturnError, ssl.SSLEOFError)
 
 
 class TlsSocket:
-    """Stands where a non-blocking socket would; the handshake happens as data is read.
+    """Replaces a non-blocking socket; the handshake happens as data is read.
 
-    What is decrypted no event tells of, so whoever reads must take it all: ``recv`` does,
-    and after a ``recv_into`` that filled its buffer there may be more.
+    No event reports data that is decrypted already, so a reader has to take all of it: ``recv``
+    does, and after a ``recv_into`` that filled its buffer there may be more.
     """
 
     __slots__ = (
@@ -48,17 +48,17 @@ class TlsSocket:
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, spoken: Iterable[str] = ()
     ) -> None:
-        """Be the server's end over *sock*, which is ours from now on.
+        """Be the server's end over *sock*, which belongs to the object from now on.
 
-        :param spoken: the protocols of which a client that offers any has to offer one.
+        :param spoken: protocols; a client that offers any by ALPN has to offer one of these.
         """
         self._socket = sock
         self._spoken = spoken
-        self._hello: ClientHello | None = ClientHello()  #: until it has come
+        self._hello: ClientHello | None = ClientHello()  #: until it has arrived
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._held = b""  #: encrypted, and not taken by the kernel yet
-        self._encrypted = 0  #: bytes of what the caller has yet to send that are in ``_held``
+        self._held = b""  #: encrypted bytes that the kernel has not taken
+        self._encrypted = 0  #: bytes in ``_held`` that the caller still counts as unsent
 
     def fileno(self) -> int:
         """Return the descriptor to watch."""
@@ -70,22 +70,22 @@ class TlsSocket:
 
     @property
     def subject(self) -> str:
-        """Of the client's certificate, ``commonName=ada,organizationName=x``; "" without one."""
+        """Subject of the client's certificate, ``commonName=ada,organizationName=x``, or ""."""
         certificate: Any = self._object.getpeercert()
         named = [each for name in (certificate or {}).get("subject", ()) for each in name]
         return ",".join(f"{kind}={SPECIAL.sub(ESCAPED, text)}" for kind, text in named)
 
     @property
     def protocol(self) -> str:
-        """What was agreed on by ALPN; "" where the client offered nothing."""
+        """The protocol that ALPN agreed on; "" if the client offered none."""
         return self._object.selected_alpn_protocol() or ""
 
     # ------------------------------------------------------------ reading
 
     def recv(self, size: int) -> bytes:
-        """Return all that has come, at most *size* bytes; "" at the end.
+        """Return everything that has arrived, at most *size* bytes; b"" at the end.
 
-        :raises BlockingIOError: nothing that can be decrypted has come.
+        :raises BlockingIOError: nothing that can be decrypted has arrived.
         """
         with contextlib.suppress(BlockingIOError):
             self._fill(size - RECORD_BYTES)
@@ -106,7 +106,7 @@ class TlsSocket:
         return data
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Fill *buffer* as far as what has come allows; return the count, 0 at the end."""
+        """Fill *buffer* with what has arrived; return the count, 0 at the end."""
         count = self._take(buffer)
         if count == 0:
             is_end = self._fill(PIECE_BYTES)
@@ -127,14 +127,14 @@ class TlsSocket:
         return not data
 
     def _judge(self, offered: list[bytes] | None) -> None:
-        """Refuse a client that speaks other protocols (RFC 7301 3.2), which OpenSSL passes over."""
+        """Refuse a client without a common protocol (RFC 7301 3.2); OpenSSL would accept it."""
         if offered is None:
             return
         self._hello = None
         if offered and not {name.encode() for name in self._spoken} & set(offered):
             with contextlib.suppress(OSError):
                 self._socket.send(NO_PROTOCOL)
-            raise ConnectionAbortedError("the client offers no protocol that is spoken here")
+            raise ConnectionAbortedError("the client offers no supported protocol")
 
     def _take(self, buffer: memoryview) -> int:
         count = 0
@@ -153,11 +153,11 @@ class TlsSocket:
     # ------------------------------------------------------------ writing
 
     def send(self, data: Buffer) -> int:
-        """Return how many bytes of *data* are with the kernel.
+        """Return how many bytes of *data* the kernel has taken.
 
-        What follows has to begin with the rest of *data*: some of it may be encrypted already.
+        The next call has to begin with the rest of *data*: some of it may be encrypted already.
 
-        :raises BlockingIOError: none.
+        :raises BlockingIOError: it has taken none.
         """
         view, sent = memoryview(data), 0
         while self._flush():
@@ -172,7 +172,7 @@ class TlsSocket:
         return sent
 
     def sendmsg(self, buffers: Iterable[Buffer]) -> int:
-        """Send *buffers* one after the other; else as ``send``."""
+        """Send *buffers* one after the other, like ``send``."""
         total = 0
         for buffer in buffers:
             try:
@@ -187,7 +187,7 @@ class TlsSocket:
         return total
 
     def _flush(self) -> bool:
-        """Send what is encrypted; return whether all of it is with the kernel."""
+        """Send encrypted bytes; return whether the kernel has taken all of them."""
         if self._outgoing.pending:
             self._held += self._outgoing.read()
         if self._held:
@@ -200,17 +200,17 @@ class TlsSocket:
     # ------------------------------------------------------------ the end
 
     def shutdown(self, how: int) -> None:
-        """Say that no more will come from us, then do so to the socket."""
-        self._say_end()
+        """End the TLS session, then shut the socket down."""
+        self._end_session()
         self._socket.shutdown(how)
 
     def close(self) -> None:
         """Close at once."""
-        self._say_end()
+        self._end_session()
         self._socket.close()
 
-    def _say_end(self) -> None:
-        with contextlib.suppress(OSError):  # the handshake is not over, or the client has gone
+    def _end_session(self) -> None:
+        with contextlib.suppress(OSError):  # the handshake is not over, or the connection is broken
             self._object.unwrap()
         with contextlib.suppress(OSError):
             self._flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One large body from the socket straight into the shared memory that a worker reads."""
+"""A large request body on its way into the shared memory that workers read."""
 
 from __future__ import annotations
 
@@ -11,52 +11,27 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.ipc.batches import Slab
-    from servekit.settings import Settings
 
-__all__ = ["BodyClock", "Upload"]
+__all__ = ["Upload"]
 
-READS_PER_TURN = 16  #: of one upload, then others get their turn
-
-
-class BodyClock:
-    """When a body under way is late: after a pause, or once it brings less than its rate.
-
-    The rate holds for each ``body_timeout`` anew: what came at once buys no time later on.
-    """
-
-    __slots__ = ("_enough", "_since", "_taken", "_timeout")
-
-    def __init__(self, settings: Settings, now: float) -> None:
-        """The body begins *now* (``monotonic``), or goes on after a wait that we caused."""
-        self._timeout = settings.body_timeout
-        self._enough = int(settings.body_rate * settings.body_timeout)  #: bytes
-        self._since, self._taken = now, 0
-
-    def expires(self, now: float, received: int) -> float:
-        """Return the moment at which it is late.
-
-        :param received: bytes of the body that have come by *now*.
-        """
-        if received - self._taken >= self._enough:
-            self._since, self._taken = now, received
-        return self._since + self._timeout
+READS_PER_TURN = 16  #: for one upload, then others get their turn
 
 
 class Upload:
-    """One body on its way into a slab."""
+    """One body on its way into a slab, or waiting for one."""
 
     __slots__ = (
         "_begun",
-        "_head",
         "_limit",
         "_view",
+        "bodies",
         "filled",
         "is_waiting",
+        "on_received",
         "on_room",
         "route",
         "shed",
@@ -64,31 +39,25 @@ class Upload:
         "slab",
     )
 
-    def __init__(
-        self,
-        route: Route,
-        head: HttpRequest | None,
-        begun: bytes | bytearray,
-        size: int,
-        limit: int = 0,
-    ) -> None:
-        """Continue a body of which *begun* has come already.
+    def __init__(self, route: Route, begun: bytes, size: int, limit: int) -> None:
+        """Continue a body that began with *begun*.
 
-        :param head: the request, if it is whole but for its body.
-        :param size: bytes of the body, or those to begin with if it may grow.
-        :param limit: of a body whose size nobody said.
+        :param size: bytes of the slab to begin with: the whole body, if its size is known.
+        :param limit: largest size that the slab may grow to.
         """
         self.route = route
-        self.size = size  #: of the slab that it has, or waits for
+        self.bodies: Bodies = route.bodies
+        self.size = size  #: bytes of the slab that it has, or waits for
         self.slab: Slab | None = None
         self.is_waiting = False  #: for room
-        self.on_room: Callable[[], None] = _nothing  #: called when reading may go on
+        self.on_room: Callable[[], None] = _nothing  #: called when reading may continue
+        #: called when more has been received from a socket, with whether the body is whole
+        self.on_received: Callable[[bool], None] = _nothing
         self.shed: Callable[[], None] = _nothing  #: called when others need the memory more
         self._limit = limit
-        self._head = head
-        self._begun = bytearray(begun)  #: not in the slab
+        self._begun = bytearray(begun)  #: bytes that are not in the slab
         self._view = memoryview(b"")  #: of the slab
-        self.filled = len(begun)  #: bytes that have come
+        self.filled = len(begun)  #: bytes that have arrived
         slab = self.bodies.allocate(self)
         if slab is None:
             self.is_waiting = True
@@ -96,7 +65,7 @@ class Upload:
             self._place(slab)
 
     def start(self, slab: Slab) -> None:
-        """There is room now."""
+        """Continue in *slab*: there is room now."""
         self.is_waiting = False
         self._place(slab)
         self.on_room()
@@ -108,18 +77,13 @@ class Upload:
         self.bodies.shedder.add(self)
 
     @property
-    def bodies(self) -> Bodies:
-        """Where it lies."""
-        return self.route.bodies
-
-    @property
     def held(self) -> int:
         """Bytes that are free when it ends."""
         return self.size
 
     @property
     def moved(self) -> int:
-        """Bytes that have come."""
+        """Bytes that have arrived."""
         return self.filled
 
     @property
@@ -128,9 +92,9 @@ class Upload:
         return max(1, self.size - self.filled)
 
     def take(self, piece: bytes) -> None:
-        """Add *piece*, which came by another way than from a socket of its own.
+        """Add *piece*, which did not come straight from a socket.
 
-        :raises QueueFull: there is no room for a body that has become so large.
+        :raises QueueFull: there is no room for a body that has become this large.
         """
         end = self.filled + len(piece)
         if self.is_waiting:
@@ -151,10 +115,10 @@ class Upload:
         self.size, self.slab, self._view = size, slab, self.bodies.arena.view(slab)
 
     def receive(self, sock: socket.socket | TlsSocket) -> bool:
-        """Take what has come; return whether the body is whole.
+        """Read from *sock*; return whether the slab is full.
 
-        :raises EOFError: the client ended it early.
-        :raises OSError: the connection is gone.
+        :raises EOFError: the client ended the connection early.
+        :raises OSError: the connection is lost.
         """
         for _ in range(READS_PER_TURN):
             try:
@@ -168,13 +132,7 @@ class Upload:
                 return True
         return False
 
-    def finish(self) -> HttpRequest:
-        """Return the whole request; its slab belongs to the caller."""
-        assert self._head is not None
-        self._head.body, self._head.route = self.lay(), self.route
-        return self._head
-
-    def lay(self) -> bytes | Slab:
+    def finish(self) -> bytes | Slab:
         """Return the whole body; its slab belongs to the caller."""
         if self.is_waiting:
             self.bodies.leave(self)
@@ -185,15 +143,14 @@ class Upload:
         return self.bodies.shrink(self.slab, self.filled)
 
     def abandon(self) -> None:
-        """Nobody will finish this body."""
-        bodies = self.bodies
+        """Free the memory: the body is not wanted any more."""
         if self.slab is None:
-            bodies.leave(self)
+            self.bodies.leave(self)
         else:
-            bodies.shedder.discard(self)
+            self.bodies.shedder.discard(self)
             self._view.release()
-            bodies.free(self.slab)
+            self.bodies.free(self.slab)
 
 
-def _nothing() -> None:
-    """Until somebody wants to know."""
+def _nothing(*_: object) -> None:
+    """Stand in for a callback that is not set."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chunked bodies (RFC 9112 7.1), to the letter of their grammar. No socket, no clock.
+"""Chunked request bodies (RFC 9112 7.1), exactly by their grammar. No socket, no clock.
 
-llhttp reads header sections; what it takes of extensions is both more and less than there may be.
+llhttp reads header sections only: what it accepts of extensions differs from the grammar.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from servekit.frontend.http.fields import NOT_IN_TRAILERS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Chunks"]
+__all__ = ["ChunkDecoder"]
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 QUOTED = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+"'
@@ -23,32 +23,32 @@ BWS = rb"[ \t]*+"
 EXTENSION = rb"%b;%b%b(?>%b=%b(?:%b|%b))?+" % (BWS, BWS, TOKEN, BWS, BWS, TOKEN, QUOTED)
 HEAD = re.compile(rb"([0-9A-Fa-f]++)(?>%b)*+\r\n" % EXTENSION)
 TRAILER = re.compile(rb"(%b):[\t -~\x80-\xff]*+" % TOKEN)
-MAX_DIGITS = 64  #: of a size, zeros in front included
+MAX_DIGITS = 64  #: in a size, with leading zeros
 MAX_SIZE = 2**63
 
 
-class Chunks:
-    """Decodes one body, however it is cut."""
+class ChunkDecoder:
+    """Decodes one body, however it is split into pieces."""
 
-    __slots__ = ("_held", "_is_closing", "_is_last", "_left", "_take")
+    __slots__ = ("_add", "_held", "_is_closing", "_is_last", "_left")
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
-        """Give *take* what is content."""
-        self._take = take
-        self._held = b""  #: of a line that is not whole
-        self._left = 0  #: bytes of the present chunk that are still to come
-        self._is_closing = False  #: the line's end behind a chunk has to come
-        self._is_last = False  #: only trailers come
+    def __init__(self, add: Callable[[bytes], None]) -> None:
+        """Call *add* with the content."""
+        self._add = add
+        self._held = b""  #: a line that is not whole
+        self._left = 0  #: bytes of the current chunk that are still to come
+        self._is_closing = False  #: the line end after a chunk is expected
+        self._is_last = False  #: only trailers are expected
 
     def feed(self, data: bytes) -> bytes | None:
-        """Take *data*; return what follows the body, or ``None`` while it goes on.
+        """Decode *data*; return the bytes that follow the body, or ``None`` if it continues.
 
         :raises RequestError: the chunked coding is malformed.
         """
         data = self._held + data if self._held else data
         at, pieces = self._read_chunks(data)
         if pieces:
-            self._take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._add(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         is_whole = False
         if self._is_last:
             at, is_whole = read_trailers(data, at)
@@ -56,7 +56,7 @@ class Chunks:
         return data[at:] if is_whole else None
 
     def _read_chunks(self, data: bytes) -> tuple[int, list[bytes]]:
-        """Return where what cannot be read yet begins, and the content before it."""
+        """Return the position up to which *data* could be read, and the content before it."""
         at, end, pieces = 0, len(data), []
         while at < end and not self._is_last:
             if self._left:
@@ -68,7 +68,7 @@ class Chunks:
                 if data[at : at + 2] == b"\r":
                     break
                 if data[at : at + 2] != b"\r\n":
-                    raise RequestError("chunk: not as long as its size says")
+                    raise RequestError("chunk: longer than its size says")
                 at, self._is_closing = at + 2, False
             else:
                 after = self._read_head(data, at)
@@ -78,7 +78,7 @@ class Chunks:
         return at, pieces
 
     def _read_head(self, data: bytes, at: int) -> int:
-        """Take the size of a chunk; return where its line ends, or *at* if it has not come."""
+        """Read the size of a chunk; return where its line ends, or *at* if it is not whole."""
         head = HEAD.match(data, at)
         if head is None:
             if data.find(b"\n", at) < 0 and not data[at:].rstrip(b"\r").count(b"\r"):
@@ -86,15 +86,15 @@ class Chunks:
             raise RequestError("chunk: malformed size or extension")
         size = int(head[1], 16) if len(head[1]) <= MAX_DIGITS else MAX_SIZE
         if size >= MAX_SIZE:
-            raise RequestError("chunk: its size is past 63 bits")
+            raise RequestError("chunk: its size exceeds 63 bits")
         self._left, self._is_last = size, not size
         return head.end()
 
 
 def read_trailers(data: bytes, at: int) -> tuple[int, bool]:
-    """Pass over the fields behind the last chunk; return where, and whether all have come.
+    """Skip the fields after the last chunk; return the position, and whether all have arrived.
 
-    They change nothing: what comes after the body cannot say what it means.
+    They are checked and ignored: the body has been interpreted without them.
     """
     while (end := data.find(b"\r\n", at)) >= 0:
         line, at = data[at:end], end + 2
@@ -102,7 +102,7 @@ def read_trailers(data: bytes, at: int) -> tuple[int, bool]:
             return at, True
         field = TRAILER.fullmatch(line)
         if field is None or field[1].lower() in NOT_IN_TRAILERS:
-            raise RequestError("trailer: malformed, or about the body or the connection")
+            raise RequestError("trailer: malformed, or a field that trailers must not have")
     if b"\n" in data[at:]:
         raise RequestError("trailer: a line that ends without CR")
     return at, False

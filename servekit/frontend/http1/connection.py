@@ -1,322 +1,261 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP/1.1 connection: requests in, answers out, one at a time and in order.
+"""One HTTP/1.1 connection: drives its reader, and has requests answered one at a time, in order.
 
-Runs as callbacks of the event loop, never blocks. A connection whose framing is in doubt
-is answered once more and closed.
+Runs as callbacks of the event loop, never blocks. When the framing of a request is in doubt, it
+gets an error, and the connection is closed.
 """
 
 from __future__ import annotations
 
-import socket
+import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.errors import RequestError
-from servekit.extension.exchange import BaseExchange
+from servekit.errors import RequestError, VersionNotSupported
 from servekit.extension.http import HttpRequest
-from servekit.frontend.http.tls import TlsSocket
-from servekit.frontend.http.writer import JOIN_BYTES, RESET, Sender
-from servekit.frontend.http1.head import CONTINUE
-from servekit.frontend.http1.reader import Receiver
-from servekit.frontend.http1.stream_writer import StreamWriter
+from servekit.frontend.http.request_builder import BODY, HEAD, IDLE
+from servekit.frontend.http.socket_reader import SocketReader
+from servekit.frontend.http.socket_writer import SocketWriter
+from servekit.frontend.http1.body_receiver import BodyReceiver
+from servekit.frontend.http1.exchange import Http1Exchange
+from servekit.frontend.http1.reader import Preface, RequestReader
 
 if TYPE_CHECKING:
+    import socket
+
     from servekit.errors import ServekitError
-    from servekit.extension.exchange import OutputStream
-    from servekit.extension.http import HttpResponse
-    from servekit.frontend.exchange.host import Host
-    from servekit.frontend.http.transport import Connect
-    from servekit.frontend.http1.transport import Http1
+    from servekit.frontend.http.tls import TlsSocket
+    from servekit.frontend.http1.handover import Connect
+    from servekit.frontend.http1.listener import Http1Listener
 
-__all__ = ["Connection"]
+__all__ = ["Http1Connection"]
 
-SEND_LOOK_S = 0.25  #: how often a client that is slow to take its answer is looked at
-FRESH_S = 0.5  #: how long a client that asked nothing yet is waited for while draining
-LINGER_S = 2.0  #: how long a refused upload is read on, so that the client sees the refusal
+LINGER_BYTES = 65_536  #: read and thrown away of a refused upload
+LINGER_S = 2.0  #: how long a refused upload is read, so that the client sees the refusal
+SEND_LOOK_S = 0.25  #: how often a client that is slow to take its response is looked at
+FRESH_S = 0.5  #: how long a shutdown waits for a client that has just connected
 NEVER = float("inf")
 
+log = logging.getLogger("servekit.frontend")
 
-class Connection(BaseExchange):
+
+class Http1Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
         "_accepted_at",
-        "_heads",
-        "_http1",
-        "_is_head",
-        "_keeps_alive",
-        "_receiver",
-        "_refusal",
-        "_sender",
+        "_body",
+        "_exchange",
+        "_host",
+        "_input",
+        "_listener",
+        "_output",
+        "_reader",
         "_socket",
-        "_version",
+        "_stage",
         "expires",
-        "host",
-        "is_busy",
-        "is_refused",
     )
 
-    def __init__(self, sock: socket.socket | TlsSocket, peer: Any, http1: Http1) -> None:
-        """Start reading *sock*, which is non-blocking and ours from now on."""
-        super().__init__(peer)
+    def __init__(self, sock: socket.socket | TlsSocket, peer: Any, listener: Http1Listener) -> None:
+        """Serve the client of *sock*, which is non-blocking, at the address *peer*."""
         self._socket = sock
-        self._http1 = http1
-        self._heads = http1.heads
-        self.host: Host = http1.host
-        self._sender = Sender(sock, self.host, self._finish, self.close)
-        self._refusal: ServekitError | None = None  #: to be said after the answers under way
-        self._keeps_alive = True
-        self.is_busy = False  #: a request is being answered
-        self.is_refused = False  #: nothing that still comes is a request
-        self._version = ""  #: of the last request
-        self._is_head = False  #: of the request being answered
+        self._listener = listener
+        self._host = host = listener.host
+        self._output = SocketWriter(sock, host, self.on_response, self.close)
+        self._exchange = Http1Exchange(peer, sock, self, host, self._output, listener.encoder)
+        guard = host.guard(self._exchange) if host.guard is not None else None
+        self._reader = RequestReader(host.settings, guard, host.pressure, listener.known_heads)
+        self._body: BodyReceiver | None = None  #: the body of an incomplete request
+        self._stage = IDLE  #: of the incomplete request whose timeout runs
         self._accepted_at = monotonic()
-        self.expires = self._accepted_at + self.host.settings.header_timeout
-        self._receiver = Receiver(sock, self)
+        self.expires = self._accepted_at + host.settings.header_timeout
+        self._input = SocketReader(sock, host.loop, self)
 
     @property
-    def is_encrypted(self) -> bool:
-        """It is TLS."""
-        return isinstance(self._socket, TlsSocket)
+    def is_closed(self) -> bool:
+        """Whether the connection has been closed."""
+        return self._exchange.is_closed
 
     @property
-    def subject(self) -> str:
-        """Of the client's certificate; "" without one."""
-        return self._socket.subject if isinstance(self._socket, TlsSocket) else ""
+    def has_next(self) -> bool:
+        """Whether another request has arrived."""
+        return bool(self._reader.requests)
 
-    @property
-    def target(self) -> bytes:
-        """Of the request that has begun, as far as it has come."""
-        return self._receiver.target
+    def on_data(self, data: bytes) -> None:
+        """Read *data*, and do what follows from it."""
+        try:
+            self._reader.feed(data)
+            if self._reader.is_over:
+                self._input.pause()
+            self._advance()
+        except Exception:  # the connection would hang
+            log.exception("unexpected error while reading a request")
+            self.close()
 
-    @property
-    def is_sending(self) -> bool:
-        """The client has not taken all of its answer yet."""
-        return bool(self._sender.rest)
+    def _advance(self) -> None:
+        """Take the next event, unless a request is being answered."""
+        if not self._exchange.is_busy:
+            event = self._reader.next_event()
+            if isinstance(event, HttpRequest):
+                self._begin(event)
+            elif isinstance(event, Preface):
+                self._hand_over(event.data)
+            elif event == BODY:
+                self._await_body()
+            elif event == HEAD and self._stage != HEAD:
+                self._stage = HEAD
+                self.expires = monotonic() + self._host.settings.header_timeout
+        if self._reader.requests:
+            self._input.pause()
 
-    # ------------------------------------------------------------ what the receiver says
-
-    def begin(self, request: HttpRequest) -> None:
-        """Have *request* answered."""
-        if not self._version and self._has_agreed_on_another_protocol:  # RFC 7301 3.2
-            self.is_refused, self._keeps_alive = True, False
-            error = RequestError("ALPN agreed on another protocol, and this is HTTP/1.1")
-            self.fail(error, self.host.request_ids.make())
-            return
-        self.is_busy = True
+    def _begin(self, request: HttpRequest) -> None:
+        exchange = self._exchange
         self.expires = NEVER
-        self._keeps_alive = request.keeps_alive and not self.host.connections.is_crowded
-        self._version = request.version
-        self._is_head = request.method == b"HEAD"
-        self.host.handle(self, request)
+        self._stage = IDLE
+        if not exchange.version and request.version and self._listener.is_other(self._socket):
+            error = RequestError("ALPN agreed on another protocol, and this is HTTP/1.1")
+            self._reader.end(request).refusal = error  # RFC 7301 3.2
+        exchange.begin(request)
 
-    @property
-    def _has_agreed_on_another_protocol(self) -> bool:
-        return isinstance(self._socket, TlsSocket) and self._socket.protocol in self._http1.others
+    def _refuse(self, error: ServekitError) -> None:
+        """Refuse the incomplete request, after the responses to those before it."""
+        self._input.upload = None
+        self._input.pause()
+        self._reader.refuse(error)
+        self._advance()
 
-    def send_continue(self) -> None:
-        """Tell the client that its body is awaited."""
-        self._sender.send(CONTINUE)
+    def on_end(self) -> None:
+        """The client will send no more: drop its task, unless a worker has it already.
 
-    def answer_early(self, request: HttpRequest) -> None:
-        """Have *request* answered without its body, and take no other."""
-        self.is_refused, request.keeps_alive = True, False
-        self.begin(request)
-
-    def hand_over(self, preface: bytes, data: bytes) -> bool:
-        """Leave the socket to the transport whose *preface* came first.
-
-        :param data: what came after it.
-        :return: ``False`` if no transport has this preface, or requests of HTTP/1.1 came before.
+        A client that closes its side during a stream has disconnected.
         """
-        transport = self._http1.by_preface.get(preface)
-        if transport is None or self._version or self._receiver.requests:
-            return False
-        if isinstance(self._socket, TlsSocket) and self._socket.protocol != transport.alpn:
-            return False
-        self.is_busy = True
-        self._receiver.pause()
-        transport.when_loaded(lambda connect: self._leave_to(connect, data))
-        return True
+        exchange, reader = self._exchange, self._reader
+        if reader.builder.stage != IDLE and not reader.is_over:
+            self._refuse(RequestError("the request ended early"))
+        prediction = exchange.prediction
+        is_queued = prediction is not None and not prediction.is_sent
+        if is_queued or exchange.stream or not (exchange.is_busy or self._output.rest):
+            self.close()
+        elif prediction is not None:
+            prediction.cancel()  # the worker may stop early; its response is still written
+
+    def _hand_over(self, data: bytes) -> None:
+        """Leave the socket to another transport.
+
+        :param data: the bytes after the preface.
+        """
+        successor = self._listener.successor(self._socket)
+        if successor is None or self._exchange.version:
+            text = "HTTP/2 is not supported here, or not after HTTP/1.1"
+            self._refuse(VersionNotSupported(text))
+            return
+        self._exchange.is_busy = True
+        self._input.pause()
+        successor.when_loaded(lambda connect: self._leave_to(connect, data))
 
     def _leave_to(self, connect: Connect, data: bytes) -> None:
         if self.is_closed:
             return
-        self.is_closed = True  # for us: nothing is said, and the socket stays open
-        self._receiver.close()
-        self.host.connections.discard(self)
-        successor = connect(self._socket, self.peer, self.host)
-        self.host.connections.add(successor)
-        successor.feed(data)
+        self._exchange.is_closed = True  # and the socket stays open
+        self._reader.close()
+        self._input.close()
+        self._host.connections.discard(self)
+        successor = connect(self._socket, self._exchange.peer, self._host)
+        self._host.connections.add(successor)
+        successor.on_data(data)
 
-    def refuse(self, error: ServekitError) -> None:
-        """Answer a request that we will not follow to its end, and take no other."""
-        self.is_refused = True
-        self._receiver.abandon()
-        if self.is_busy or self._sender.rest or self._receiver.requests:
-            self._refusal = error  # those before it come first
-            self._receiver.pause()
-        elif not self.is_closed:
-            receiver = self._receiver
-            refused = HttpRequest(
-                receiver.method, receiver.target, receiver.headers, b"", False, "", error
+    def _await_body(self) -> None:
+        """Wait for the rest of a body."""
+        if self._stage != BODY:
+            self._stage = BODY
+            builder = self._reader.builder
+            self._body = BodyReceiver(
+                builder, self._host, self._input, self.expire, self._on_received
             )
-            self.expires = NEVER
-            self._keeps_alive = False
-            self._is_head = refused.method == b"HEAD"
-            self.host.handle(self, refused)
+            request = self._body.ask(self._output)
+            if request is not None:
+                self._input.pause()
+                self._begin(self._reader.end(request))
+                return
+        assert self._body is not None
+        if not self.is_closed:
+            self.expires = self._body.expires()
+            self._body.place()
 
-    def on_end(self) -> None:
-        """The client will send no more: its task is dropped unless a worker has it already.
-
-        Who takes a stream and closes that side has gone.
-        """
-        is_queued = self.prediction is not None and not self.prediction.is_sent
-        if is_queued or self.stream or not (self.is_busy or self._sender.rest):
-            self.close()
-        elif self.prediction is not None:
-            self.prediction.cancel()  # the worker may stop early; what it answers is still written
-
-    # ------------------------------------------------------------ response -> bytes
-
-    def send(self, response: HttpResponse) -> None:
-        """Write *response*."""
-        head, body = self._heads.head(response), response.body
-        if not self._keeps_alive or (self._is_draining and not self._receiver.requests):
-            self._keeps_alive = False
-            head += b"Connection: close\r\n"
-        elif self._version == "1.0":
-            head += b"Connection: keep-alive\r\n"
-        if self._is_head:
-            body = b""  # RFC 9110 9.3.2
-        if self.observers is not None:
-            self.observe_end(response.status, len(body))
-        if response.release is None and len(body) < JOIN_BYTES:
-            self._sender.send(b"%b\r\n%b" % (head, body))  # type: ignore[str-format]  # %b takes any buffer
+    def _on_received(self, is_whole: bool) -> None:
+        """Continue after a piece of a large body."""
+        assert self._body is not None
+        if is_whole:
+            self._reader.end_body()
+            self._advance()
         else:
-            self._sender.send_with(head + b"\r\n", body, response.release)
-        self._finish()
+            self.expires = self._body.expires()
 
-    def fail(self, error: ServekitError, request_id: str) -> None:
-        """Respond with *error*, and close the connection where memory is short."""
-        if self.host.pressure.is_full and self.stream is None:
-            self._keeps_alive = False
-        super().fail(error, request_id)
-
-    @property
-    def _is_draining(self) -> bool:
-        return self.host.connections.is_draining
-
-    def begin_stream(self, stream: OutputStream, response: HttpResponse) -> StreamWriter:
-        """Write the head of *response*, and return what writes its body; then ``end_stream``."""
-        self.stream = stream
-        head = self._heads.head(self.filter_stream(response) if self.filters else response)
-        is_chunked = self._version != "1.0"
-        if is_chunked:
-            head += b"Transfer-Encoding: chunked\r\n"
-        if not (is_chunked and self._keeps_alive) or self._is_draining:
-            self._keeps_alive = False
-            head += b"Connection: close\r\n"
-        self._sender.send(head + b"\r\n")
-        return StreamWriter(self._sender, is_chunked=is_chunked)
-
-    def end_stream(self, size: int, status: int = 200) -> None:
-        """The body is out, or waits to be."""
-        if self.observers is not None:
-            self.observe_end(status, size)
-        self.stream = None
-        self._sender.on_flushed = self._finish
-        self._finish()
-
-    def _finish(self) -> None:
-        """The answer is out, or waits to be: take the next request, or close."""
-        self.is_busy = False
-        self.prediction = self.filters = self.observers = self.protocol = None
-        if self.is_closed:
-            return
-        receiver = self._receiver
-        if self._sender.rest:
+    def on_response(self) -> None:
+        """Take the next request, or close: the response has been written, or waits to be."""
+        requests = self._reader.requests
+        if self._output.rest:
             now = monotonic()
-            self._sender.start_clock(now)
+            self._output.start_clock(now)
             self.expires = now + SEND_LOOK_S
-            receiver.pause()  # the sender calls us again
-        elif not self._keeps_alive:
-            self._end()
-        elif receiver.requests:
-            self.is_busy = True  # by way of the loop: a long pipeline must not recurse
-            self.host.loop.run_callback(self.begin, receiver.requests.popleft())
-        elif self._refusal is not None:
-            refusal, self._refusal = self._refusal, None
-            self.refuse(refusal)
-        elif receiver.is_at_end:
+            self._input.pause()  # the writer calls again
+        elif not self._exchange.keeps_alive:
+            self._leave()
+        elif requests:
+            self._exchange.is_busy = True  # through the loop: a long pipeline must not recurse
+            self._host.loop.run_callback(self._begin, requests.popleft())
+        elif self._input.is_at_end:
             self.close()
         else:
-            self.expires = monotonic() + self.host.settings.keep_alive
-            receiver.go_on()
+            self.expires = monotonic() + self._host.settings.keep_alive
+            if not self._input.is_reading:
+                self._input.resume()
+            self._advance()
 
-    # ------------------------------------------------------------ the connection's end
-
-    def _end(self) -> None:
-        """Close after our last answer; a client still sending gets the chance to read it."""
-        if not self.is_refused or self._receiver.is_at_end:
+    def _leave(self) -> None:
+        """Close after the last response; a client that still sends gets the chance to read it."""
+        if self._reader.is_over and not self._input.is_at_end:
+            self.expires = monotonic() + LINGER_S
+            self._input.linger(LINGER_BYTES)
+        else:
             self.close()
-            return
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            self.close()
-            return
-        self.expires = monotonic() + LINGER_S
-        self._receiver.resume()
 
     def expire(self) -> None:
-        """The client let a timeout pass, or there was no room for its body in time."""
-        if self._sender.rest:
-            self._expire_answer()
-        elif self.is_refused or (error := self._receiver.lateness()) is None:
+        """Handle a timeout of the client, or a body that waited too long for room."""
+        settings, now, reader = self._host.settings, monotonic(), self._reader
+        if self._output.rest:
+            if self._output.is_stuck(now, settings.send_timeout, settings.body_rate):
+                self._output.shed()
+            else:
+                self.expires = now + SEND_LOOK_S
+        elif reader.is_over or reader.builder.stage == IDLE:
             self.close()
         else:
-            self.refuse(error)
-
-    def _expire_answer(self) -> None:
-        settings, now = self.host.settings, monotonic()
-        if self._sender.is_stuck(now, settings.send_timeout, settings.body_rate):
-            self.reset()
-        else:
-            self.expires = now + SEND_LOOK_S
-
-    def reset(self) -> None:
-        """Close at once, and free what the kernel holds of the answer."""
-        if not self.is_closed:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            self.close()
+            self._refuse(reader.builder.lateness())
 
     def close(self) -> None:
-        """Close at once; nobody waits for the answer any more."""
-        if self.is_closed:
-            return
-        self.is_closed = True
-        if self.prediction is not None:
-            self.prediction.cancel()
-            self.prediction = None
-        if self.observers is not None:
-            self.observe_end(None, 0)
-        self._receiver.close()
-        self._sender.close()
-        self._socket.close()
-        self.host.connections.discard(self)
+        """Close at once; a prediction in progress is cancelled."""
+        if not self.is_closed:
+            self._exchange.close()
+            self._reader.close()
+            self._input.close()
+            self._output.close()
+            self._socket.close()
+            self._host.connections.discard(self)
 
     def close_if_idle(self, now: float) -> None:
-        """Close unless a request is under way, or has come by now; one that is will be the last.
+        """Close unless a request is being read or answered; that one will be the last.
 
-        A client that has just connected gets the time to ask.
+        A client that has just connected gets the time to send one.
         """
-        is_fresh = not self._version and now < self._accepted_at + FRESH_S
-        if not self._is_under_way and not is_fresh:
-            self._receiver.look()
-            if not self._is_under_way:
+        is_fresh = not self._exchange.version and now < self._accepted_at + FRESH_S
+        if not self._is_in_use and not is_fresh:
+            if self._input.is_reading:
+                self._input.read()  # data may have arrived since the last event
+            if not self._is_in_use:
                 self.close()
 
     @property
-    def _is_under_way(self) -> bool:
-        return bool(self.is_busy or self._sender.rest or self._receiver.is_in_request)
+    def _is_in_use(self) -> bool:
+        is_incomplete = self._reader.builder.stage != IDLE
+        return bool(self._exchange.is_busy or self._output.rest or is_incomplete)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request lines, and where in a piece of a connection they are. No socket, no clock."""
+"""Request lines, which llhttp reads too leniently. No socket, no clock."""
 
 from __future__ import annotations
 
@@ -13,29 +13,73 @@ if TYPE_CHECKING:
 
     from servekit.extension.http import HttpRequest
 
-__all__ = ["HEAD_BEGUN", "LINE", "check_line", "end_of_head", "known_lines", "starts_of"]
+__all__ = ["HEAD_BEGUN", "LineChecker", "end_of_head", "known_lines", "starts_of"]
 
-#: RFC 9112 3: one space each, and the line's end; llhttp takes several, and other protocols
+#: RFC 9112 3: separated by single spaces; llhttp accepts more spaces, and other protocols
 LINE = re.compile(rb"[^\x00-\x20]+ [^\x00-\x20]+ HTTP/[0-9]\.[0-9]\r\n")
-OTHERS = (b"RTSP/", b"ICE/")  #: that llhttp reads too
+OTHER_PROTOCOLS = (b"RTSP/", b"ICE/")  #: accepted by llhttp
 END = b"\r\n\r\n"  #: of a header section
-HEAD_BEGUN = -1  #: stands for the bytes that are left of a body, where a header section goes on
+HEAD_BEGUN = -1  #: in place of the bytes that a body lacks: a header section continues
 MAX_KNOWN_LINES = 256
 MAX_KNOWN_BYTES = 256
+TAIL_BYTES = 3  #: kept of a piece, as the end of a header section may begin in them
 
 #: request lines found well-formed; bounded, shared by all connections
 known_lines: set[bytes] = set()
 
 
-def check_line(line: bytes) -> RequestError | None:
-    """Return what is wrong with the request *line*, if llhttp would take it.
+class LineChecker:
+    """Checks the request lines of one connection, however its bytes are split into pieces."""
 
-    It sees to all else: what it takes too much is whitespace, and protocols that resemble HTTP.
+    __slots__ = ("_tail", "partial")
+
+    def __init__(self) -> None:
+        """No line has begun."""
+        self.partial = b""  #: a request line that is not whole
+        self._tail = b""  #: the last bytes of a header section that is not whole
+
+    def check(self, data: bytes) -> RequestError | None:
+        """Return the error of the request line that *data* begins, or continues."""
+        line = self.partial + data
+        while line[:2] == b"\r\n":  # empty lines before it (RFC 9112 2.2)
+            line = line[2:]
+        end = line.find(b"\n") + 1
+        self.partial = b"" if end else line
+        return _check_line(line[:end]) if end else None
+
+    def text(self, data: bytes, left: int) -> bytes:
+        """Return *data*, after the last bytes before it if a header section continues in it."""
+        return self._tail + data if left == HEAD_BEGUN else data
+
+    def check_later(
+        self, text: bytes, left: int, requests: list[HttpRequest]
+    ) -> tuple[int, RequestError] | None:
+        """Check the lines that follow whole *requests* in *text*.
+
+        :param left: bytes of a body that *text* begins with, or ``HEAD_BEGUN``.
+        :return: how many requests precede the first bad line, and its error.
+        """
+        for number, start in enumerate(starts_of(text, left, requests), 1):
+            if not LINE.match(text, start):
+                error = self.check(text[start:])
+                if error is not None:
+                    return number, error
+        return None
+
+    def keep_tail(self, text: bytes) -> None:
+        """Keep the last bytes of *text*: a header section that is not whole."""
+        self._tail = text[-TAIL_BYTES:]
+
+
+def _check_line(line: bytes) -> RequestError | None:
+    """Return the error of a request *line* that llhttp would accept.
+
+    llhttp rejects everything else: it is lenient about whitespace and about related protocols.
     """
     if not LINE.fullmatch(line):
         if b"  " in line or line[:1] in (b"\r", b"\n"):
             return RequestError("request line: not separated by single spaces")
-        is_other = line.rpartition(b" ")[2].startswith(OTHERS)
+        is_other = line.rpartition(b" ")[2].startswith(OTHER_PROTOCOLS)
         return RequestError("request line: the protocol is not HTTP") if is_other else None
     if len(known_lines) < MAX_KNOWN_LINES and len(line) <= MAX_KNOWN_BYTES:
         known_lines.add(line)
@@ -43,19 +87,19 @@ def check_line(line: bytes) -> RequestError | None:
 
 
 def starts_of(text: bytes, left: int, requests: Iterable[HttpRequest]) -> Iterator[int]:
-    """Yield where in *text* what follows each of *requests* begins; none of them is chunked.
+    """Yield the positions in *text* after each of *requests*, none of which is chunked.
 
-    :param left: bytes that *text* begins with of the body of the first, or ``HEAD_BEGUN``.
+    :param left: bytes of the body of the first that *text* begins with, or ``HEAD_BEGUN``.
     """
-    place = 0
+    at = 0
     for request in requests:
         if left > 0:
-            place = left
+            at = left
         else:
             size = int(request.headers.get(b"content-length", 0))
-            place = end_of_head(text, place, is_begun=left == HEAD_BEGUN) + size
+            at = end_of_head(text, at, is_begun=left == HEAD_BEGUN) + size
         left = 0
-        yield place
+        yield at
 
 
 def end_of_head(text: bytes, start: int, *, is_begun: bool) -> int:

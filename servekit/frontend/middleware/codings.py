@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content codings (RFC 9110 8.4.1), both ways: gzip, and zstd if a library is installed."""
+"""The content codings there are (RFC 9110 8.4.1), both ways: gzip, and zstd with its library."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ if TYPE_CHECKING:
 
 __all__ = ["Coding", "Decompressor", "coding"]
 
-LEVEL = 1  #: for gzip and zstd: a body that is sent once is not worth a higher level
-GZIP = 31  #: ``wbits`` of zlib: a window of 32 KiB, and the frame of gzip
-ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has the first one
-ZSTD_WINDOW_LOG = 23  #: 8 MiB (RFC 9659 3.1): frames that ask for a larger window are refused
+LEVEL = 1  #: of gzip and zstd: what is sent once is not worth more
+GZIP = 31  #: of zlib: a window of 32 KiB, and gzip's frame
+ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has it
+ZSTD_WINDOW_LOG = 23  #: 8 MiB at most (RFC 9659 3.1): what a frame asks for is not just believed
 
 
 class Decompressor(Protocol):
-    """Reads one frame. The interface of Python's decompressors for bz2, lzma and zstd."""
+    """Reads one frame; as Python's own for bz2, lzma and zstd do."""
 
     @property
     def eof(self) -> bool:
-        """Whether the frame is complete."""
+        """The frame is whole."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether all input so far has been decompressed."""
+        """Nothing more comes out of what went in."""
 
     @property
     def unused_data(self) -> bytes:
-        """The input after the frame."""
+        """What came behind the frame."""
 
     def decompress(self, data: Any, max_length: int) -> bytes:
-        """Return at most *max_length* bytes from *data* and the input that is left."""
+        """Return at most *max_length* bytes of what is in *data* and in what is left of before."""
 
 
 class Coding(NamedTuple):
-    """How bodies in one coding are written and read."""
+    """One of them."""
 
     compress: Callable[[Any], bytes]
     decompressor: Callable[[], Decompressor]
-    error: type[Exception]  #: raised by ``Decompressor.decompress``
+    error: type[Exception]  #: which a decompressor raises
 
 
 class GzipDecompressor:
-    """The ``Decompressor`` of gzip: zlib's, which hands input that is left to its caller."""
+    """zlib's, which leaves what it did not come to with its caller."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(GZIP)
 
     @property
     def eof(self) -> bool:
-        """Whether the member is complete."""
+        """The member is whole."""
         return self._zlib.eof
 
     @property
     def needs_input(self) -> bool:
-        """Whether all input so far has been decompressed."""
+        """Nothing more comes out of what went in."""
         return not self._zlib.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """The input after the member."""
+        """What came behind the member."""
         return self._zlib.unused_data
 
     def decompress(self, data: Any, max_length: int) -> bytes:
@@ -76,9 +76,9 @@ class GzipDecompressor:
 
 
 def coding(name: str) -> Coding:
-    """Return the coding called *name*, ``gzip`` or ``zstd``.
+    """Return the coding of this *name*.
 
-    :raises StartupError: its library is not installed.
+    :raises StartupError: there is no library for it.
     """
     return _zstd() if name == "zstd" else Coding(gzip, GzipDecompressor, zlib.error)
 
@@ -100,4 +100,4 @@ def _zstd() -> Coding:
             partial(module.ZstdDecompressor, options=limits),
             module.ZstdError,
         )
-    raise StartupError("compression: zstd needs a library: pip install 'servekit[zstd]'")
+    raise StartupError("compression: zstd needs a library, pip install 'servekit[zstd]'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contains the middleware of plugins: a mistake costs only the request at which it happens."""
+"""Middleware of plugins: what goes wrong in one costs only the request it happened to."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Passage:
         self.is_over = False  #: it was passed on or responded to
 
     def __call__(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Pass *request* on, unless its client has disconnected.
+        """Pass *request* on, unless its client has gone.
 
         :raises RuntimeError: it was passed on before.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listeners of one front-end: takes connections while there is room for them."""
+"""Accepts the connections of one front-end, while there is room for them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from gevent.monkey import get_original
 from servekit.errors import NotReady
 from servekit.extension.problems import problem_response
 from servekit.frontend.http.tls import TlsSocket
+from servekit.frontend.http1.connection import Http1Connection
+from servekit.frontend.http1.response import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from servekit.frontend.http1.head import HeadWriter
-    from servekit.frontend.http1.transport import Http1
-    from servekit.frontend.server.connection_shares import Shares
+    from servekit.frontend.http1.listener import Http1Listener
+    from servekit.frontend.server.connection_shares import ConnectionShares
     from servekit.settings import Settings
 
 __all__ = ["Acceptor"]
 
 READ = 1
 ACCEPTS_PER_TURN = 64
-PATIENCE_S = 0.001  #: before a front-end that has more connections than another takes one more
-RESERVE = 64  #: connections over ``max_connections``, for one request each: someone asks how we are
-HANDSHAKES_S = 0.02  #: for those that had begun when the listener began to refuse
-#: what the next accept would fail with too: no descriptor or no memory for one more
+YIELD_S = 0.001  #: how long one that has more connections than another leaves new ones to it
+RESERVE = 64  #: connections over ``max_connections``, for one request each: health checks
+HANDSHAKES_S = 0.02  #: for handshakes that had begun when the listener began to refuse
+#: errors that the next accept would get, too: there is no descriptor or no memory left
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 SO_ATTACH_FILTER = 26  # socket(7)
-# classic BPF on the TCP header: drop SYN without ACK, keep all else
+# classic BPF on the TCP header: drop SYN without ACK, keep everything else
 FIRST_SYN = b"".join(
     struct.pack("=HBBI", *step)
     for step in ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0),
@@ -50,19 +51,19 @@ PlainSocket: Any = get_original("socket", "socket")
 class Acceptor:
     """Owns this process's copies of the listeners."""
 
-    def __init__(self, http1: Http1, shares: Shares | None = None) -> None:
+    def __init__(self, http1: Http1Listener, shares: ConnectionShares | None = None) -> None:
         """Accept nothing yet.
 
-        :param http1: makes the connections.
-        :param shares: of the front-ends that accept from the same listeners, if there are several.
+        :param http1: what the accepted connections share.
+        :param shares: connections of all front-ends, if several accept from the same listeners.
         """
         self._http1 = http1
         self._host = http1.host
         self._shares = shares
         self._watchers: list[tuple[Any, Any]] = []
         self._is_paused = False
-        self._patience: Any = self._host.loop.timer(PATIENCE_S)
-        self._is_patient = False  #: one that has fewer connections gets the chance to take them
+        self._yield_timer: Any = self._host.loop.timer(YIELD_S)
+        self._has_yielded = False  #: another front-end had the chance to take the next connection
 
     def open(self, listeners: Iterable[socket.socket]) -> None:
         """Accept from copies of *listeners* from now on."""
@@ -75,7 +76,7 @@ class Acceptor:
             self._watchers.append((watcher, plain))
 
     def pause(self) -> None:
-        """Leave clients to the kernel, which keeps them waiting."""
+        """Leave new connections in the kernel's backlog."""
         if not self._is_paused:
             self._is_paused = True
             for watcher, _ in self._watchers:
@@ -89,10 +90,10 @@ class Acceptor:
                 watcher.start(self._on_acceptable, listener)
 
     def close(self, *, is_last: bool) -> None:
-        """Accept no more.
+        """Accept no more connections.
 
-        :param is_last: nobody else accepts from them: so the kernel is made to take no
-            connection, and what it has taken is accepted, lest it be reset.
+        :param is_last: nobody else accepts from them. So the kernel is made to drop new
+            connections, and those in its backlog are accepted: closing would reset them.
         """
         if is_last:
             for _, listener in self._watchers:
@@ -105,7 +106,7 @@ class Acceptor:
             watcher.close()
             listener.close()
         self._watchers.clear()
-        self._patience.stop()
+        self._yield_timer.stop()
 
     def _on_acceptable(self, listener: Any) -> None:
         shares = self._shares
@@ -113,25 +114,25 @@ class Acceptor:
             if shares is not None:
                 now, count = monotonic(), len(self._host.connections)
                 shares.note(count, now)
-                if not self._is_patient and shares.is_ahead(count, now):
-                    self._be_patient()
+                if not self._has_yielded and shares.is_ahead(count, now):
+                    self._yield()
                     return
-            self._is_patient = False
+            self._has_yielded = False
             if not self._accept(listener):
                 return
 
-    def _be_patient(self) -> None:
-        """Leave those who wait to another front-end for a moment; then one is taken anyway."""
+    def _yield(self) -> None:
+        """Leave new connections to another front-end for a moment; then take one anyway."""
         self.pause()
-        self._is_patient = True
-        self._patience.start(self._end_patience)
+        self._has_yielded = True
+        self._yield_timer.start(self._end_yield)
 
-    def _end_patience(self) -> None:
-        self._patience.stop()
+    def _end_yield(self) -> None:
+        self._yield_timer.stop()
         self.resume()
 
     def _accept(self, listener: Any) -> bool:
-        """Take one connection; return whether there may be more."""
+        """Accept one connection; return whether there may be more."""
         host = self._host
         try:
             accepted, peer = listener.accept()
@@ -140,22 +141,31 @@ class Acceptor:
                 self.pause()  # until the next sweep: the listener stays readable
             return error.errno == errno.ECONNABORTED
         if len(host.connections) >= host.settings.max_connections + RESERVE:
-            turn_away(accepted, self._http1.heads)
+            self._turn_away(accepted)
             return True
         # accept() makes one of gevent's sockets, whose every call goes through Python
         sock = PlainSocket(listener.family, listener.type, listener.proto, accepted.detach())
         sock.setblocking(False)
         if host.tls is not None and listener.family != socket.AF_UNIX:
             sock = TlsSocket(sock, host.tls, self._http1.alpn)
-        self._http1.connect(sock, peer)
+        host.connections.add(Http1Connection(sock, peer, self._http1))
         return True
+
+    def _turn_away(self, sock: socket.socket) -> None:
+        """Respond with a 503 and close: there are too many connections."""
+        response = problem_response(NotReady(), "")
+        assert isinstance(response.body, bytes)
+        with contextlib.suppress(OSError):
+            sock.setblocking(False)
+            sock.send(self._http1.encoder.encode(response, CLOSE, response.body))
+        sock.close()
 
 
 def set_options(listener: Any, settings: Settings) -> None:
-    """Have accepted connections notice a peer that vanished; they inherit these (tcp(7)).
+    """Have accepted connections notice a peer that vanished: they inherit these (tcp(7)).
 
-    An answer that is not acknowledged is given up no sooner than ``send_timeout`` says:
-    TCP_USER_TIMEOUT also ends a connection whose client reads nothing.
+    TCP_USER_TIMEOUT also ends a connection whose client reads nothing, which is why it is at least
+    ``send_timeout``.
     """
     if listener.family == socket.AF_UNIX:
         return
@@ -172,19 +182,10 @@ def set_options(listener: Any, settings: Settings) -> None:
 
 
 def refuse_connections(listener: Any) -> None:
-    """Have the kernel ignore who knocks; when the listener is closed, they are refused."""
+    """Have the kernel drop incoming SYNs; when the listener is closed, it refuses them."""
     if listener.family == socket.AF_UNIX:
         return
     steps = ctypes.create_string_buffer(FIRST_SYN)
     program = struct.pack("@HP", len(FIRST_SYN) // 8, ctypes.addressof(steps))
-    with contextlib.suppress(OSError):  # no filters here: a connection may still slip in
+    with contextlib.suppress(OSError):  # filters are not available: a connection may still slip in
         listener.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
-
-
-def turn_away(sock: socket.socket, heads: HeadWriter) -> None:
-    """Say 503 to a client for whom there is no connection left, and close."""
-    response = problem_response(NotReady(), "")
-    with contextlib.suppress(OSError):
-        sock.setblocking(False)
-        sock.send(b"%bConnection: close\r\n\r\n%b" % (heads.head(response), response.body))  # type: ignore[str-format]
-    sock.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servekit.frontend.exchange.host import Host
-from servekit.frontend.http1.transport import Http1
+from servekit.frontend.http1.listener import Http1Listener
 from servekit.frontend.middleware.access_log import AccessLogging
 from servekit.frontend.middleware.auth import Access, TokenNeeded
 from servekit.frontend.middleware.compression import Compression
@@ -21,6 +21,7 @@ from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
 from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
+from servekit.ipc.control import PluginHooks
 from servekit.plugins import implemented
 from servekit.web import RouteMetrics, create_app, create_management
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.protocols import Find, Route
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.middleware.codings import Coding
-    from servekit.frontend.server.connection_shares import Shares
+    from servekit.frontend.server.connection_shares import ConnectionShares
     from servekit.ipc.counters import Counters
     from servekit.plugins import PluginManager
     from servekit.settings import Settings
@@ -44,14 +45,14 @@ __all__ = ["Assembly", "Resources"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Everything that the parent of the front-ends has read, and reads again on SIGHUP."""
+    """What the parent of the front-ends has read; read anew on SIGHUP."""
 
     plugins: PluginManager
     tokens: Tokens
     tls: ssl.SSLContext | None
-    codings: Mapping[bytes, Coding]  #: for compression; empty: it is off
+    codings: Mapping[bytes, Coding]  #: of compression; none: it is off
     access_log: AccessLog | None
-    shares: Shares | None  #: ``None``: there is only one front-end
+    shares: ConnectionShares | None  #: of the connections, if there are several front-ends
 
 
 class Assembly:
@@ -71,8 +72,8 @@ class Assembly:
         :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
-        observed = implemented(resources.plugins.hook, OBSERVER_HOOKS)
-        self._core = core = create_core(settings, run_directory, counters, observed)
+        self._core = core = create_core(settings, run_directory, counters)
+        core.control.say(PluginHooks(implemented(resources.plugins.hook, OBSERVER_HOOKS)))
         self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
@@ -110,8 +111,8 @@ class Assembly:
     def _middleware(self, *, is_public: bool) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
-        The access log is outside of CORS, since preflight responses are logged, and inside of
-        compression, since sizes are logged without it.
+        The access log comes before CORS, whose preflight responses are logged, and is inside of
+        compression, whose effect is not.
         """
         settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
@@ -127,7 +128,7 @@ class Assembly:
         return found
 
     def _guard(self) -> Access | None:
-        """Return the guard of the clients' listener; ``None``: everybody may predict."""
+        """Return what judges the requests of clients; ``None``: all may predict."""
         tokens, hook = self._resources.tokens, self._resources.plugins.hook.authorize
         authorize = hook if hook.get_hookimpls() else None
         if not tokens.predict and authorize is None:
@@ -149,7 +150,7 @@ class Assembly:
             slices=core.slices,
         )
 
-    def _http1(self, dispatcher: Dispatcher, find: Find, guard: Any) -> Http1:
+    def _http1(self, dispatcher: Dispatcher, find: Find, guard: Any) -> Http1Listener:
         core = self._core
         host = Host(
             settings=core.settings,
@@ -164,7 +165,7 @@ class Assembly:
             find=find,
             guard=guard,
         )
-        return Http1(host, self._added.transports)
+        return Http1Listener(host, self._added.transports)
 
 
 def find_nothing(_method: bytes, _target: bytes, _headers: dict[bytes, bytes]) -> Route | None:

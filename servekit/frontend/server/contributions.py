@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the hooks of the front-end, and checks what plugins return."""
+"""What plugins add to one front-end."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import PluginError
 from servekit.extension.routes import Routes
 from servekit.extension.transport import TransportOffer
-from servekit.frontend.http.transport import Transport
+from servekit.frontend.http1.handover import LazyTransport
 from servekit.frontend.middleware.contained import ContainedMiddleware
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Contributions", "check_settings", "gather"]
 
 
+log = logging.getLogger("servekit.frontend")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributions:
-    """Everything that plugins add to one front-end."""
+    """What the hooks of the front-end returned."""
 
-    transports: Sequence[Transport]
+    transports: Sequence[LazyTransport]
     public: Sequence[Routes]
     management: Sequence[Routes]
     middleware: Sequence[Middleware]  #: the outermost first
@@ -39,10 +43,12 @@ class Contributions:
 
 
 def check_settings(settings: Settings, plugins: PluginManager) -> None:
-    """Refuse a setting whose plugin is missing.
+    """Refuse a setting whose plugin is missing; without HTTP/2, which is on by default, warn.
 
     :raises PluginError: says how to install it, or why it cannot be imported.
     """
+    if settings.http2 and not plugins.has_plugin("http2"):
+        log.warning("http2 is on, but servekit-http2 is missing: clients get HTTP/1.1 only")
     if not settings.jobs or plugins.has_plugin("jobs"):
         return
     broken = [each.error for each in plugins.installed if each.name == "jobs"]
@@ -57,7 +63,7 @@ def gather(plugins: PluginManager, server: Server) -> Contributions:
     """
     routes = _offered(plugins, "register_routes", Routes, server=server)
     return Contributions(
-        transports=_transports(plugins) if server.settings.http2 else [],
+        transports=_transports(plugins, server.settings),
         public=[each for _, each in routes if each.listener == "public"],
         management=[each for _, each in routes if each.listener == "management"],
         middleware=[
@@ -88,7 +94,7 @@ def _offered(
     return found
 
 
-def _transports(plugins: PluginManager) -> list[Transport]:
+def _transports(plugins: PluginManager, settings: Settings) -> list[LazyTransport]:
     offers = _offered(plugins, "register_transports", TransportOffer)
     for name in ("alpn", "preface"):
         first: dict[object, str] = {}
@@ -97,4 +103,5 @@ def _transports(plugins: PluginManager) -> list[Transport]:
             if other != plugin:
                 text = f"register_transports: {other} and {plugin} offer the same {name}"
                 raise PluginError(text)
-    return [Transport(offer) for _, offer in offers]
+    is_on = {"h2": settings.http2}
+    return [LazyTransport(offer) for _, offer in offers if is_on.get(offer.alpn, True)]

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.frontend.exchange.protocols import Find, Route
     from servekit.frontend.exchange.request_ids import RequestIds
-    from servekit.frontend.exchange.time_slices import Slices
+    from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
 
 __all__ = ["Dispatcher"]
 
-APPLICATION_S: Final = 0.0005  #: typical time of the Flask app for a response
+APPLICATION_S: Final = 0.0005  #: that the Flask app takes for a response
 ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
 
 
@@ -42,7 +42,7 @@ class Dispatcher:
         middleware: Sequence[Middleware],
         request_ids: RequestIds,
         pressure: Pressure,
-        slices: Slices,
+        slices: TimeSlices,
     ) -> None:
         """Ask *find* for routes, and *application* for everything else.
 
@@ -61,7 +61,7 @@ class Dispatcher:
             self._outermost = partial(_call, each, self._outermost or self._route)
 
     def handle(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Answer *request*; it may have arrived only in part if it has a ``refusal``."""
+        """Answer *request*; one that has a ``refusal`` may have arrived in part only."""
         request.request_id = self._request_ids.of(request.headers)
         if self._outermost is not None:
             self._outermost(exchange, request)
@@ -93,7 +93,7 @@ class Dispatcher:
         exchange.fail(request.refusal, request.request_id)
 
     def _answer_other(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Answer a request that is not a prediction."""
+        """Answer what is not a prediction."""
         if request.target == ASTERISK:
             exchange.respond(HttpResponse(204, request_id=request.request_id, fields=ALLOWED))
             return

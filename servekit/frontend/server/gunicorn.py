@@ -21,11 +21,10 @@ from gunicorn.workers.ggevent import GeventWorker
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
-from servekit.frontend.http2 import hooks as http2
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import Assembly, Resources
-from servekit.frontend.server.connection_shares import Shares
+from servekit.frontend.server.connection_shares import ConnectionShares
 from servekit.frontend.server.contributions import check_settings
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tls import server_context
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "FrontEndWorker"]
 
-BUILT_IN = (http2,)
 HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 HUNG_S = 10  #: a front-end that says nothing for so long is replaced, and its jobs are lost
 #: what closed connections leave in circles is collected in pauses of some ms, not of a hundred;
@@ -114,7 +112,7 @@ class FrontEndWorker(GeventWorker):  # type: ignore[misc]
         """Serve until told to stop, then drain."""
         front_end = self.app.front_end
         if self.app.shares is not None:
-            self.app.shares.sit_down(self.age)
+            self.app.shares.join(self.age)
         front_end.start(listener.sock for listener in self.sockets)
         self.app.manage()
         gc.set_threshold(*COLLECT_AFTER)
@@ -190,13 +188,13 @@ class Application(BaseApplication):  # type: ignore[misc]
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self._stdout = stdout
-        self._plugins = create_plugin_manager(*BUILT_IN, required=settings.require_plugins)
+        self._plugins = create_plugin_manager(required=settings.require_plugins)
         check_settings(settings, self._plugins)
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._codings = create_codings(settings)
         self._access_log = open_access_log(settings, stdout)
-        self.shares = Shares() if settings.front_ends > 1 else None
+        self.shares = ConnectionShares() if settings.front_ends > 1 else None
         self.front_end: Any = None
         self._assembly: Any = None
         self._load_error = os.memfd_create("servekit-load-error", os.MFD_CLOEXEC)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The channel to one front-end: messages, shared memory."""
+"""Bodies and answers in shared memory."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the guides behave as the guides say."""
+"""What the guides show is what happens."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values at the next stage are as the table of docs/pipelines.md says."""
+"""What a value is at the next stage, as the table of docs/pipelines.md says."""
 
 import collections
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every codec: the bodies that it reads and refuses, and what it writes."""
+"""What every codec takes, refuses and writes."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mistake in an array is found at its place, and quickly."""
+"""What is wrong with an array is found at its place, and soon."""
 
 import math
 

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``h2``'s state machine as a server needs it: its settings, and where it is too strict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionState, H2Connection
+from h2.errors import ErrorCodes
+from h2.exceptions import InvalidBodyLengthError, ProtocolError
+from h2.settings import SettingCodes, Settings
+from hpack.exceptions import HPACKError
+from hyperframe.frame import GoAwayFrame
+
+from servekit_http2.frames import ACK, HEADER_BYTES, SETTINGS, FrameError
+from servekit_http2.hpack_decoder import FieldDecoder
+from servekit_http2.hpack_encoder import FieldEncoder
+
+if TYPE_CHECKING:
+    from h2.events import Event
+
+    from servekit_http2.frames import Frame
+
+__all__ = ["MAX_STREAMS", "MalformedRequest", "ServerProtocol"]
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+MAX_STREAMS = 100  #: at a time
+WINDOW_BYTES = 65_535  #: default window of a stream, and of the connection
+#: window of the connection: if all streams but one wait for room, there is some left for that one
+CONNECTION_WINDOW_BYTES = 2 * MAX_STREAMS * WINDOW_BYTES
+BOMB = 4  #: a header list of more than this many times the limit is not decoded further
+LAST_POSSIBLE = 2**31 - 1
+NO_LIMIT = 2**31 - 1
+ENTRY_BYTES = 6  #: each setting in SETTINGS
+KNOWN_SETTINGS = frozenset(code.to_bytes(2, "big") for code in SettingCodes)
+
+
+class MalformedRequest(Exception):
+    """A stream error: the stream alone ends, with PROTOCOL_ERROR."""
+
+
+class ServerProtocol(H2Connection):
+    """Frames in, events out; bytes to send wait in it. No socket, no clock."""
+
+    MAX_CLOSED_STREAMS = 256  #: remembered: a connection may live for millions
+
+    def __init__(self, max_header: int) -> None:
+        """Begin as a server that accepts header sections of *max_header* bytes."""
+        super().__init__(
+            H2Configuration(
+                client_side=False,
+                header_encoding=None,
+                # request_builder.py does: here, a malformed request would end all the others
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        self.encoder: Any = FieldEncoder()
+        settings = {
+            SettingCodes.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+            SettingCodes.MAX_HEADER_LIST_SIZE: max_header,
+        }
+        self.local_settings = Settings(client=False, initial_values=settings)
+        self.initiate_connection()
+        # A stream too many is refused alone, after its header block has been decoded
+        settings[SettingCodes.MAX_CONCURRENT_STREAMS] = NO_LIMIT
+        self.local_settings = Settings(client=False, initial_values=settings)
+        self.decoder: Any = FieldDecoder(BOMB * max_header)  # up to there it is a 431
+        self._pending = b""  #: bytes to send from before the current frame
+        self.increment_flow_control_window(CONNECTION_WINDOW_BYTES - WINDOW_BYTES)
+        self.receive_data(PREFACE)
+
+    def take(self, frame: Frame) -> list[Event]:
+        """Return the events of *frame*.
+
+        :raises FrameError: the connection has to end.
+        :raises MalformedRequest: the stream of *frame* has to end.
+        """
+        self._pending = self.drain()  # h2 drops it after an error, or a GOAWAY
+        try:
+            events = self.receive_data(without_unknown(frame))
+        except InvalidBodyLengthError as error:
+            self._reopen()
+            self.acknowledge_received_data(len(frame.data) - HEADER_BYTES, frame.stream_id)
+            raise MalformedRequest(str(error)) from error
+        except ProtocolError as error:
+            is_undecodable = isinstance(error.__cause__, HPACKError)
+            is_bomb = error.error_code == ErrorCodes.ENHANCE_YOUR_CALM
+            code = error.error_code
+            if is_undecodable and not is_bomb:
+                code = ErrorCodes.COMPRESSION_ERROR  # h2 always says PROTOCOL_ERROR
+            self._reopen()
+            raise FrameError(code, str(error)) from error
+        if self.state_machine.state is ConnectionState.CLOSED:
+            self._reopen()  # streams before the client's GOAWAY are answered (RFC 9113 6.8)
+        return events
+
+    def has_seen(self, stream_id: int) -> bool:
+        """Whether the client has opened this stream, or a later one."""
+        return bool(stream_id <= self.highest_inbound_stream_id)
+
+    def drain(self) -> bytes:
+        """Return the bytes to send, and drop them."""
+        pending, self._pending = self._pending, b""
+        return pending + self.data_to_send()
+
+    def forget(self) -> None:
+        """Break the reference circles of h2's objects.
+
+        After a flood, the garbage collector would look for those of all connections in one pause.
+        """
+        self.streams.clear()
+        self.__dict__.clear()
+
+    def _reopen(self) -> None:
+        """Undo that ``h2`` has closed the connection, and drop what it would send."""
+        self.clear_outbound_data_buffer()
+        self.state_machine.state = ConnectionState.SERVER_OPEN
+
+    def goodbye(self, code: ErrorCodes, *, is_last: bool) -> bytes:
+        """Return a GOAWAY; unlike that of ``h2``, it does not end the current streams.
+
+        :param is_last: it names the last stream that is answered; otherwise more may come.
+        """
+        frame = GoAwayFrame(0)
+        frame.error_code = code
+        frame.last_stream_id = self.highest_inbound_stream_id if is_last else LAST_POSSIBLE
+        return bytes(frame.serialize())
+
+
+def without_unknown(frame: Frame) -> bytes:
+    """Return the bytes of *frame*; of SETTINGS without unknown ones, which ``h2`` would keep."""
+    data = frame.data
+    if frame.kind != SETTINGS or frame.flags & ACK or (len(data) - HEADER_BYTES) % ENTRY_BYTES:
+        return data
+    entries = (data[n : n + ENTRY_BYTES] for n in range(HEADER_BYTES, len(data), ENTRY_BYTES))
+    known = b"".join(entry for entry in entries if entry[:2] in KNOWN_SETTINGS)
+    return len(known).to_bytes(3, "big") + data[3:HEADER_BYTES] + known

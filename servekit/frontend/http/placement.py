@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the body of a request is wanted, and whether it goes to shared memory."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from servekit.errors import UnknownMediaType
+from servekit.frontend.http.upload import Upload
+
+if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.host import Host
+    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.http.request_builder import RequestBuilder
+    from servekit.ipc.table import ModelRow
+
+__all__ = ["end_unread", "start_upload"]
+
+SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
+
+
+def end_unread(builder: RequestBuilder, host: Host) -> HttpRequest | None:
+    """Return the request if its body is not wanted, for a client that waits for a 100.
+
+    :return: ``None`` if the body is wanted.
+    """
+    route = host.find(builder.method, builder.target, builder.headers)
+    if route is None:  # the Flask app reads no bodies
+        return builder.finish()
+    refusal = refusal_of_type(route, builder.headers)
+    if refusal is None:
+        return None
+    request = builder.finish()
+    request.refusal = refusal
+    return request
+
+
+def start_upload(builder: RequestBuilder, host: Host) -> Upload | None:
+    """Have a large body continue in the shared memory of its model.
+
+    :return: ``None`` if it is not large, has started before, or has no model with room for it.
+    """
+    settings, declared, came = host.settings, builder.declared_bytes, builder.body_bytes
+    if max(declared, came) < settings.large_body or isinstance(builder.sink, Upload):
+        return None
+    route = host.find(builder.method, builder.target, builder.headers)
+    limit = declared if declared >= 0 else settings.max_body
+    if route is None or not route.bodies.fits(limit):
+        return None
+    size = declared if declared >= 0 else max(route.bodies.arena.size // SHARE, came)
+    return builder.start_upload(route, min(size, limit), limit)
+
+
+def refusal_of_type(route: Route, headers: dict[bytes, bytes]) -> ServekitError | None:
+    """Return the error of a ``Content-Type`` that *route* surely refuses, or ``None``."""
+    given = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+    if not given or given.endswith("+json"):
+        return None
+    accepted = _media_types(route.row)
+    if not accepted or any(fnmatchcase(given, each) for each in accepted):
+        return None
+    return UnknownMediaType(
+        f"Content-Type: {given[:80]} is not accepted; expected one of {', '.join(accepted)}"
+    )
+
+
+def _media_types(row: ModelRow) -> list[str]:
+    """Return what any endpoint of *row* accepts; an empty list if one of them does not say."""
+    if row.interface is None:
+        return []
+    sides = [row.interface, *(endpoint.interface for endpoint in row.interface.endpoints)]
+    if not all(side.consumes for side in sides):
+        return []
+    return list(dict.fromkeys(name for side in sides for name in side.consumes))
