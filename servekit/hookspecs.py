@@ -273,7 +273,7 @@ def open_archive(url: str, scratch: Path, progress: "Callable[[int, int], None]"
 
 @hookspec
 def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
-    """Refuse to serve an archive or a model directory, or have nothing against it.
+    """Refuse to serve an archive or a model directory, or allow it.
 
     Runs in: the prepare child, at the start and at each reload; ``servekit check``. The archive
     is unpacked and verified, and nothing of it has run: its requirements are installed, its
@@ -281,17 +281,17 @@ def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
 
     :return: ``None``, or ``Refused(reason)``. Any refusal wins. An exception, or anything else
         that is returned, refuses the archive too. A plugin that cannot be imported cannot refuse:
-        whoever relies on one requires it, with ``--require-plugins``.
+        operators who rely on one require it, with ``--require-plugins``.
     """
 
 
 # ---------------------------------------------------------------- the life of server and models
 #
-# These run in the observer, a process of its own that is started when an installed plugin
+# These run in the observer, a separate process that is started when an installed plugin
 # implements one of them. Each plugin has a thread there, so a slow one delays itself alone; when
 # 1000 calls wait, the oldest are dropped and counted. An exception is logged, once for each hook.
-# What is returned is ignored. Every plugin is called apart from the others: a wrapper wraps the
-# implementation of its own plugin, and ``tryfirst`` has no effect.
+# Return values are ignored. Every plugin is called separately: a wrapper wraps the implementation
+# of the same plugin, and ``tryfirst`` has no effect.
 
 #: the hooks of the observer; each has one parameter
 OBSERVER_HOOKS = (

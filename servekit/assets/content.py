@@ -83,13 +83,13 @@ def seal(path: Path) -> None:
     if path.is_file():
         path.chmod(READ_ONLY)
         return
-    for place, folders, files in os.walk(path, topdown=True):
-        Path(place).chmod(ENTERED)
+    for above, folders, files in os.walk(path, topdown=True):
+        Path(above).chmod(ENTERED)
         for name in files:
-            file = Path(place) / name
+            file = Path(above) / name
             file.unlink() if name.startswith(".") else file.chmod(READ_ONLY)
         for name in [name for name in folders if name.startswith(".")]:
-            _remove(Path(place) / name)
+            _remove(Path(above) / name)
             folders.remove(name)
 
 

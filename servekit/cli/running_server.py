@@ -76,21 +76,21 @@ def find_server(parsed: argparse.Namespace) -> RunningServer:
 
     :raises NoServer: no server runs here, or several do.
     """
-    place = load_settings({"run_dir": parsed.run_dir}).run_dir
-    found = running(place)
+    parent = load_settings({"run_dir": parsed.run_dir}).run_dir
+    found = running(parent)
     chosen = {pid: path for pid, path in found.items() if parsed.pid in (None, pid)}
     if len(chosen) == 1:
         return RunningServer(*chosen.popitem())
-    raise NoServer(_complaint(Path(place or tempfile.gettempdir()), found, parsed.pid))
+    raise NoServer(_complaint(Path(parent or tempfile.gettempdir()), found, parsed.pid))
 
 
-def _complaint(place: Path, found: dict[int, Path], pid: int | None) -> str:
-    if not place.is_dir():
-        return f"{place}: no such directory, so no server has its run directory there"
+def _complaint(parent: Path, found: dict[int, Path], pid: int | None) -> str:
+    if not parent.is_dir():
+        return f"{parent}: no such directory, so no server has its run directory there"
     if not found:
         which = "no server" if pid is None else f"no server with pid {pid}"
-        return f"{which} of this user has its run directory in {place}; --run-dir names another"
+        return f"{which} of this user has its run directory in {parent}; --run-dir names another"
     shown = ", ".join(f"{each} ({path})" for each, path in sorted(found.items()))
     if pid is not None:
-        return f"no server with pid {pid} has its run directory in {place}; running: {shown}"
+        return f"no server with pid {pid} has its run directory in {parent}; running: {shown}"
     return f"{len(found)} servers run here, choose one with --pid: {shown}"

@@ -24,19 +24,19 @@ from servekit.description.schemas import (
 )
 from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS
 
-__all__ = ["PLACE", "answer_content", "request_content"]
+__all__ = ["REFERENCES", "answer_content", "request_content"]
 
 INSTANCES_FORM: Final[Schema] = {
     "type": "object",
     "properties": {"instances": {**TEXT, "contentMediaType": JSON}},
     "required": ["instances"],
 }
-PLACE: Final = "#/components/schemas/"
+REFERENCES: Final = "#/components/schemas/"
 
 
 def request_content(model: PathDescription) -> dict[str, Any]:
     """Return the ``content`` of the body of a prediction, the best media type first."""
-    schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
+    schema = instances(model, REFERENCES) if model.instances else input_schema(model, REFERENCES)
     examples = _inputs(model)
     # media types of examples come first: image/png is more useful than image/*
     sent_as = [example.media_type for example in model.examples]
@@ -49,8 +49,8 @@ def request_content(model: PathDescription) -> dict[str, Any]:
 def answer_content(model: PathDescription) -> dict[str, Any]:
     """Return the ``content`` of the answer to a prediction."""
     if model.instances:
-        return {JSON: {"schema": predictions(model, PLACE)}}
-    schema = prediction(output_schema(model, PLACE))
+        return {JSON: {"schema": predictions(model, REFERENCES)}}
+    schema = prediction(output_schema(model, REFERENCES))
     examples = {
         name: {"value": {"prediction": example.output}}
         for name, example in _named(model)
@@ -73,7 +73,7 @@ def _inputs(model: PathDescription) -> dict[str, Any]:
         own = {name: {"value": {"instances": [each["value"]]}} for name, each in own.items()}
     if own or not (model.input_schema or model.signature.inputs):
         return own
-    value = sample_value(model.input_schema or input_schema(model, PLACE), model.definitions)
+    value = sample_value(model.input_schema or input_schema(model, REFERENCES), model.definitions)
     if model.instances:
         value = {"instances": [value]}
     is_short = len(msgspec.json.encode(value)) <= MAX_EXAMPLE_BYTES

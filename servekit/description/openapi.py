@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import servekit
 from servekit.description import problems
-from servekit.description.content import PLACE, answer_content, request_content
+from servekit.description.content import REFERENCES, answer_content, request_content
 from servekit.description.forms import TEXT
 from servekit.description.interface import PathDescription
 from servekit.description.schemas import Schema, definitions
@@ -58,14 +58,14 @@ def openapi(models: Sequence[PathDescription], *, needs_token: bool = False) -> 
     schemas = {"Problem": problems.SCHEMA, "Health": HEALTH}
     paths = _server_paths()
     for model in models:
-        schemas |= definitions(model, PLACE)
+        schemas |= definitions(model, REFERENCES)
         paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
     components: dict[str, Any] = {
         "schemas": schemas,
         "headers": HEADERS,
         "parameters": dict(PARAMETERS),
-        "responses": problems.shared_responses(f"{PLACE}Problem"),
+        "responses": problems.shared_responses(f"{REFERENCES}Problem"),
     }
     if needs_token:
         components["securitySchemes"] = {"token": TOKEN}
@@ -114,7 +114,7 @@ def _get(operation: str, summary: str, responses: Schema, tag: str = "server") -
 
 def _health(model: str, summary: str, kind: str = "") -> Schema:
     operation = "_".join(filter(None, [model, "ping", kind]))
-    content = {"application/json": {"schema": {"$ref": f"{PLACE}Health"}}}
+    content = {"application/json": {"schema": {"$ref": f"{REFERENCES}Health"}}}
     responses = {"200": {"description": "Healthy", "content": content}}
     if kind != "live":  # if it is not alive, it does not answer
         responses["503"] = {"description": "Not healthy", "content": content}

@@ -8,7 +8,7 @@ from typing import Any, Final
 __all__ = ["sample_value"]
 
 Definitions = Mapping[str, Any]
-PLACE: Final = "#/$defs/"
+REFERENCES: Final = "#/$defs/"
 TEXTS: Final = {
     "date-time": "2026-01-31T12:00:00Z",
     "date": "2026-01-31",
@@ -36,7 +36,7 @@ def _value_of(schema: Any, definitions: Definitions, inside: tuple[str, ...]) ->
     if not isinstance(schema, Mapping):
         return {}
     if "$ref" in schema:
-        name = str(schema["$ref"]).removeprefix(PLACE)
+        name = str(schema["$ref"]).removeprefix(REFERENCES)
         if name in inside:
             raise _Endless
         return _value_of(definitions.get(name), definitions, (*inside, name))
@@ -84,7 +84,7 @@ def _object(schema: Mapping[str, Any], definitions: Definitions, inside: tuple[s
 def _holds(schema: Any, inside: tuple[str, ...]) -> bool:
     """Whether a field refers to a definition that it is part of."""
     text = str(schema)
-    return any(f"{PLACE}{name}'" in text for name in inside)
+    return any(f"{REFERENCES}{name}'" in text for name in inside)
 
 
 def _array(schema: Mapping[str, Any], definitions: Definitions, inside: tuple[str, ...]) -> Any:

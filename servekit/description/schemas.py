@@ -25,18 +25,18 @@ Schema = dict[str, Any]
 DTYPE: Final = re.compile(r"(u?int|float)(\d+)")
 
 
-def input_schema(model: PathDescription, place: str) -> Schema:
-    """Return the schema of one input; its references point below *place*."""
-    schema = _schema(model, model.input_schema, model.signature.inputs, place)
+def input_schema(model: PathDescription, prefix: str) -> Schema:
+    """Return the schema of one input; its references begin with *prefix*."""
+    schema = _schema(model, model.input_schema, model.signature.inputs, prefix)
     if schema or not model.signature.inputs:
         return schema
     arrays = [f"{each.name}, {each.dtype} {each.shape}" for each in model.signature.inputs]
     return {"description": f"Converted by the service to: {'; '.join(arrays)}"}
 
 
-def output_schema(model: PathDescription, place: str) -> Schema:
-    """Return the schema of one output; its references point below *place*."""
-    return _schema(model, model.output_schema, model.signature.outputs, place)
+def output_schema(model: PathDescription, prefix: str) -> Schema:
+    """Return the schema of one output; its references begin with *prefix*."""
+    return _schema(model, model.output_schema, model.signature.outputs, prefix)
 
 
 def prediction(output: Schema) -> Schema:
@@ -44,20 +44,20 @@ def prediction(output: Schema) -> Schema:
     return {"type": "object", "properties": {"prediction": output}, "required": ["prediction"]}
 
 
-def instances(model: PathDescription, place: str) -> Schema:
+def instances(model: PathDescription, prefix: str) -> Schema:
     """Return the schema of a body with several inputs."""
-    inputs = {"type": "array", "items": input_schema(model, place)}
+    inputs = {"type": "array", "items": input_schema(model, prefix)}
     return {"type": "object", "properties": {"instances": inputs}, "required": ["instances"]}
 
 
-def predictions(model: PathDescription, place: str) -> Schema:
+def predictions(model: PathDescription, prefix: str) -> Schema:
     """Return the schema of the answer to several inputs: a prediction or an error of each."""
     error = {
         "type": "object",
-        "properties": {"error": {"$ref": f"{place}Problem"}},
+        "properties": {"error": {"$ref": f"{prefix}Problem"}},
         "required": ["error"],
     }
-    each = {"anyOf": [prediction(output_schema(model, place)), error]}
+    each = {"anyOf": [prediction(output_schema(model, prefix)), error]}
     return {
         "type": "object",
         "properties": {"predictions": {"type": "array", "items": each}},
@@ -65,9 +65,9 @@ def predictions(model: PathDescription, place: str) -> Schema:
     }
 
 
-def definitions(model: PathDescription, place: str) -> dict[str, Schema]:
+def definitions(model: PathDescription, prefix: str) -> dict[str, Schema]:
     """Return the schemas that the model's schemas refer to, under names unique to the model."""
-    moves = _moves(model, place)
+    moves = _moves(model, prefix)
     return {
         _public_name(model, name): relocate(schema, moves)
         for name, schema in model.definitions.items()
@@ -87,10 +87,10 @@ def tensor_schema(tensor: TensorType) -> Schema:
 
 
 def _schema(
-    model: PathDescription, known: Schema, tensors: Sequence[TensorType], place: str
+    model: PathDescription, known: Schema, tensors: Sequence[TensorType], prefix: str
 ) -> Schema:
     if known or model.is_loaded:
-        relocated: Schema = relocate(known, _moves(model, place))
+        relocated: Schema = relocate(known, _moves(model, prefix))
         return relocated
     if not tensors:
         return {}
@@ -124,8 +124,8 @@ def _public_name(model: PathDescription, name: str) -> str:
     return f"{model.name}.{re.sub(r'[^A-Za-z0-9_-]', '_', own)}"
 
 
-def _moves(model: PathDescription, place: str) -> dict[str, str]:
-    return {f"#/$defs/{name}": f"{place}{_public_name(model, name)}" for name in model.definitions}
+def _moves(model: PathDescription, prefix: str) -> dict[str, str]:
+    return {f"#/$defs/{name}": f"{prefix}{_public_name(model, name)}" for name in model.definitions}
 
 
 def relocate(value: Any, moves: Mapping[str, str]) -> Any:

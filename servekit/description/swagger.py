@@ -24,14 +24,14 @@ from servekit.description.swagger_schemas import swagger_schema
 
 __all__ = ["swagger"]
 
-PLACE: Final = "#/definitions/"
+REFERENCES: Final = "#/definitions/"
 TEXT: Final = {"type": "string"}
 #: Swagger 2.0 has no bearer tokens
 TOKEN: Final = {
     "type": "apiKey", "in": "header", "name": "Authorization", "description": "Bearer TOKEN",
 }  # fmt: skip
 SECURED: Final[dict[str, Any]] = {"security": [{"token": []}]}
-PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{PLACE}Problem"}}
+PROBLEM: Final = {"description": "What is wrong", "schema": {"$ref": f"{REFERENCES}Problem"}}
 
 
 def swagger(models: Sequence[PathDescription], *, needs_token: bool = False) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def swagger(models: Sequence[PathDescription], *, needs_token: bool = False) -> 
     schemas: dict[str, Schema] = {"Problem": problems.SCHEMA}
     paths = _server_paths()
     for model in models:
-        own = definitions(model, PLACE)
+        own = definitions(model, REFERENCES)
         schemas |= {name: swagger_schema(schema) for name, schema in own.items()}
         paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
     return {
@@ -116,7 +116,7 @@ def _field(part: FormPart) -> dict[str, Any]:
 
 
 def _body(model: PathDescription) -> dict[str, Any]:
-    schema = instances(model, PLACE) if model.instances else input_schema(model, PLACE)
+    schema = instances(model, REFERENCES) if model.instances else input_schema(model, REFERENCES)
     return {
         "in": "body",
         "name": "input",
@@ -129,7 +129,7 @@ def _body(model: PathDescription) -> dict[str, Any]:
 def _answers(model: PathDescription) -> dict[str, Any]:
     if not model.instances:
         return {"200": _answer(model)}
-    schema = swagger_schema(predictions(model, PLACE))
+    schema = swagger_schema(predictions(model, REFERENCES))
     words = {"200": "OK", "207": "Some instances have an error"}
     return {status: {"description": text, "schema": schema} for status, text in words.items()}
 
@@ -137,7 +137,7 @@ def _answers(model: PathDescription) -> dict[str, Any]:
 def _answer(model: PathDescription) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "description": "OK",
-        "schema": swagger_schema(prediction(output_schema(model, PLACE))),
+        "schema": swagger_schema(prediction(output_schema(model, REFERENCES))),
     }
     for example in model.examples:
         if example.output is not None and JSON in model.produces:

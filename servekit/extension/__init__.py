@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins work with; the hooks are in ``hookspecs``.
+"""The arguments and return values of hooks; the hooks are in ``hookspecs``.
 
 Hook modules are imported in every process, so each of these is imported when it is first used.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exchange that goes on after its client has been answered otherwise."""
+"""An exchange that continues after its client has been answered otherwise."""
 
 from __future__ import annotations
 

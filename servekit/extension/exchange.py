@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between a request and its response. Lives in the event loop of a front-end."""
+"""A request that waits for its response, in the event loop of a front-end."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class InThread(NamedTuple):
 #: ``discard``. If it raises, the client gets a 500. It may change only the status and the fields
 #: of a response that ``is_streamed``
 ResponseFilter = Callable[["HttpResponse"], "HttpResponse | InThread"]
-#: gets the status and the bytes of the body that were sent; the status is ``None`` if the client
-#: went away before there was a response
+#: gets the status and the number of bytes of the body that were sent; the status is ``None`` if the
+#: client disconnected before the response
 Observer = Callable[[int | None, int], None]
 
 
 class Prediction(Protocol):
-    """What a request became: one task, a run through a pipeline, or a job."""
+    """The work for a request: a task, a run through a pipeline, or a job."""
 
     @property
     def is_sent(self) -> bool:
         """Whether a worker has it."""
 
     def cancel(self) -> None:
-        """Drop it: the client is gone."""
+        """Drop it: the client has disconnected."""
 
 
 class OutputStream(Protocol):
@@ -81,7 +81,7 @@ class Exchange(Protocol):
 
     peer: Any  #: the client's address, as ``accept`` returns it
     is_closed: bool  #: nobody waits for the response any more
-    prediction: Prediction | None  #: under way for this request
+    prediction: Prediction | None  #: the work for this request, while there is any
     protocol: ApiProtocol | None  #: that the request comes by, which decides the shape of errors
 
     @property
@@ -102,7 +102,7 @@ class Exchange(Protocol):
         """Have *change* see the response to this request before it is sent."""
 
     def add_observer(self, ended: Observer) -> None:
-        """Have *ended* called when the response has been sent, or the client has gone."""
+        """Have *ended* called when the response has been sent, or the client has disconnected."""
 
     def begin_stream(self, stream: OutputStream, response: HttpResponse) -> BodyWriter:
         """Send the head of *response*, and return what sends its body; then ``end_stream``."""
@@ -155,7 +155,7 @@ class BaseExchange:
             self.send(response)
 
     def send(self, response: HttpResponse) -> None:
-        """Send *response* as it is."""
+        """Send *response* without filters."""
         raise NotImplementedError
 
     def fail(self, error: ServekitError, request_id: str) -> None:
@@ -242,7 +242,7 @@ class BaseExchange:
 
 def _log_failure(change: ResponseFilter, response: HttpResponse) -> None:
     """Log the exception being handled; the traceback names the plugin, too."""
-    named = getattr(change, "func", change)  # of a ``partial``
+    named = getattr(change, "func", change)  # the function of a ``partial``
     if not hasattr(named, "__qualname__"):
         named = type(named)
     name = f"{named.__module__}.{named.__qualname__}"

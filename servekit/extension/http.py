@@ -72,9 +72,9 @@ class HttpResponse(Struct, eq=False):
     timing: bytes = b""  #: ``Server-Timing``; b"" for none
     fields: Sequence[tuple[str, str]] = ()  #: further header fields, names as they are sent
     release: Callable[[], None] | None = None  #: called once nobody looks at ``body`` any more
-    #: of the body that a GET would have had; ``None``: of ``body``; ``NO_LENGTH``: it is streamed
+    #: bytes that a GET would have had; ``None``: those of ``body``; ``NO_LENGTH``: it is streamed
     length: int | None = None
-    error: ServekitError | None = None  #: that the response tells of
+    error: ServekitError | None = None  #: the response reports it
 
     @property
     def is_streamed(self) -> bool:

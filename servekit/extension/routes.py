@@ -20,7 +20,7 @@ Fragment = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """What a plugin returns from ``register_routes``.
+    """Flask routes, as ``register_routes`` returns them.
 
     :raises PluginError: one for management has ``openapi`` or ``protected``; the document does not
         describe management, and all of management is protected.

@@ -22,7 +22,7 @@ class Server(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """What the operator decided; the same for the life of the process."""
+        """The settings; they never change while the process lives."""
 
     @property
     def run_directory(self) -> Path:

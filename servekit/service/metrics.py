@@ -38,39 +38,39 @@ class Metric:
         self._metrics, self._kind, self._name, self._text = metrics, kind, name, text
         self._labels, self._size = dict.fromkeys(labels), size
         self._bounds: tuple[float, ...] = ()
-        self._places: dict[tuple[str, ...], int] = {}
+        self._offsets: dict[tuple[str, ...], int] = {}
 
     def begin(self, bounds: Sequence[float] = ()) -> None:
         """Take the first series."""
         self._bounds = tuple(bounds)
         self._first = self._make((OTHER,) * len(self._labels))
 
-    def _place(self, labels: dict[str, object]) -> int:
+    def _offset(self, labels: dict[str, object]) -> int:
         """Return where the doubles of a series begin. Called with the lock held."""
         if labels.keys() != self._labels.keys():
             raise ValueError(f"{self._name}: labels {[*labels]}, expected {[*self._labels]}")
         key = tuple(str(labels[name])[:MAX_VALUE] for name in self._labels)
-        place = self._places.get(key)
-        return self._make(key) if place is None else place
+        offset = self._offsets.get(key)
+        return self._make(key) if offset is None else offset
 
     def _make(self, key: tuple[str, ...]) -> int:
-        """Return the place of a new series, or of the first one if there are too many."""
-        if len(self._places) > MAX_SERIES:
+        """Return the offset of a new series, or of the first one if there are too many."""
+        if len(self._offsets) > MAX_SERIES:
             return self._first
         labels = dict(zip(self._labels, key, strict=True))
         series = Series(self._kind, self._name, self._text, labels, list(self._bounds))
-        place = self._metrics.take(series, self._size)
-        if place is None:
-            if not self._places:
+        offset = self._metrics.take(series, self._size)
+        if offset is None:
+            if not self._offsets:
                 raise ValueError(f"{self._name}: there is no room for more metrics")
             return self._first
-        self._places[key] = place
-        return place
+        self._offsets[key] = offset
+        return offset
 
     def _add(self, amount: float, labels: dict[str, object]) -> None:
         metrics = self._metrics
         with metrics.lock:
-            metrics.values[self._place(labels)] += amount
+            metrics.values[self._offset(labels)] += amount
 
 
 class Counter(Metric):
@@ -89,7 +89,7 @@ class Gauge(Metric):
     def set(self, value: float, **labels: object) -> None:
         """Be *value*."""
         with self._metrics.lock:
-            self._metrics.values[self._place(labels)] = value
+            self._metrics.values[self._offset(labels)] = value
 
     def inc(self, amount: float = 1, **labels: object) -> None:
         """Be *amount* more, or less if it is negative."""
@@ -103,9 +103,9 @@ class Histogram(Metric):
         """Count *value*."""
         metrics = self._metrics
         with metrics.lock:
-            place = self._place(labels)
-            metrics.values[place + bisect_left(self._bounds, value)] += 1
-            metrics.values[place + len(self._bounds) + 1] += value
+            offset = self._offset(labels)
+            metrics.values[offset + bisect_left(self._bounds, value)] += 1
+            metrics.values[offset + len(self._bounds) + 1] += value
 
 
 class Metrics:

@@ -39,7 +39,7 @@ KINDS = {
 }
 
 
-def unplaced(_base: Path, value: Any) -> Any:
+def unchanged(_base: Path, value: Any) -> Any:
     """Return a value that is not a path unchanged."""
     return value
 
@@ -51,7 +51,7 @@ class Option:
     name: str
     default: Any
     parse: Callable[[str], Any]
-    place: Callable[[Path, Any], Any]  #: makes a path absolute
+    resolve: Callable[[Path, Any], Any]  #: makes a path absolute
     help: str
     unit: str
 
@@ -98,10 +98,10 @@ def setting(
     help: str,  # noqa: A002
     parse: Callable[[str], Any] = str,
     unit: str = "",
-    place: Callable[[Path, Any], Any] = unplaced,
+    resolve: Callable[[Path, Any], Any] = unchanged,
 ) -> Any:
-    """Declare one field of ``Settings``; a path says how it is made absolute (*place*)."""
-    facts = {"help": help, "parse": parse, "unit": unit, "place": place}
+    """Declare one field of ``Settings``; *resolve* makes a path absolute."""
+    facts = {"help": help, "parse": parse, "unit": unit, "resolve": resolve}
     return dataclasses.field(default=default, metadata=facts)
 
 
@@ -122,7 +122,7 @@ class Settings:
     models: tuple[str, ...] = setting(
         (),
         "archives or model directories to serve; NAME=PATH serves one under another name",
-        place=absolute_model,
+        resolve=absolute_model,
     )
     host: str = setting("127.0.0.1", "address to listen on")
     port: int = setting(8080, "TCP port; 0 for any free port", Between(0, 65535))
@@ -185,12 +185,12 @@ class Settings:
         **a_size(1, TIB),
     )
     predict_token_file: str = setting(
-        "", "file with bearer tokens, one per line; predictions need one of them", place=absolute
+        "", "file with bearer tokens, one per line; predictions need one of them", resolve=absolute
     )
     manage_token_file: str = setting(
         "",
         "file with bearer tokens, one per line; management over TCP needs one",
-        place=absolute,
+        resolve=absolute,
     )
     compression: tuple[str, ...] = setting(
         (),
@@ -223,13 +223,13 @@ class Settings:
         address,
     )
     tls_certificate: str = setting(
-        "", "file with the certificate chain (PEM); enables TLS", place=absolute
+        "", "file with the certificate chain (PEM); enables TLS", resolve=absolute
     )
-    tls_key: str = setting("", "file with the key of the certificate (PEM)", place=absolute)
+    tls_key: str = setting("", "file with the key of the certificate (PEM)", resolve=absolute)
     tls_client_ca: str = setting(
         "",
         "file with the authorities of client certificates (PEM); requires those",
-        place=absolute,
+        resolve=absolute,
     )
     worker_user: str = setting(
         "", "user of the workers, or a range 20000-20999 with one for each model; needs root"
@@ -265,15 +265,15 @@ class Settings:
         False, "fetch missing [assets] of a model before it is loaded", switch
     )
     cache_dir: str = setting(
-        "", "where archives are unpacked; default: the user's cache directory", place=absolute
+        "", "where archives are unpacked; default: the user's cache directory", resolve=absolute
     )
     run_dir: str = setting(
-        "", "parent of the private directory for sockets; default: TMPDIR", place=absolute
+        "", "parent of the private directory for sockets; default: TMPDIR", resolve=absolute
     )
     access_log: str = setting(
         "",
         "file for a line of JSON for each response, reopened on SIGHUP; - for standard output",
-        place=absolute_output,
+        resolve=absolute_output,
     )
     log_format: str = setting("text", "text or json", one_of("text", "json"))
     log_level: str = setting(

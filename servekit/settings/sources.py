@@ -134,8 +134,8 @@ def _value(option: Option, given: Any, where: str, base: Path) -> Any:
     """Turn the value of a source (a string, or a TOML value) into the option's value."""
     try:
         if option.is_list:
-            return tuple(option.place(base, option.parse(text)) for text in _texts(option, given))
-        return option.place(base, option.parse(_text(option, given)))
+            return tuple(option.resolve(base, option.parse(text)) for text in _texts(option, given))
+        return option.resolve(base, option.parse(_text(option, given)))
     except ValueError as error:
         raise SettingsError(f"{where}: {error}") from error
     except OSError as error:  # a relative path in a working directory that was removed

@@ -14,6 +14,7 @@ from servekit_archiver.directory.model_toml import MODEL_TOML
 
 from servekit.errors import RequestError, ServekitError, error_class, problem
 from servekit.ipc.batches import QUERY, Item
+from servekit.ipc.control import Launch
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.testing.response import OK, Response
@@ -49,12 +50,20 @@ class ServiceClient:
         manifest = _manifest(service, directory)
         if options is not None:
             manifest = replace(manifest, options=options)
-        self._loading = Loading(
-            directory=directory,
-            manifest=manifest,
-            assets={name: Path(path) for name, path in (assets or {}).items()},
+        launch = Launch(
+            directory=str(directory),
+            manifest=b"",  # parsed already
+            replica=0,
+            replicas=1,
+            generation=0,
+            threads=1,
             max_batch_size=manifest.batching.max_batch_size,
+            max_answer_bytes=1 << 30,
+            arena_bytes=0,
+            large_body_bytes=0,
+            assets={name: str(path) for name, path in (assets or {}).items()},
         )
+        self._loading = Loading(launch, manifest)
         self._loaded = load_class(service, self._loading, create_plugin_manager())
         self.service = self._loaded.service
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Flask app of the management listener: what an operator may see, and ask for."""
+"""The Flask app of the management listener: models, crashes, metrics and reload."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -35,7 +35,7 @@ class ManagedView(ServerView, Protocol):
         ...
 
     def ask_reload(self) -> None:
-        """Ask the supervisor for what SIGHUP makes it do."""
+        """Ask the supervisor to reload, as SIGHUP does."""
         ...
 
 

@@ -29,7 +29,7 @@ class RouteMetrics(Collector):
     def __init__(self, server: ServerView) -> None:
         """Measure nothing yet; nothing is read before a scrape."""
         self._server = server
-        self._own: list[CollectorRegistry] = []  #: of this front-end, one for each app
+        self._own: list[CollectorRegistry] = []  #: one for each app
         if server.share is not None:
             values.ValueClass = shared_value(server.share)
 

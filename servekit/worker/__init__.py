@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker process: one loaded service, answering batches.
+"""The worker process: one loaded service that answers batches.
 
-Read ``__main__.py`` for the life of the process and ``predictor.py`` for the way of a
-batch: decode each item, predict once, encode each output.
+``__main__.py`` is the life of the process. ``prediction/predictor.py`` is the way of a batch:
+decode each item, predict once, encode each output.
 """

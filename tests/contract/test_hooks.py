@@ -32,6 +32,26 @@ def test_hook_has_its_part_in_the_guide(name, hook):
 
 
 @pytest.mark.parametrize(("name", "hook"), HOOKS)
+def test_hook_says_where_it_runs_what_it_returns_and_why_one_result_is_picked(name, hook):
+    text = inspect.getdoc(hook)
+    returns = inspect.signature(hook).return_annotation is not None
+
+    assert "Runs in:" in text
+    assert (":return:" in text) == returns
+    assert ("The first plugin that returns" in " ".join(text.split())) == bool(
+        hook.servekit_spec["firstresult"]
+    )
+
+
+def test_hooks_are_called_by_pluggy_alone():
+    """So that wrappers, ``tryfirst`` and ``trylast`` work."""
+    paths = [*ROOT.glob("servekit/**/*.py"), *ROOT.glob("archiver/servekit_archiver/**/*.py")]
+    calls = {path.name for path in paths if ".function" in path.read_text(encoding="utf-8")}
+
+    assert calls == {"plugins.py"}  # of the archiver: it notes which plugin a result is from
+
+
+@pytest.mark.parametrize(("name", "hook"), HOOKS)
 def test_hook_is_small_exported_and_used(name, hook):
     assert len(inspect.signature(hook).parameters) <= 3
     assert name in hookspecs.__all__

@@ -142,6 +142,8 @@ class ScriptedWorker:
 class FrontEndUnderTest:
     """The process, its port, and both of its other ends."""
 
+    stderr = None  #: file or descriptor that its log goes to
+
     def __init__(self, directory: Path, slots: int = 0, **overrides) -> None:
         self.run_dir = Path(tempfile.mkdtemp(prefix="sk", dir=directory))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -183,7 +185,10 @@ class FrontEndUnderTest:
         self.counters = Counters(create_memory())
         counters = self.counters.descriptor
         command += ["--counters", str(counters)]
-        return subprocess.Popen(command, pass_fds=[fd, counters], start_new_session=True)
+        inherited = [fd, counters]
+        return subprocess.Popen(
+            command, pass_fds=inherited, start_new_session=True, stderr=self.stderr
+        )
 
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""

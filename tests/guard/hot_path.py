@@ -43,9 +43,9 @@ class FrontEndPath:
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
         counters = Counters(create_memory())
         settings = Settings(header_timeout=1e6, keep_alive=1e6)
-        hooks = create_plugin_manager().hook
+        plugins = create_plugin_manager()
         resources = Resources(
-            hooks=hooks, tokens=Tokens(), tls=None, codings={}, access_log=None, shares=None
+            plugins=plugins, tokens=Tokens(), tls=None, codings={}, access_log=None, shares=None
         )
         listener = socket.create_server(("127.0.0.1", 0))
         address = listener.getsockname()

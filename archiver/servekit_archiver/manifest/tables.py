@@ -129,9 +129,9 @@ class WorkerSettings(ManifestTable):
         help="environment variables of the worker processes; a list has a table for each replica",
     )
 
-    def variables(self, place: int) -> Mapping[str, str]:
-        """Return the variables of the replica at *place*; a short list is repeated."""
-        return self.env if isinstance(self.env, Mapping) else self.env[place % len(self.env)]
+    def variables(self, replica: int) -> Mapping[str, str]:
+        """Return the variables of the replica at *replica*; a short list is repeated."""
+        return self.env if isinstance(self.env, Mapping) else self.env[replica % len(self.env)]
 
     def _problems(self) -> Iterator[str]:
         if isinstance(self.env, tuple) and self.env and len(self.env) != self.replicas:

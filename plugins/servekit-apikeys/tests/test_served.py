@@ -43,7 +43,7 @@ def serve(tmp_path):
         )  # fmt: skip
         processes.append(process)
         line = process.stdout.readline()
-        return re.search(r"http://[^ ]+", line)[0]
+        return re.search(r"http://\S+", line)[0]
 
     yield start
     for process in processes:

@@ -11,7 +11,7 @@ from servekit_client.errors import AnswerMalformed, NotFound
 
 __all__ = ["Description", "description"]
 
-PLACE: Final = "#/components/schemas/"
+REFERENCES: Final = "#/components/schemas/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ def _described(answer: Answer, model: str) -> Description:
 
 def _alone(schema: Mapping[str, Any], model: str, parts: Mapping[str, Any]) -> dict[str, Any]:
     """Return *schema* with what it refers to inside, so that it says everything by itself."""
-    if PLACE not in json.dumps(schema):
+    if REFERENCES not in json.dumps(schema):
         return dict(schema)
     own = {name: part for name, part in parts.items() if name.startswith(f"{model}.")}
     text = json.dumps({**schema, "$defs": own})
-    moved: dict[str, Any] = json.loads(text.replace(f'"{PLACE}', '"#/$defs/'))
+    moved: dict[str, Any] = json.loads(text.replace(f'"{REFERENCES}', '"#/$defs/'))
     return moved

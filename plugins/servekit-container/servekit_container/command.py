@@ -14,7 +14,7 @@ from servekit_archiver import ArchiveError
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.settings import load_settings, parse_models
-from servekit_container.context import Order, write_context
+from servekit_container.context import ImageOrder, write_context
 from servekit_container.dockerfile import CACHE
 from servekit_container.image import ImagePlan
 from servekit_container.packages import parse_requirement
@@ -120,7 +120,7 @@ def run(parsed: argparse.Namespace) -> int:
     :raises StartupError: a model is refused, or the directory is not empty.
     """
     cache = load_settings({"cache_dir": parsed.cache_dir}).cache_dir
-    order = Order(
+    order = ImageOrder(
         models=parse_models(parsed.models),
         base=parsed.base or BASE,
         tag=parsed.tag or "",

@@ -17,7 +17,7 @@ from servekit.errors import StartupError
 from servekit.settings import ModelSource
 from servekit_container.deployments import compose, kubernetes, prometheus
 from servekit_container.dockerfile import dockerfile, dockerignore
-from servekit_container.image import ImagePlan, Lack, Packed, tag_of
+from servekit_container.image import ImagePlan, MissingModule, PackedModel, tag_of
 from servekit_container.imports import imported_modules, lacking
 from servekit_container.needs import plugin_packages
 from servekit_container.packages import (
@@ -29,7 +29,7 @@ from servekit_container.packages import (
     wanted_names,
 )
 
-__all__ = ["Order", "write_context"]
+__all__ = ["ImageOrder", "write_context"]
 
 OPEN = 0o755
 
@@ -37,7 +37,7 @@ Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ImageOrder:
     """The arguments of the command."""
 
     models: Sequence[ModelSource]
@@ -49,7 +49,9 @@ class Order:
     cache: Path | None = None  #: where archives are unpacked
 
 
-def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = False) -> ImagePlan:
+def write_context(
+    order: ImageOrder, directory: Path, *, tell: Tell, force: bool = False
+) -> ImagePlan:
     """Write a build context into *directory*: all of it, or nothing.
 
     :param tell: gets a line before what takes long.
@@ -68,14 +70,14 @@ def write_context(order: Order, directory: Path, *, tell: Tell, force: bool = Fa
         raise StartupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _fill(order: Order, draft: Path, tell: Tell) -> ImagePlan:
+def _fill(order: ImageOrder, draft: Path, tell: Tell) -> ImagePlan:
     (draft / "models").mkdir()
     models = tuple(_pack(source, draft, order.cache) for source in order.models)
     roots = [Requirement("servekit"), *order.install]
     for model in models:
         roots += plugin_packages(model.manifest)
     closure = installed_closure(roots)
-    own = set[str]().union(*(wanted_names(each.requirements, _place(each)) for each in models))
+    own = set[str]().union(*(wanted_names(each.requirements, _source(each)) for each in models))
     lines = pins(roots, closure, own)
     asked = {canonicalize_name(root.name) for root in roots} | own
     every = installed_closure([*roots, *(Requirement(name) for name in own if _is_name(name))])
@@ -85,7 +87,7 @@ def _fill(order: Order, draft: Path, tell: Tell) -> ImagePlan:
         base=order.base,
         wheels=_bring(every, draft / "wheels", order.links, tell),
         has_assets_inside=order.has_assets_inside,
-        lacking=tuple(_lacks(models, asked | set(every))),
+        lacking=tuple(_missing_modules(models, asked | set(every))),
     )
     for name, text in _texts(image, lines).items():
         (draft / name).write_text(text, encoding="utf-8")
@@ -100,17 +102,17 @@ def _bring(
     return *built, *copy_links(closure, [*links, *configured_links()], directory)
 
 
-def _lacks(models: Sequence[Packed], packages: Set[str]) -> Iterator[Lack]:
+def _missing_modules(models: Sequence[PackedModel], packages: Set[str]) -> Iterator[MissingModule]:
     for model in models:
         for module, package in lacking(model.modules, packages).items():
-            yield Lack(model.name, model.modules[module], module, package)
+            yield MissingModule(model.name, model.modules[module], module, package)
 
 
 def _is_name(text: str) -> bool:
     return canonicalize_name(text) == text and "/" not in text
 
 
-def _pack(source: ModelSource, draft: Path, cache: Path | None) -> Packed:
+def _pack(source: ModelSource, draft: Path, cache: Path | None) -> PackedModel:
     """Bring one model into the context as an archive, verified."""
     if source.is_url:
         raise StartupError(f"models: {source.shown}: only local archives can be put into an image")
@@ -124,7 +126,7 @@ def _pack(source: ModelSource, draft: Path, cache: Path | None) -> Packed:
         shutil.copyfile(path, archive)
     named = manifest.requirements
     text = (directory / named).read_text(encoding="utf-8") if named else ""
-    model = Packed(
+    model = PackedModel(
         name=source.name or manifest.name,
         manifest=manifest,
         digest=digest,
@@ -137,7 +139,7 @@ def _pack(source: ModelSource, draft: Path, cache: Path | None) -> Packed:
     return model
 
 
-def _place(model: Packed) -> str:
+def _source(model: PackedModel) -> str:
     return f"{model.name}: {model.manifest.requirements}"
 
 
@@ -157,8 +159,8 @@ def _texts(image: ImagePlan, lines: Sequence[str]) -> dict[str, str]:
 def _draft(directory: Path) -> Iterator[Path]:
     """Yield a directory whose files move into *directory* if all goes well."""
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as place:
-        draft = Path(place) / "context"
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as new:
+        draft = Path(new) / "context"
         draft.mkdir(mode=OPEN)
         yield draft
         shutil.copytree(draft, directory, copy_function=shutil.move, dirs_exist_ok=True)

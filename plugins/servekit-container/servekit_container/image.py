@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from servekit_archiver import Manifest
 
-__all__ = ["ImagePlan", "Lack", "Packed", "tag_of"]
+__all__ = ["ImagePlan", "MissingModule", "PackedModel", "tag_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class MissingModule:
     """A module that a model imports and no package of the image brings."""
 
     model: str
@@ -28,7 +28,7 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class PackedModel:
     """A model of the image, as an archive of the build context."""
 
     name: str  #: the name it is served under
@@ -64,11 +64,11 @@ class Packed:
 class ImagePlan:
     """Everything that the files of a build context are written from."""
 
-    models: tuple[Packed, ...]
+    models: tuple[PackedModel, ...]
     tag: str  #: ``digits:1.0``
     base: str  #: the image that it begins with
     wheels: tuple[str, ...]  #: files of packages that the context brings and no index needs to have
-    lacking: tuple["Lack", ...] = ()  #: modules that nothing in the image brings
+    lacking: tuple["MissingModule", ...] = ()  #: modules that nothing in the image brings
     has_assets_inside: bool  #: fetched when the image is built, not when it is started
 
     @property
@@ -84,12 +84,12 @@ class ImagePlan:
         return (label if label[0].isalpha() else f"model-{label}")[:63].rstrip("-")
 
     @property
-    def with_requirements(self) -> tuple[Packed, ...]:
+    def with_requirements(self) -> tuple[PackedModel, ...]:
         """The models that have requirements."""
         return tuple(model for model in self.models if model.requirements)
 
     @property
-    def with_assets(self) -> tuple[Packed, ...]:
+    def with_assets(self) -> tuple[PackedModel, ...]:
         """The models that need files which their archives do not hold."""
         return tuple(model for model in self.models if model.manifest.assets)
 

@@ -82,10 +82,10 @@ def _is_local(top: str, directory: Path) -> bool:
 
 def _files(name: str, directory: Path) -> Iterator[Path]:
     """Yield the files of *directory* that importing *name* runs: each package on the way."""
-    place = directory
+    folder = directory
     for part in name.split("."):
-        place = place / part
-        for file in (place / "__init__.py", place.with_name(f"{part}.py")):
+        folder = folder / part
+        for file in (folder / "__init__.py", folder.with_name(f"{part}.py")):
             if file.is_file():
                 yield file
 

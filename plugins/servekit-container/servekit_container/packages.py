@@ -143,21 +143,21 @@ def configured_links() -> list[Path]:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     settings = (line.partition("=") for line in done.stdout.splitlines())
     values = (value for name, _, value in settings if name.endswith(".find-links"))
-    places = " ".join(str(ast.literal_eval(value)) for value in values).split()
-    return [Path(unquote(place.removeprefix("file://"))) for place in dict.fromkeys(places)]
+    folders = " ".join(str(ast.literal_eval(value)) for value in values).split()
+    return [Path(unquote(folder.removeprefix("file://"))) for folder in dict.fromkeys(folders)]
 
 
 def copy_links(
-    closure: Mapping[str, Distribution], places: Iterable[Path], directory: Path
+    closure: Mapping[str, Distribution], folders: Iterable[Path], directory: Path
 ) -> list[str]:
-    """Copy into *directory* the files in *places* that are of packages of *closure*.
+    """Copy into *directory* the files in *folders* that are of packages of *closure*.
 
     :return: their names.
     """
     wanted = {
         name: Version(package.version) for name, package in closure.items() if not _source(package)
     }
-    found = dict(_links(places, wanted))
+    found = dict(_links(folders, wanted))
     if found:
         directory.mkdir(exist_ok=True)
     for name, path in found.items():
@@ -165,9 +165,9 @@ def copy_links(
     return sorted(found)
 
 
-def _links(places: Iterable[Path], wanted: Mapping[str, Version]) -> Iterator[tuple[str, Path]]:
-    for place in places:
-        for path in sorted(place.iterdir()) if place.is_dir() else ():
+def _links(folders: Iterable[Path], wanted: Mapping[str, Version]) -> Iterator[tuple[str, Path]]:
+    for folder in folders:
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             named = _of_file(path)
             if named and wanted.get(named[0]) == named[1]:
                 yield path.name, path

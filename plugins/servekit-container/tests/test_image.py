@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 from servekit_archiver import Manifest, Stage, Step, WorkerSettings
-from servekit_container.image import ImagePlan, Packed
+from servekit_container.image import ImagePlan, PackedModel
 from servekit_container.packages import installed_closure, pins, wanted_names
 
 from servekit.errors import StartupError
@@ -61,7 +61,7 @@ def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
     apart = Stage(service="m:A", worker=WorkerSettings(replicas=3))
     beside = Stage(service="m:B", beside="a")
     manifest = Manifest(name="m", stages={"a": apart, "b": beside}, pipeline=[Step(stage="a")])
-    model = Packed(name="m", manifest=manifest, digest="0")
+    model = PackedModel(name="m", manifest=manifest, digest="0")
 
     assert an_image(models=(model,)).workers == 3
 

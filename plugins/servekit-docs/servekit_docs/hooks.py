@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers."""
+"""The hook that adds the page."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ def download(url: str, scratch: Path, progress: Callable[[int, int], None]) -> P
         else, or the package for its scheme is not installed.
     :raises OSError: the store does not answer, or has no such file.
     """
-    place, _, fragment = url.partition("#")
+    location, _, fragment = url.partition("#")
     wanted = DIGEST.fullmatch(fragment)
     if fragment and not wanted:
         raise StartupError("the fragment of the URL must be #sha256= and 64 hexadecimal digits")
     try:
-        opened = fsspec.open(place, "rb", block_size=CHUNK_BYTES)
+        opened = fsspec.open(location, "rb", block_size=CHUNK_BYTES)
     except (ImportError, ValueError) as error:  # fsspec says which package it lacks
         raise StartupError(str(error)) from error
     path, hasher, done = scratch / "archive.mar", hashlib.sha256(), 0

@@ -24,13 +24,13 @@ PREFER: Final = {
     "name": "Prefer",
     "in": "header",
     "description": "``respond-async`` to fetch the result later; with ``wait=N`` only if it takes "
-    "more than so many seconds.",
+    "more than N seconds.",
     "schema": TEXT,
 }
 WAIT: Final = {
     "name": "Prefer",
     "in": "header",
-    "description": "``wait=N``: respond when the job is done, or after so many seconds.",
+    "description": "``wait=N``: respond when the job is done, or after N seconds.",
     "schema": TEXT,
 }
 LOCATION: Final = {"description": "The path of the job.", "schema": TEXT}

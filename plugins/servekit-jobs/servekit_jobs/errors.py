@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a job.
+"""The errors of jobs.
 
 RequestError
 └── JobNotFound                      404

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin offers: the middleware that makes and serves jobs, and their description."""
+"""The hooks: middleware that makes and serves jobs, and the description of jobs."""
 
 from __future__ import annotations
 

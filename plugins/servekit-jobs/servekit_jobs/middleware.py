@@ -29,8 +29,8 @@ __all__ = ["Jobs", "model_of"]
 
 RESULT_METHODS = "GET, HEAD, OPTIONS"
 METHODS = f"{RESULT_METHODS}, DELETE"
-SCAN_SHARE = 50  #: a scan takes at most one part in so many of the time
-SCAN_S = 1.0  #: how late it may be noticed what other front-ends did, and that a job is old
+SCAN_SHARE = 50  #: scans take at most 1/50 of the time
+SCAN_S = 1.0  #: delay until changes by other front-ends and old results are noticed
 LOOK_S = 0.1  #: how often to look whether it is time for a scan
 
 log = logging.getLogger("servekit.frontend")
@@ -140,7 +140,7 @@ class Jobs:
     def _wait(self, exchange: Exchange, name: str, until: float, show: Callable[[], None]) -> None:
         """Call *show* once there is a result, or the time is over. Runs in a greenlet.
 
-        It ends within a second after the client has gone.
+        It ends within a second after the client has disconnected.
         """
         while (left_s := until - monotonic()) > 0 and not self._server.is_draining:
             if exchange.is_closed:

@@ -17,7 +17,7 @@ SECONDS: Final = re.compile(rb"[0-9]{1,9}")
 
 
 class Preferences(NamedTuple):
-    """What a client prefers; unknown preferences are ignored, as the RFC asks."""
+    """The preferences of a client; unknown ones are ignored, as the RFC asks."""
 
     is_async: bool = False  #: a result that takes long may be fetched later
     wait_s: float = 0.0  #: how long to wait for it first

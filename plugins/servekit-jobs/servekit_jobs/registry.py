@@ -83,7 +83,7 @@ class Registry:
     def scan(self, now: float) -> None:
         """Follow other front-ends, fail the jobs of those that are gone, remove old results."""
         lost = self._store.scan(now)
-        self._store.size += self._writing  # which it cannot see yet
+        self._store.size += self._writing  # the files are not complete yet
         for name in lost:
             job = self._store.find(name)
             if job is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses about a job; its result is a response of its own."""
+"""Responses about jobs, apart from their results."""
 
 from __future__ import annotations
 

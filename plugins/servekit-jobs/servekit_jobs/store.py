@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["JobStore", "StoredJob", "name_in", "read_job"]
 
 TARGET: Final = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
-NAME_LENGTH: Final = 41  #: of a job; its other files have longer names, those of front-ends shorter
+NAME_LENGTH: Final = 41  #: of jobs; their other files have longer names, front-ends shorter ones
 RESULT, PART = ".result", ".part"
-SIZE: Final = Layout("<I")  #: of the head, in msgpack; the body follows
+SIZE: Final = Layout("<I")  #: bytes of the head, which is msgpack; the body follows
 
 
 class StoredJob(NamedTuple):
@@ -43,7 +43,7 @@ class StoredJob(NamedTuple):
 
 
 class Head(Struct, array_like=True):
-    """What is stored of a result besides its body."""
+    """All of a stored result but its body."""
 
     status: int
     media_type: str
@@ -106,7 +106,7 @@ class JobStore:
             self._take_lock()
         self._stored: dict[str, SeenResult] = {}  #: by job
         self.count = 0  #: of all front-ends, as of the last ``scan`` and what we did since
-        self.size = 0  #: bytes of their results; whoever calls ``put`` adds them
+        self.size = 0  #: bytes of their results; the caller of ``put`` adds them
         self.pending: set[str] = set()  #: names of jobs without a result, as of the last ``scan``
 
     def add(self, model: str, request_id: str) -> str:
@@ -168,7 +168,7 @@ class JobStore:
             self.remove(name)
         for file in files:
             if len(file) > NAME_LENGTH and file[:NAME_LENGTH] not in names:
-                (self._directory / file).unlink(missing_ok=True)  # of a job that was just removed
+                (self._directory / file).unlink(missing_ok=True)  # its job was just removed
         return self._ownerless(files)
 
     def _ownerless(self, files: Iterable[str]) -> list[str]:

@@ -35,7 +35,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class File(msgspec.Struct, forbid_unknown_fields=True):
+class PolicyFile(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
     allow: list[Rule] = []
@@ -47,7 +47,7 @@ def read_policy(path: Path) -> list[Rule]:
     :raises PluginError: it cannot be read, or is not a policy.
     """
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), File).allow
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), PolicyFile).allow
     except OSError as error:
         raise PluginError(f"{path}: {error.strerror}") from error
     except (ValueError, msgspec.ValidationError) as error:

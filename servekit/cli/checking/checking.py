@@ -69,16 +69,16 @@ class Report:
         """The problems of a model that loads, one line each."""
         examples = [f"example {run.number}: {run.problem}" for run in self.examples if run.problem]
         batches = [f"batch of {run.size}: {run.problem}" for run in self.batches if run.problem]
-        tried = [f"{called(each)}: {each.problem}" for each in self.tried if each.problem]
+        tried = [f"{method_label(each)}: {each.problem}" for each in self.tried if each.problem]
         return [*examples, *batches, *tried, *filter(None, [self.failure])]
 
     @property
     def unchecked(self) -> list[str]:
         """The methods that were not tried, one line each."""
-        return [f"{called(each)} {each.unchecked}" for each in self.tried if each.unchecked]
+        return [f"{method_label(each)} {each.unchecked}" for each in self.tried if each.unchecked]
 
 
-def called(tried: Tried) -> str:
+def method_label(tried: Tried) -> str:
     """Return what the author calls the method."""
     return f"endpoint {tried.target}" if tried.target else "predict"
 
@@ -132,7 +132,7 @@ def examine(
 ) -> Report:
     """Load the service of *stage* in a separate worker and run everything.
 
-    :raises StartupError: it cannot be loaded; the place is named.
+    :raises StartupError: it cannot be loaded; the message names the file.
     """
     loop, report = Loop(), Report(prepared, stage)
     display.attach(loop.call_later)
@@ -149,13 +149,13 @@ def examine(
 def inputs_of(prepared: PreparedModel, stage: PreparedStage) -> tuple[list[Example], bool]:
     """Return the examples of the pipeline that begins with *stage*, and whether others feed it."""
     manifest = Manifest.from_mapping(msgspec.json.decode(prepared.manifest))
-    ways = [manifest.pipeline, *(route.steps for route in manifest.routes.values())]
+    routes = [manifest.pipeline, *(route.steps for route in manifest.routes.values())]
     name = stage.name or PREDICT
-    places = [place for way in ways for place, step in enumerate(way) if step.stage == name]
+    found = [at for route in routes for at, step in enumerate(route) if step.stage == name]
     is_first = bool(manifest.pipeline) and manifest.pipeline[0].stage == name
     if is_first and not manifest.pipeline[0].each:
         return list(manifest.examples), False
-    return [], bool(places) and min(places) > 0
+    return [], bool(found) and min(found) > 0
 
 
 class Examination:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of a model with stages, asked of a server: the whole way, as a client would."""
+"""Runs the examples of a model with stages through a server, as a client would."""
 
 import os
 from dataclasses import dataclass, field
@@ -53,12 +53,12 @@ def examine_pipeline(
 ) -> PipelineReport:
     """Serve the model at *text* with one worker for each stage, and ask its examples.
 
-    Each stage has been loaded before, so what fails here is the way through them.
+    Each stage has been loaded before, so what fails here is the route through them.
     """
     named = {f"/{manifest.name}/predict": manifest.pipeline} if manifest.pipeline else {}
-    ways = {**named, **{path: route.steps for path, route in manifest.routes.items()}}
-    report = PipelineReport({path: [step.label for step in ways[path]] for path in ways})
-    steps = (step for way in ways.values() for step in way)
+    routes = {**named, **{path: route.steps for path, route in manifest.routes.items()}}
+    report = PipelineReport({path: [step.label for step in routes[path]] for path in routes})
+    steps = (step for route in routes.values() for step in route)
     others = ", ".join(dict.fromkeys(step.model for step in steps if step.model))
     if not (manifest.pipeline and manifest.examples):
         report.note = "no examples of the whole"

@@ -18,7 +18,7 @@ from servekit.settings.values import MIB
 if TYPE_CHECKING:
     from servekit.cli.checking.pipeline import PipelineReport
 
-__all__ = ["as_json", "as_text", "whole_as_json"]
+__all__ = ["as_json", "as_text", "pipeline_as_json"]
 
 LABEL = 10  #: columns
 UNKNOWN = "anything: no signature and no types say more"
@@ -42,13 +42,13 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_text(name: str, reports: Sequence[Report], whole: "PipelineReport | None") -> str:
+def as_text(name: str, reports: Sequence[Report], pipeline: "PipelineReport | None") -> str:
     """Return a page for people about the model *name*, with what is wrong at its end."""
     pages = [_stage_as_text(report) for report in reports]
     problems = [f"{report.name}: {each}" for report in reports for each in report.problems]
-    if whole:
-        pages.append(_whole_as_text(name, whole))
-        problems += [f"{name}: {each}" for each in whole.problems]
+    if pipeline:
+        pages.append(_pipeline_as_text(name, pipeline))
+        problems += [f"{name}: {each}" for each in pipeline.problems]
     unchecked = [
         fill(f"not checked: {each.name}: {text}", 80, subsequent_indent="  ")
         for each in reports
@@ -75,8 +75,8 @@ def _row(label: str, text: str) -> str:
     )
 
 
-def whole_as_json(report: "PipelineReport") -> dict[str, Any]:
-    """Return what was found of the ways through the stages; durations in seconds."""
+def pipeline_as_json(report: "PipelineReport") -> dict[str, Any]:
+    """Return what was found of the routes through the stages; durations in seconds."""
     return {
         "paths": report.paths,
         "examples": [msgspec.structs.asdict(run) for run in report.examples],
@@ -85,8 +85,8 @@ def whole_as_json(report: "PipelineReport") -> dict[str, Any]:
     }
 
 
-def _whole_as_text(name: str, report: "PipelineReport") -> str:
-    """Return a page about the ways through the stages of the model *name*."""
+def _pipeline_as_text(name: str, report: "PipelineReport") -> str:
+    """Return a page about the routes through the stages of the model *name*."""
     width = max(map(len, report.paths), default=0)
     rows = "".join(
         f"  {path:<{width}}  {' > '.join(labels)}\n" for path, labels in report.paths.items()

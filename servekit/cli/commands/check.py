@@ -10,7 +10,7 @@ import msgspec
 from servekit_archiver import Manifest
 
 from servekit.cli.checking.checking import examine, prepare
-from servekit.cli.checking.report import as_json, as_text, whole_as_json
+from servekit.cli.checking.report import as_json, as_text, pipeline_as_json
 from servekit.cli.output.display import create_display
 from servekit.cli.output.plain import Display
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
@@ -81,25 +81,25 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         prepared = prepare(parsed.model, settings, display, f"{scratch.name}/archive")
         stages = [each for stage in prepared.stages for each in (stage, *stage.beside)]
-        sizes = [chosen(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
+        sizes = [sizes_to_measure(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
         reports = [
             examine(prepared, stage, batch_sizes, settings, display)
             for stage, batch_sizes in zip(stages, sizes, strict=True)
         ]
-        whole = _whole(prepared, parsed.model, settings, display)
+        pipeline = _pipeline(prepared, parsed.model, settings, display)
     finally:
         display.close()
         scratch.cleanup()
     if parsed.json:
         found = [as_json(report) for report in reports]
-        both = {"stages": found, "pipeline": whole_as_json(whole)} if whole else found[0]
+        both = {"stages": found, "pipeline": pipeline_as_json(pipeline)} if pipeline else found[0]
         print(json.dumps(both, indent=2))
     else:
-        print(as_text(prepared.name, reports, whole))
-    return PROBLEM_FOUND if any(each.problems for each in (*reports, whole) if each) else OK
+        print(as_text(prepared.name, reports, pipeline))
+    return PROBLEM_FOUND if any(each.problems for each in (*reports, pipeline) if each) else OK
 
 
-def _whole(
+def _pipeline(
     prepared: PreparedModel, text: str, settings: Settings, display: Display
 ) -> "PipelineReport | None":
     """Try the way through the stages, if there are several or a pipeline."""
@@ -115,7 +115,7 @@ def _whole(
         display.progress(prepared.name, "")
 
 
-def chosen(asked: list[int] | None, most: int) -> list[int]:
+def sizes_to_measure(asked: list[int] | None, most: int) -> list[int]:
     """Return the sizes to measure.
 
     :raises StartupError: one is larger than the model takes.

@@ -48,8 +48,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 def lines_of(report: CrashReport) -> Iterator[str]:
     """Yield one report for people."""
-    place = None if report.replica is None else str(report.replica)
-    worker = "/".join(filter(None, (report.model, report.stage, place)))
+    index = None if report.replica is None else str(report.replica)
+    worker = "/".join(filter(None, (report.model, report.stage, index)))
     yield f"{report.time}  {worker}  {report.cause}"
     if report.pid is not None:
         ended = report.signal or f"exit code {report.exit_code}"

@@ -31,7 +31,7 @@ examples:
   servekit describe digits.mar --openapi > openapi.json
   servekit describe ./answers --path /v1/embeddings
 """
-PLACE = "#/$defs/"
+REFERENCES = "#/$defs/"
 MANIFEST_SAYS_NOTHING = "not declared in the manifest; --import reads the types of the code"
 NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
 
@@ -94,9 +94,9 @@ def _path_facts(described: PathDescription) -> dict[str, Any]:
         "instances": described.instances,
         "streams": described.streams,
         "signature": described.signature if described.signature.inputs else None,
-        "input_schema": input_schema(described, PLACE),
-        "output_schema": output_schema(described, PLACE),
-        "definitions": definitions(described, PLACE),
+        "input_schema": input_schema(described, REFERENCES),
+        "output_schema": output_schema(described, REFERENCES),
+        "definitions": definitions(described, REFERENCES),
         "consumes": described.consumes,
         "produces": described.produces,
         "request_headers": described.request_headers,

@@ -57,10 +57,10 @@ def rows(model: dict[str, Any]) -> Iterator[list[object]]:
     if not model["replicas"]:
         yield [*head, "-", "not loaded", "-", 0, _first_line(model["reason"])]
     for replica in model["replicas"]:
-        place = "/".join(filter(None, (replica.get("stage"), str(replica["index"]))))
+        index = "/".join(filter(None, (replica.get("stage"), str(replica["index"]))))
         reason = _first_line(replica["reason"] or model["reason"])
         pid = replica["pid"] or "-"
-        yield [*head, place, replica["state"], pid, replica["restarts"], reason]
+        yield [*head, index, replica["state"], pid, replica["restarts"], reason]
 
 
 def _first_line(text: str) -> str:

@@ -69,8 +69,8 @@ def run(parsed: argparse.Namespace) -> int:
     assert found is not None
     note = ""
     if isinstance(found, SampleFile):
-        place, note = _unpacked(parsed.model)
-        found = dataclasses.replace(found, path=str(place / found.path))
+        directory, note = _unpacked(parsed.model)
+        found = dataclasses.replace(found, path=str(directory / found.path))
     elif isinstance(found, SampleForm) and found.files:
         note = f"needs files of your own: {', '.join(found.files.values())}"
     call = SnippetRequest(
@@ -113,6 +113,6 @@ def _unpacked(path: Path) -> tuple[Path, str]:
     """Return where the files of a model are, and how they get there."""
     if path.is_dir():
         return path, ""
-    place = Path(path.stem)
-    command = shlex.join(["servekit", "extract", str(path), str(place)])
-    return place, f"the file is in the archive: {command}"
+    directory = Path(path.stem)
+    command = shlex.join(["servekit", "extract", str(path), str(directory)])
+    return directory, f"the file is in the archive: {command}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.frontend.batching.batcher import Batcher
+    from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Part
     from servekit.ipc.table import ReplicaRow
@@ -39,14 +40,22 @@ LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after
 class Replica:
     """One channel to one worker; belongs to its ``Batcher``."""
 
-    def __init__(self, batcher: Batcher, loop: Any, report: Callable[[Hung | Lost], None]) -> None:
+    def __init__(
+        self,
+        batcher: Batcher,
+        loop: Any,
+        report: Callable[[Hung | Lost], None],
+        samples: BatchSamples | None = None,
+    ) -> None:
         """Stay closed until ``update`` names a serving generation.
 
         :param report: tells the supervisor that the worker hangs, or is gone with a batch.
+        :param samples: notes batches that are answered, if a plugin wants to know of them.
         """
         self._batcher = batcher
         self._loop = loop
         self._report = report
+        self._samples = samples
         self._link: Link | None = None
         self._generation = 0  #: the last generation a channel was opened for
         self._is_greeted = False
@@ -255,6 +264,8 @@ class Replica:
             for task in batch:
                 fail_task(task, WorkerLost())
             raise
+        if self._samples is not None:
+            self._samples.note(batch, reply, self.row.index, sent_at, heard_at)
 
     # ------------------------------------------------------------ time
 

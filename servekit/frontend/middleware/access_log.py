@@ -112,7 +112,7 @@ class AccessLogging:
         self._log = log
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Have a line added once the response has been sent, or the client has gone."""
+        """Have a line added when the response has been sent, or the client has disconnected."""
         line = LogLine(self._log, exchange.peer, request)
         exchange.add_filter(line.note)
         exchange.add_observer(line.add)
@@ -120,14 +120,14 @@ class AccessLogging:
 
 
 class LogLine:
-    """The line of one request."""
+    """A line, until the request has its response."""
 
     __slots__ = ("_began", "_log", "_peer", "_request", "_size")
 
     def __init__(self, log: AccessLog, peer: Any, request: HttpRequest) -> None:
         self._log, self._peer, self._request = log, peer, request
         self._began = monotonic()
-        self._size: int | None = None  #: of the body; ``None``: the request is refused
+        self._size: int | None = None  #: bytes of the body; ``None``: the request was refused
 
     def note(self, response: HttpResponse) -> HttpResponse:
         """Note the size of the body."""
@@ -136,7 +136,7 @@ class LogLine:
         return response
 
     def add(self, status: int | None, sent: int) -> None:
-        """Add the line; *sent* counts where the body was streamed, and was not known before."""
+        """Add the line; *sent* is the size of a body that was streamed."""
         request = self._request
         is_whole = bool(request.version)
         self._log.add(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask: decided when a header section is whole, before any of the body is kept."""
+"""Authorization: decided when the header section has arrived, before the body is read."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ log = logging.getLogger("servekit.frontend")
 
 
 class Access:
-    """Guards the clients' listener: reading is open, predicting needs what the operator asks for.
+    """Guards the clients' listener: predictions need a token, or the consent of plugins, or both.
 
-    So does reading below a path that a plugin protects: what lies there are predictions, too.
+    Reading is open to everybody, except for paths that plugins protect: they show predictions.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Access:
         find: Find,
         protected: Mapping[str, Callable[[str], str]],
     ) -> None:
-        """Let pass who has a token for predictions and is refused by no plugin.
+        """Admit requests that have a token for predictions and that no plugin refuses.
 
         :param find: looks up the route of a request.
-        :param protected: from the start of a path to what names the model of a target below it.
+        :param protected: as ``Routes.protected``.
         """
         self._tokens = tokens
         self._authorize = authorize
@@ -63,7 +63,7 @@ class Access:
         self._protected = {path.encode(): model_of for path, model_of in protected.items()}
 
     def __call__(self, exchange: Exchange) -> Guard:
-        """Return what judges the requests of *exchange*."""
+        """Return the guard of the requests of *exchange*."""
         return partial(self._judge, exchange)
 
     def _judge(
@@ -93,7 +93,7 @@ class Access:
         return refusal
 
     def _model_of(self, target: bytes) -> Callable[[str], str] | None:
-        """Return what names the model of *target*, if that is protected although it reads."""
+        """Return the function that finds the model of *target*, if its path is protected."""
         for path, model_of in self._protected.items():
             if target.startswith(path):
                 return model_of
@@ -102,24 +102,24 @@ class Access:
     def _ask_plugins(
         self, authorize: Authorize, request: PredictionRequest
     ) -> ServekitError | None:
-        """Return the refusal of the lowest status, so that the order of plugins decides nothing."""
+        """Return the refusal with the lowest status, whatever the order of the plugins."""
         try:
             refusals = [_checked(opinion) for opinion in authorize(request=request)]
-        except Exception:  # a plugin may raise anything, and must not open the door by that
+        except Exception:  # a plugin may raise anything, and a bug must not admit anybody
             log.exception("authorize failed for a prediction of %s", request.model)
             return ServekitError()
         return min(refusals, key=lambda refusal: refusal.status, default=None)
 
 
 class TokenNeeded:
-    """Guards management over TCP: every request needs a token, whatever it is for."""
+    """Guards management over TCP: every request needs a token."""
 
     def __init__(self, tokens: Tokens) -> None:
-        """Let pass who has a token for management."""
+        """Admit requests that have a token for management."""
         self._tokens = tokens
 
     def __call__(self, _exchange: Exchange) -> Guard:
-        """Return what judges the requests of an exchange."""
+        """Return the guard of the requests of an exchange."""
         return self._judge
 
     def _judge(
@@ -132,10 +132,10 @@ class TokenNeeded:
 def check_token(
     given: bytes | None, ours: Sequence[bytes], others: Sequence[bytes]
 ) -> ServekitError | None:
-    """Return why the ``Authorization`` *given* does not open an area, if it does not.
+    """Return why the ``Authorization`` *given* is refused in one area, or ``None``.
 
-    :param ours: digests of the tokens that open it.
-    :param others: of those that open another area: their holder is known, but not let in.
+    :param ours: digests of the tokens for this area.
+    :param others: digests of the tokens for the other area: their holder gets a 403.
     """
     if given is None or given[:6].lower() != b"bearer":
         return Unauthorized("a bearer token is needed")
@@ -149,7 +149,7 @@ def check_token(
 
 
 def _is_among(digest: bytes, digests: Sequence[bytes]) -> bool:
-    """Compare with all of them, so that time tells nothing."""
+    """Compare with every digest, so that the time taken reveals nothing."""
     return sum(compare_digest(digest, each) for each in digests) > 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps responses for requests that are the same, for models that ask for it (``[cache]``)."""
+"""Caches responses of models that enable it (``[cache]``): equal requests get the same one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Caches", "ResponseCache"]
 
-ENTRY_BYTES = 512  #: what an entry costs besides its bytes
-#: a service says with them that a response is for one client, or how long it is good
+ENTRY_BYTES = 512  #: memory of an entry besides its content
+#: with these fields a service declares that a response is for one client, or how long it is valid
 PRIVATE = frozenset(("set-cookie", "cache-control", "vary"))
 
 
 class Entry(NamedTuple):
-    """One response."""
+    """A cached response."""
 
     kept_at: float  #: ``monotonic``
     fields: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Memory that it uses, in bytes."""
         fields = sum(len(name) + len(value) for name, value in self.fields)
         return ENTRY_BYTES + fields + len(self.body)
 
@@ -55,16 +55,16 @@ class ResponseCache:
         self._epoch: object = None
 
     def follow(self, epoch: object) -> None:
-        """Forget everything unless *epoch*, what answers now, is the same as before."""
+        """Clear the cache if *epoch*, the version and the workers of the model, has changed."""
         if epoch != self._epoch:
             self._epoch = epoch
             self._entries.clear()
             self._size = 0
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
-        """Respond to *request* if the response is known; else keep the one that comes."""
+        """Respond to *request* from the cache, or have its response cached."""
         route: Route = request.route
-        if route.leaving:  # which of two versions answers is not known
+        if route.leaving:  # during a reload either version may answer
             proceed(exchange, request)
             return
         key = _key(request, route)
@@ -83,7 +83,7 @@ class ResponseCache:
         )
 
     def _keep(self, key: bytes, epoch: object, response: HttpResponse) -> HttpResponse:
-        """Keep *response* if that is allowed, and mark it."""
+        """Add *response* to the cache if that is allowed, and mark it."""
         if response.error is not None or response.is_streamed:
             return response
         is_shared = PRIVATE.isdisjoint(name.lower() for name, _ in response.fields)
@@ -104,7 +104,7 @@ class ResponseCache:
 
 
 def _key(request: HttpRequest, route: Route) -> bytes:
-    """Return the digest of all that a response depends on."""
+    """Return the digest of everything that the response depends on."""
     headers, asked = request.headers, route.asked
     told = picked(with_query(headers, request.target), asked) if asked else {}
     digest = sha256()
@@ -120,17 +120,17 @@ def _key(request: HttpRequest, route: Route) -> bytes:
 
 
 class Caches:
-    """Those of all models of a front-end that ask for one."""
+    """The caches of all models of a front-end."""
 
     def __init__(self) -> None:
         self._caches: dict[str, tuple[Any, ResponseCache]] = {}  #: by model, with what it asks for
 
     def find(self, model: str) -> ResponseCache | None:
-        """Return the cache of *model*, if it asks for one."""
+        """Return the cache of *model*, if it has one."""
         return self._caches[model][1] if model in self._caches else None
 
     def update(self, rows: Mapping[str, ModelRow]) -> None:
-        """Take over what the routing table says now."""
+        """Follow a new routing table."""
         known, self._caches = self._caches, {}
         for name, row in rows.items():
             if asked := row.manifest.get("cache"):

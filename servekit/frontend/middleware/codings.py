@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content codings there are (RFC 9110 8.4.1), both ways: gzip, and zstd with its library."""
+"""Content codings (RFC 9110 8.4.1), both ways: gzip, and zstd if a library is installed."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ if TYPE_CHECKING:
 
 __all__ = ["Coding", "Decompressor", "coding"]
 
-LEVEL = 1  #: of gzip and zstd: what is sent once is not worth more
-GZIP = 31  #: of zlib: a window of 32 KiB, and gzip's frame
-ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has it
-ZSTD_WINDOW_LOG = 23  #: 8 MiB at most (RFC 9659 3.1): what a frame asks for is not just believed
+LEVEL = 1  #: for gzip and zstd: a body that is sent once is not worth a higher level
+GZIP = 31  #: ``wbits`` of zlib: a window of 32 KiB, and the frame of gzip
+ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has the first one
+ZSTD_WINDOW_LOG = 23  #: 8 MiB (RFC 9659 3.1): frames that ask for a larger window are refused
 
 
 class Decompressor(Protocol):
-    """Reads one frame; as Python's own for bz2, lzma and zstd do."""
+    """Reads one frame. The interface of Python's decompressors for bz2, lzma and zstd."""
 
     @property
     def eof(self) -> bool:
-        """The frame is whole."""
+        """Whether the frame is complete."""
 
     @property
     def needs_input(self) -> bool:
-        """Nothing more comes out of what went in."""
+        """Whether all input so far has been decompressed."""
 
     @property
     def unused_data(self) -> bytes:
-        """What came behind the frame."""
+        """The input after the frame."""
 
     def decompress(self, data: Any, max_length: int) -> bytes:
-        """Return at most *max_length* bytes of what is in *data* and in what is left of before."""
+        """Return at most *max_length* bytes from *data* and the input that is left."""
 
 
 class Coding(NamedTuple):
-    """One of them."""
+    """How bodies in one coding are written and read."""
 
     compress: Callable[[Any], bytes]
     decompressor: Callable[[], Decompressor]
-    error: type[Exception]  #: which a decompressor raises
+    error: type[Exception]  #: raised by ``Decompressor.decompress``
 
 
 class GzipDecompressor:
-    """zlib's, which leaves what it did not come to with its caller."""
+    """The ``Decompressor`` of gzip: zlib's, which hands input that is left to its caller."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(GZIP)
 
     @property
     def eof(self) -> bool:
-        """The member is whole."""
+        """Whether the member is complete."""
         return self._zlib.eof
 
     @property
     def needs_input(self) -> bool:
-        """Nothing more comes out of what went in."""
+        """Whether all input so far has been decompressed."""
         return not self._zlib.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
-        """What came behind the member."""
+        """The input after the member."""
         return self._zlib.unused_data
 
     def decompress(self, data: Any, max_length: int) -> bytes:
@@ -76,9 +76,9 @@ class GzipDecompressor:
 
 
 def coding(name: str) -> Coding:
-    """Return the coding of this *name*.
+    """Return the coding called *name*, ``gzip`` or ``zstd``.
 
-    :raises StartupError: there is no library for it.
+    :raises StartupError: its library is not installed.
     """
     return _zstd() if name == "zstd" else Coding(gzip, GzipDecompressor, zlib.error)
 
@@ -100,4 +100,4 @@ def _zstd() -> Coding:
             partial(module.ZstdDecompressor, options=limits),
             module.ZstdError,
         )
-    raise StartupError("compression: zstd needs a library, pip install 'servekit[zstd]'")
+    raise StartupError("compression: zstd needs a library: pip install 'servekit[zstd]'")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Compression", "create_codings"]
 
 VARY: Final = ("Vary", "Accept-Encoding")
-INLINE_BYTES: Final = 64 * 1024  #: from here on a thread does it, and the loop goes on
+INLINE_BYTES: Final = 64 * 1024  #: bodies from this size on are compressed in a thread
 MAX_KNOWN: Final = 64
 CODING: Final = re.compile(rb"\s*([\w*-]+)\s*(?:;\s*[Qq]\s*=\s*([01](?:\.[0-9]{0,3})?)\s*)?")
 #: media types whose content is compressed already

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Middleware of plugins: what goes wrong in one costs only the request it happened to."""
+"""Contains the middleware of plugins: a mistake costs only the request at which it happens."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Passage:
         self.is_over = False  #: it was passed on or responded to
 
     def __call__(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Pass *request* on, unless its client has gone.
+        """Pass *request* on, unless its client has disconnected.
 
         :raises RuntimeError: it was passed on before.
         """

@@ -32,8 +32,8 @@ NAMES: Final = re.compile(rb"[A-Za-z0-9-]+(?:, ?[A-Za-z0-9-]+){0,63}")
 class Cors:
     """Middleware that adds the fields of CORS, and answers preflight requests.
 
-    Credentials are never allowed: nothing here looks at cookies, and a page that holds a
-    token sends it in a header of its own.
+    Credentials are never allowed: the server does not use cookies, and a page that has a token
+    sends it in ``Authorization``.
     """
 
     def __init__(self, origins: Sequence[str]) -> None:

@@ -101,7 +101,7 @@ class Decompression:
             return
         headers = request.headers
         del headers[b"content-encoding"]
-        headers.pop(b"content-length", None)  # of the compressed body
+        headers.pop(b"content-length", None)  # it was that of the compressed body
         request.route = route = self._find(request.method, request.target, request.headers)
         if route is None:
             request.body = b"".join(pieces)

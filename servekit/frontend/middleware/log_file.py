@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a file to append to, on no way that another user could have laid."""
+"""Opens log files whose path no other user can redirect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PROC: Final = "/proc"
 
 
 def open_to_append(path: str) -> int:
-    """Return a descriptor of the file *path*, which is made if it is not there.
+    """Return a descriptor of the file *path*, which is created if it does not exist.
 
-    Links of other users are not followed, root's are; nor is a file opened that somebody else
-    has put into a directory that is not theirs. A pipe must have a reader.
+    All symbolic links on the path must belong to root or to this user, and the file to root, to
+    this user or to the owner of its directory. A pipe must have a reader.
 
-    :raises OSError: says why not.
+    :raises OSError: the file cannot be opened, or is refused.
     """
     names, links = _names(path), 0
     place = os.open("/", LOOK)
@@ -38,7 +38,7 @@ def open_to_append(path: str) -> int:
             links += 1
             if links > MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            if target.startswith(PROC):  # its links are the kernel's, and no paths
+            if target.startswith(PROC):  # these links of the kernel cannot be followed as paths
                 return os.open(target, APPEND)
             if target.startswith("/"):
                 os.close(place)
@@ -50,7 +50,7 @@ def open_to_append(path: str) -> int:
 
 
 def reopen(descriptor: int) -> int:
-    """Return another descriptor of the same, whose writes never wait; a socket's may."""
+    """Return another descriptor of the same file, which is non-blocking unless it is a socket."""
     try:
         return os.open(f"/proc/self/fd/{descriptor}", APPEND)
     except OSError:  # a socket, or a terminal of another user
@@ -69,7 +69,7 @@ def _is_link(place: int, name: str) -> bool:
 
 
 def _followed(link: int) -> str:
-    """Return where *link* leads, and close it."""
+    """Return the target of *link*, and close it."""
     try:
         owner = os.fstat(link).st_uid
         if owner not in (0, os.geteuid()):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.pipelines.pipeline import Place
@@ -49,12 +50,14 @@ class Routing:
         loop: Any,
         report: Callable[[Hung | Lost], None],
         pressure: Pressure,
+        samples: BatchSamples | None = None,
     ) -> None:
         """Know no model yet.
 
         :param counters: of all front-ends.
         :param share: where this one counts.
         :param report: tells the supervisor of a worker that hangs, or is gone with a batch.
+        :param samples: notes batches that are answered, if a plugin wants to know of them.
         """
         self.table = Table([])
         self.has_table = False
@@ -66,6 +69,7 @@ class Routing:
         self._loop = loop
         self._report = report
         self._pressure = pressure
+        self._samples = samples
         self._queue_memory = QueueMemory(settings.queue_memory)
         self._caches = Caches()
         self._metrics: dict[str, metrics.ModelMetrics] = {}
@@ -186,7 +190,7 @@ class Routing:
         return self._metrics[label]
 
     def _make_replica(self, batcher: Batcher) -> Replica:
-        return Replica(batcher, self._loop, self._report)
+        return Replica(batcher, self._loop, self._report, self._samples)
 
 
 def calls_of(rows: Iterable[ModelRow], routes: Mapping[str, Route]) -> dict[tuple[str, str], Route]:

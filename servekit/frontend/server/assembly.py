@@ -21,7 +21,6 @@ from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
 from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
-from servekit.ipc.control import PluginHooks
 from servekit.plugins import implemented
 from servekit.web import RouteMetrics, create_app, create_management
 
@@ -45,14 +44,14 @@ __all__ = ["Assembly", "Resources"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What the parent of the front-ends has read; read anew on SIGHUP."""
+    """Everything that the parent of the front-ends has read, and reads again on SIGHUP."""
 
     plugins: PluginManager
     tokens: Tokens
     tls: ssl.SSLContext | None
-    codings: Mapping[bytes, Coding]  #: of compression; none: it is off
+    codings: Mapping[bytes, Coding]  #: for compression; empty: it is off
     access_log: AccessLog | None
-    shares: ConnectionShares | None  #: of the connections, if there are several front-ends
+    shares: ConnectionShares | None  #: ``None``: there is only one front-end
 
 
 class Assembly:
@@ -72,8 +71,8 @@ class Assembly:
         :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
-        self._core = core = create_core(settings, run_directory, counters)
-        core.control.say(PluginHooks(implemented(resources.plugins.hook, OBSERVER_HOOKS)))
+        observed = implemented(resources.plugins.hook, OBSERVER_HOOKS)
+        self._core = core = create_core(settings, run_directory, counters, observed)
         self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
@@ -111,8 +110,8 @@ class Assembly:
     def _middleware(self, *, is_public: bool) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
-        The access log comes before CORS, whose preflight responses are logged, and is inside of
-        compression, whose effect is not.
+        The access log is outside of CORS, since preflight responses are logged, and inside of
+        compression, since sizes are logged without it.
         """
         settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
@@ -128,7 +127,7 @@ class Assembly:
         return found
 
     def _guard(self) -> Access | None:
-        """Return what judges the requests of clients; ``None``: all may predict."""
+        """Return the guard of the clients' listener; ``None``: everybody may predict."""
         tokens, hook = self._resources.tokens, self._resources.plugins.hook.authorize
         authorize = hook if hook.get_hookimpls() else None
         if not tokens.predict and authorize is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins add to one front-end."""
+"""Calls the hooks of the front-end, and checks what plugins return."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger("servekit.frontend")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributions:
-    """What the hooks of the front-end returned."""
+    """Everything that plugins add to one front-end."""
 
     transports: Sequence[LazyTransport]
     public: Sequence[Routes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front-end's side of the control socket: routing tables in, reports out."""
+"""The front-end's end of the control socket: routing tables in, reports out."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ class Control:
         except (ChannelClosed, OSError):
             sys.stderr.write("servekit: the supervisor is gone, leaving\n")
             os._exit(1)
-        for table in tables[-1:]:  # each is whole; only the newest counts
+        for table in tables[-1:]:  # each is complete, so only the newest matters
             self._on_table(table)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of one front-end share."""
+"""The state that the parts of one front-end share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
+from servekit.frontend.batching.samples import BatchSamples
 from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.request_ids import RequestIds
@@ -15,8 +16,10 @@ from servekit.frontend.exchange.time_slices import TimeSlices
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.routing.table import Routing
 from servekit.frontend.server.control import Control
+from servekit.ipc.control import PluginHooks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from servekit.ipc.counters import Counters, Share
@@ -43,13 +46,20 @@ class Core:
     request_ids: RequestIds
 
 
-def create_core(settings: Settings, run_directory: Path, counters: Counters) -> Core:
+def create_core(
+    settings: Settings, run_directory: Path, counters: Counters, observer_hooks: Sequence[str]
+) -> Core:
     """Connect to the supervisor of *run_directory*.
 
     :param counters: of all front-ends; this one has the share that was given last.
+    :param observer_hooks: hooks of the observer that plugins implement.
     """
     loop, share = gevent.get_hub().loop, counters.share(counters.last)
     control = Control(run_directory / "control.sock")
+    control.say(PluginHooks(list(observer_hooks)))
+    samples = None
+    if "batch_served" in observer_hooks:
+        samples = BatchSamples(run_directory / "observer.sock")
     pressure = Pressure(settings.memory, settings.body_timeout)
     return Core(
         settings=settings,
@@ -58,7 +68,7 @@ def create_core(settings: Settings, run_directory: Path, counters: Counters) -> 
         counters=counters,
         share=share,
         control=control,
-        routing=Routing(settings, counters, share, loop, control.say, pressure),
+        routing=Routing(settings, counters, share, loop, control.say, pressure, samples),
         connections=OpenConnections(settings),
         pressure=pressure,
         slices=TimeSlices(loop),

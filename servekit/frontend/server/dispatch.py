@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Dispatcher"]
 
-APPLICATION_S: Final = 0.0005  #: that the Flask app takes for a response
+APPLICATION_S: Final = 0.0005  #: typical time of the Flask app for a response
 ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
 
 
@@ -61,7 +61,7 @@ class Dispatcher:
             self._outermost = partial(_call, each, self._outermost or self._route)
 
     def handle(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Answer *request*; one that has a ``refusal`` may have arrived in part only."""
+        """Answer *request*; it may have arrived only in part if it has a ``refusal``."""
         request.request_id = self._request_ids.of(request.headers)
         if self._outermost is not None:
             self._outermost(exchange, request)
@@ -93,7 +93,7 @@ class Dispatcher:
         exchange.fail(request.refusal, request.request_id)
 
     def _answer_other(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Answer what is not a prediction."""
+        """Answer a request that is not a prediction."""
         if request.target == ASTERISK:
             exchange.respond(HttpResponse(204, request_id=request.request_id, fields=ALLOWED))
             return

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["FrontEnd"]
 
 SWEEP_S = 0.1  #: how late a deadline or a timeout may be noticed
-LOOK_S = 0.02  #: how often a shutdown looks whether everything is answered
-LAST_ANSWERS_S = 0.5  #: for the 503s of what was not finished within the grace
-OVERLAP_S = 1.0  #: how long one that is replaced goes on accepting, while the other one boots
+LOOK_S = 0.02  #: how often a shutdown checks whether everything is answered
+LAST_ANSWERS_S = 0.5  #: time for the 503s of requests that exceed the grace period
+OVERLAP_S = 1.0  #: how long a front-end that is replaced still accepts, while the new one boots
 REACH_S = 2.0  #: how long a new front-end tries to reach the workers before it accepts
 
 
 class FrontEnd:
-    """Accepts for one process from its listeners, until it is told to drain."""
+    """Accepts connections in one process, until it drains."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class FrontEnd:
         self._management.append(acceptor)
 
     def drain(self, grace_s: float) -> None:
-        """Answer all that the kernel has accepted, for at most *grace_s* seconds."""
+        """Answer everything that the kernel has accepted, for at most *grace_s* seconds."""
         routing = self.core.routing
         self._set_draining()
         if self._shares is not None:

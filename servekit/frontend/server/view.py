@@ -26,7 +26,7 @@ __all__ = ["FrontEndView"]
 
 
 class FrontEndView:
-    """``servekit.extension.Server``, and what the built-in pages need besides."""
+    """``servekit.extension.Server`` for plugins, and ``ManagedView`` for the Flask apps."""
 
     def __init__(self, core: Core, *, needs_token: bool) -> None:
         """Show *core*.
@@ -93,5 +93,5 @@ class FrontEndView:
         return crash_reports.read_all(self.run_directory)
 
     def ask_reload(self) -> None:
-        """Ask the supervisor for what SIGHUP makes it do."""
+        """Ask the supervisor to reload, as SIGHUP does."""
         self._core.control.say(Reload())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands a request to the Flask app and its response back to the exchange (PEP 3333).
+"""Calls the Flask app (PEP 3333).
 
-Each call runs in a greenlet of its own, so a slow view holds up nobody else.
+Each call runs in its own greenlet, so a slow view does not delay other requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call_application"]
 
-#: fields that the transport writes, or the response has a member for
+#: fields that the transport writes, or that are members of the response
 OURS = frozenset(("connection", "content-length", "content-type", "date", "transfer-encoding"))
 
 log = logging.getLogger("servekit.frontend")
@@ -59,7 +59,7 @@ def _response(status: int, headers: Headers, body: bytes, request: HttpRequest) 
         known.get("content-type", ""),
         request.request_id,
         fields=[(name, value) for name, value in headers if name.lower() not in OURS],
-        length=int(length) if is_head and length else None,  # that a GET would have
+        length=int(length) if is_head and length else None,  # as a GET would have
     )
 
 

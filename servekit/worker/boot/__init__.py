@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an archive to a loaded service."""
+"""From an archive to a loaded service, its description and its proof."""

@@ -3,12 +3,13 @@
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 from servekit_archiver import Manifest
 
 from servekit.errors import BootError, StartupError
@@ -27,52 +28,27 @@ from servekit.worker.streaming.stepping import CurrentMembers
 __all__ = ["Loading", "load_class", "load_service", "loading_of", "named_stage"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Loading:
-    """The service to load, and its place among the workers."""
+    """One service to load: the model's own, or that of a stage."""
 
-    directory: Path
+    launch: Launch  #: with its ``stage``; ``beside`` is empty for a stage that is loaded besides
     manifest: Manifest
-    assets: Mapping[str, Path] = field(default_factory=dict)
-    replica: int = 0
-    replicas: int = 1
-    stage: str = ""
-    threads: int = 1
-    max_batch_size: int = 32
-    max_answer_bytes: int = 1 << 30
-    log_format: str = ""  #: ``text`` or ``json``; "" leaves the logger alone
-    log_level: str = "info"
-    is_dev: bool = False  #: see ``Launch``
-    beside: Mapping[str, Manifest] = field(default_factory=dict)  #: further stages to load
-    handed_on: Sequence[str] = ()  #: stages whose outputs never leave the worker
+
+    @property
+    def directory(self) -> Path:
+        """The unpacked archive."""
+        return Path(self.launch.directory)
 
     def of_stage(self, stage: str) -> "Loading":
         """Return what one of the stages beside this one is loaded from."""
-        return replace(self, manifest=self.beside[stage], stage=stage, beside={})
+        text = self.launch.beside[stage]
+        return loading_of(structs.replace(self.launch, manifest=text, stage=stage, beside={}))
 
 
 def loading_of(launch: Launch) -> Loading:
-    """Return what *launch* asks to load."""
-    return Loading(
-        directory=Path(launch.directory),
-        manifest=_manifest(launch.manifest),
-        assets={name: Path(path) for name, path in launch.assets.items()},
-        replica=launch.replica,
-        replicas=launch.replicas,
-        stage=launch.stage,
-        threads=launch.threads,
-        max_batch_size=launch.max_batch_size,
-        max_answer_bytes=launch.max_answer_bytes,
-        log_format=launch.log_format,
-        log_level=launch.log_level,
-        is_dev=launch.is_dev,
-        beside={name: _manifest(each) for name, each in launch.beside.items()},
-        handed_on=launch.handed_on,
-    )
-
-
-def _manifest(text: bytes) -> Manifest:
-    return Manifest.from_mapping(msgspec.json.decode(text))
+    """Return the service that *launch* asks for."""
+    return Loading(launch, Manifest.from_mapping(msgspec.json.decode(launch.manifest)))
 
 
 class WorkerState:
@@ -94,26 +70,25 @@ def load_service(loading: Loading) -> Loaded:
     :raises StartupError: servekit cannot serve it. Any other exception comes from its code.
     """
     sys.path.insert(0, str(loading.directory))
-    manager = create_plugin_manager()
+    manager, launch = create_plugin_manager(), loading.launch
     state = WorkerState(manager)
-    if loading.log_format:
-        is_json, ids = loading.log_format == "json", state.current_ids
-        attach(loading.manifest.name, loading.log_level, is_json=is_json, current_ids=ids)
+    is_json, ids = launch.log_format == "json", state.current_ids
+    attach(loading.manifest.name, launch.log_level, is_json=is_json, current_ids=ids)
 
     def load(part: Loading, metrics: Metrics) -> Loaded:
-        with named_stage(part.stage if loading.beside else ""):
+        with named_stage(part.launch.stage if launch.beside else ""):
             kind = find_service(part.manifest.service or "", part.directory, manager)
             return _load(kind, part, state, metrics)
 
     metrics = state.metrics
     loaded = load(loading, metrics)
-    beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in loading.beside}
+    beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in launch.beside}
     for each in beside.values():  # a run hands on whole outputs
         each.interface.produces = [
             name for name in each.interface.produces if name not in STREAM_FORMATS
         ]
     loaded.methods.stages = {
-        loading.stage: loaded.methods,
+        launch.stage: loaded.methods,
         **{name: each.methods for name, each in beside.items()},
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
@@ -127,9 +102,9 @@ def load_class(kind: type[Service], loading: Loading, manager: PluginManager) ->
 
 
 def _load(kind: type[Service], loading: Loading, state: WorkerState, metrics: Metrics) -> Loaded:
-    service, manifest, table = kind(), loading.manifest, state.table
-    if manifest.signature is not None:
-        service.signature = manifest.signature.to_mapping()
+    service, launch, table = kind(), loading.launch, state.table
+    if loading.manifest.signature is not None:
+        service.signature = loading.manifest.signature.to_mapping()
     current = CurrentMembers(body_readers(service, table))
     state.batches.append(current)
     service.load(_context(loading, current, metrics))
@@ -138,28 +113,28 @@ def _load(kind: type[Service], loading: Loading, state: WorkerState, metrics: Me
         service,
         table,
         current,
-        max_answer_bytes=loading.max_answer_bytes,
-        is_dev=loading.is_dev,
-        is_handed_on=loading.stage in loading.handed_on,
+        max_answer_bytes=launch.max_answer_bytes,
+        is_dev=launch.is_dev,
+        is_handed_on=launch.stage in launch.handed_on,
     )
     service.warm_up()
     return loaded
 
 
 def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Context:
-    manifest = loading.manifest
+    launch, manifest = loading.launch, loading.manifest
     return Context(
         model=manifest.name,
         version=manifest.version,
         directory=loading.directory,
-        replica=loading.replica,
-        max_batch_size=loading.max_batch_size,
-        threads=loading.threads,
+        replica=launch.replica,
+        max_batch_size=launch.max_batch_size,
+        threads=launch.threads,
         options=manifest.options,
         logger=logging.getLogger(manifest.name),
-        replicas=loading.replicas,
-        stage=loading.stage,
-        assets=loading.assets,
+        replicas=launch.replicas,
+        stage=launch.stage,
+        assets={name: Path(path) for name, path in launch.assets.items()},
         metrics=metrics,
         read_requests=current.requests,
     )

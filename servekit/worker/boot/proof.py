@@ -44,7 +44,7 @@ def prove(loaded: Loaded, loading: Loading) -> None:
     :raises BootError: one fails.
     """
     manifest, predictor = loading.manifest, loaded.predictor
-    with named_stage(loading.stage if loading.beside else ""):
+    with named_stage(loading.launch.stage if loading.launch.beside else ""):
         run_examples(manifest.examples, loading.directory, predictor)
         if manifest.warm_up is not None:
             samples = samples_of(manifest, loading.directory, loaded.service)

@@ -175,17 +175,11 @@ class JsonCodec:
     is_enveloped = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
-        """Return the value of *body*.
-
-        :raises BodyMalformed: it is not JSON.
-        """
+        """Return the value of *body*."""
         return decode_json(body)
 
     def encode(self, output: Any) -> bytes:
-        """Return *output* as JSON.
-
-        :raises ResultNotEncodable: it holds what JSON cannot, such as NaN and infinity.
-        """
+        """Return *output* as JSON; refuse what JSON cannot hold, such as NaN and infinity."""
         try:
             text = _encode(output)
         except UNFIT:

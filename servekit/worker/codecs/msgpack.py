@@ -36,10 +36,7 @@ class MsgpackCodec:
     is_enveloped = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
-        """Return the value of *body*.
-
-        :raises BodyMalformed: it is not msgpack, is nested too deep, or repeats a key.
-        """
+        """Return the value of *body*, which must not repeat a key or be nested too deep."""
         if not body:
             raise BodyMalformed("body: empty")
         try:
@@ -53,11 +50,7 @@ class MsgpackCodec:
             raise BodyMalformed(f"body: not msgpack: {reason}") from None
 
     def encode(self, output: Any) -> bytes:
-        """Return *output* as msgpack.
-
-        :raises ResultNotEncodable: it holds what msgpack cannot.
-        :raises UnicodeEncodeError: it holds a lone surrogate.
-        """
+        """Return *output* as msgpack; ``UnicodeEncodeError`` if it holds a lone surrogate."""
         try:
             return _encode(output)
         except UnicodeEncodeError:
@@ -101,10 +94,7 @@ class ArrayReader:
         self._lists: Lists | None = None
 
     def __call__(self, code: int, payload: bytes) -> Any:
-        """Return the array of *payload*.
-
-        :raises BodyMalformed: it is not one.
-        """
+        """Return the array of *payload*."""
         if code != ARRAY:
             raise BodyMalformed(f"body: unknown extension type {code}")
         from servekit.worker.codecs.arrays import DTYPES, Lists, from_bytes

@@ -34,10 +34,7 @@ class NpyCodec:
     takes_views = True
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> Array:  # noqa: ARG002
-        """Return the array of *body*.
-
-        :raises BodyMalformed: it is not a ``.npy`` file of numbers.
-        """
+        """Return the array of *body*, a ``.npy`` file of numbers."""
         if not body:
             raise BodyMalformed("body: empty")
         shape, is_fortran, dtype, start = _read_header(body)
@@ -49,10 +46,7 @@ class NpyCodec:
         return array
 
     def encode(self, output: Any) -> bytes:
-        """Return *output* as a ``.npy`` file.
-
-        :raises TypeError: it is neither an array nor numbers that make one.
-        """
+        """Return *output*, an array or numbers that make one, as a ``.npy`` file."""
         array = arrays.to_little_endian(output if is_array(output) else _as_array(output))
         file = io.BytesIO()
         npy_format.write_array(file, array, version=(1, 0), allow_pickle=False)

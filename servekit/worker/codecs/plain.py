@@ -43,10 +43,7 @@ class RawCodec:
         return body
 
     def encode(self, output: Any) -> bytes:
-        """Return *output*.
-
-        :raises TypeError: it is not bytes.
-        """
+        """Return *output*, which must be bytes."""
         if not isinstance(output, bytes | bytearray | memoryview):
             raise TypeError(f"a {type(output).__name__} is not bytes")
         return bytes(output)
@@ -56,20 +53,14 @@ class TextCodec:
     """UTF-8 text, which may be empty."""
 
     def decode(self, body: bytes, parameters: Mapping[str, str]) -> str:  # noqa: ARG002
-        """Return *body* as a string.
-
-        :raises BodyMalformed: it is not UTF-8.
-        """
+        """Return *body* as a string."""
         try:
             return body.decode()
         except UnicodeDecodeError as error:
             raise BodyMalformed(f"body: not UTF-8 (byte {error.start})") from None
 
     def encode(self, output: Any) -> bytes:
-        """Return *output* as UTF-8.
-
-        :raises TypeError: it is not a string.
-        """
+        """Return *output*, which must be a string, as UTF-8."""
         if not isinstance(output, str):
             raise TypeError(f"a {type(output).__name__} is not a string")
         return output.encode()

@@ -21,9 +21,12 @@ INTERNAL: Final = {
 class Codec(Protocol):
     """Reads and writes the bodies of one media type; either half may be ``None``.
 
-    A codec whose ``is_enveloped`` is true is given ``{"prediction": output}`` to encode,
-    any other the output itself. ``encode`` raises ``TypeError`` when its media type is not
-    made for such an output, so that the next one of ``Accept`` is tried.
+    ``decode`` gets the body and the parameters of its ``Content-Type``. It raises
+    ``BodyMalformed``. If the attribute ``takes_views`` is true, the body may be a memoryview.
+
+    ``encode`` gets the output, or ``{"prediction": output}`` if ``is_enveloped`` is true. It raises
+    ``TypeError`` if its media type is not made for such an output, so that the next one of
+    ``Accept`` is tried, and ``ResultNotEncodable`` for something in an output that it is made for.
     """
 
     decode: Callable[[bytes, Mapping[str, str]], Any] | None

@@ -38,10 +38,7 @@ class ValueCodec:
         return _decode(body)
 
     def encode(self, output: Any) -> bytes:
-        """Return *output* as bytes.
-
-        :raises ResultNotEncodable: it cannot be passed to another stage.
-        """
+        """Return *output* as bytes."""
         return _written(output)
 
 
@@ -62,10 +59,7 @@ class ValuesCodec:
         return found
 
     def encode(self, output: Any) -> bytes:
-        """Return the list *output* as bytes.
-
-        :raises ResultNotEncodable: it is not a list, or cannot be passed to another stage.
-        """
+        """Return *output*, which must be a list, as bytes."""
         if isinstance(output, str | bytes | Mapping) or not hasattr(output, "__iter__"):
             kind = type(output).__name__
             raise ResultNotEncodable(f"output: {kind}, expected a list for the next step")

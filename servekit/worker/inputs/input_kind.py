@@ -16,7 +16,10 @@ class InputKind(Protocol):
     """Decodes and checks single inputs, and makes batches of them."""
 
     def decode_json(self, body: bytes) -> Any:
-        """Return the checked input of a JSON body."""
+        """Return the checked input of a JSON body.
+
+        :raises InputError: with every wrong field.
+        """
 
     def check(self, value: Any) -> Any:
         """Return the input made of a decoded value.

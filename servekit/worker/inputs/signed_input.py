@@ -45,10 +45,7 @@ class SignedInput:
         self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
 
     def decode_json(self, body: bytes) -> Arrays:
-        """Decode *body*, an object of inputs or the one input alone.
-
-        :raises InputError: with every wrong input.
-        """
+        """Decode *body*, an object of inputs or the one input alone."""
         if (read := self._small.get(body[:1])) is not None:
             try:
                 return read(body)
@@ -71,10 +68,7 @@ class SignedInput:
         return refusal([("", f"not an object with {', '.join(self._names)}")])
 
     def check(self, value: Any) -> Arrays:
-        """Check a decoded value, a mapping of inputs or the one input alone.
-
-        :raises InputError: with every wrong input.
-        """
+        """Check a decoded value, a mapping of inputs or the one input alone."""
         if type(value) is bytes and len(value) == self._raw_bytes:
             return (value,)
         if isinstance(value, Mapping):

@@ -65,20 +65,14 @@ class TypedInput:
         return lambda body: convert(read(body) or decode_json(body), self._type)
 
     def decode_json(self, body: bytes) -> Any:
-        """Decode *body* straight into the type.
-
-        :raises InputError: it is not of the type.
-        """
+        """Decode *body* straight into the type."""
         try:
             return self._from_json(body)
         except UNFIT as error:
             return self._with_whole_numbers(decode_json(body), error)
 
     def check(self, value: Any) -> Any:
-        """Convert a decoded value.
-
-        :raises InputError: it is not of the type.
-        """
+        """Convert a decoded value."""
         value = owned(value)
         try:
             return convert(value, self._type)

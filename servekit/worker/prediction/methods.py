@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers the calls of a batch: methods of services, and what only reads a body."""
+"""Finds the predictor that answers the calls of a batch: a method of a service, or a reader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ from servekit.worker.prediction.runs import Run
 
 __all__ = ["Methods", "Mixed"]
 
-#: makes a predictor, and what it takes and gives, of a service
+#: a service to its predictor and its interface
 Wrap = Callable[[Service], tuple[Predictor, Interface]]
 
 NOWHERE: Final = error_answer(RouteNotFound())
@@ -34,7 +34,7 @@ class ReadWhole(Service):
 
 
 class ReadElements(Service):
-    """Reads a list that a client sent, so that each element can be a task of its own."""
+    """Reads a list that a client sent, so that each element can be a separate task."""
 
     def predict(self, batch: Any) -> Any:
         """Return *batch*; values that are not lists are refused."""
@@ -42,7 +42,7 @@ class ReadElements(Service):
 
 
 class ReadInstances(Service):
-    """Reads several inputs of one request, so that each can be answered by itself."""
+    """Reads several inputs of one request, so that each can be answered separately."""
 
     def predict(self, batch: Any) -> Any:
         """Return the instances of each body."""
@@ -75,7 +75,7 @@ class Methods:
         self._wrap = wrap
         self._predictors: dict[str | Reading, Predictor] = {"": predictor}
         self._known: dict[Calls, Predictor | Run] = {(): predictor}
-        self.stages: Mapping[str, Methods] = {}  #: of a worker of several: this one among them
+        self.stages: Mapping[str, Methods] = {}  #: all stages of the worker, this one included
         self.rows: list[EndpointRow] = []
         for marked, method in endpoints_of(type(service)):
             if marked.name in self._predictors:

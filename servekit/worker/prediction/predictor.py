@@ -101,8 +101,7 @@ class Predictor:
         predicted = monotonic()
         self.write_outputs(tasks, outputs, answers)
         encoded = monotonic()
-        self.end()
-        responses = self.pop_responses()
+        responses = self.end()
         decode_s, predict_s, encode_s = decoded - started, predicted - decoded, encoded - predicted
         return BatchResult(answers, decode_s, predict_s, encode_s, responses)
 
@@ -130,12 +129,9 @@ class Predictor:
                     answers[place] = GONE
         return has_lost
 
-    def end(self) -> None:
-        """Hide the batch from the service."""
+    def end(self) -> Responses:
+        """Hide the batch from the service; return the statuses and headers that it chose."""
         self._current.end()
-
-    def pop_responses(self) -> Responses:
-        """Return the statuses and headers of the batch that services chose, and forget them."""
         responses, self._responses = self._responses, {}
         return responses
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages that share a worker: a batch goes through their services, which hand objects on."""
+"""Stages that share a worker: a batch passes through their services as objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.negotiation import Plans
     from servekit.worker.prediction.predictor import Predictor
 
-    #: its number, and which of its clients have gone
+    #: its number, and which of its clients have disconnected
     Batch = tuple[int, CancelledReader | None]
 
 __all__ = ["Run"]
@@ -36,15 +36,15 @@ DEADLINE = attrgetter("deadline")
 class Run:
     """Answers batches by several services, one after another; stands for a ``Predictor``.
 
-    What one gives is what the next one gets: the object, not encoded. What fails in one of
-    them skips the others, and its neighbours go on.
+    Each service gets the object that the one before returned, not encoded. An item that fails in
+    one of them skips the others, and the rest of the batch continues.
     """
 
     def __init__(self, steps: Sequence[tuple[str, Predictor]]) -> None:
-        """Go through *steps*, each with the name of its stage."""
+        """Take *steps* one after another, each with the name of its stage."""
         self._predictors = [predictor for _, predictor in steps]
         self._first, (self.last_name, self.last) = self._predictors[0], steps[-1]
-        #: with whether what the one gives is an input of the other as it is
+        #: the last entry: whether any output of the giver can be an input of the taker
         self._seams = [
             (name, giver, taker, taker.takes_any and not giver.has_postprocess)
             for (name, giver), (_, taker) in pairwise(steps)
@@ -72,10 +72,10 @@ class Run:
         if led.tasks:
             led.steps[self.last_name] = predicted - led.handed_on
         last.write_outputs(led.tasks, outputs, answers)
-        last.end()
+        responses = last.end()
         encoded = monotonic()
         times = led.decode_s, predicted - led.decoded, encoded - predicted
-        return BatchResult(answers, *times, last.pop_responses(), led.steps)
+        return BatchResult(answers, *times, responses, led.steps)
 
     def lead(
         self,
@@ -85,10 +85,10 @@ class Run:
         answers: list[Any],
         plans: Plans,
     ) -> Led:
-        """Bring *mine* to the last service, which sees the batch then; answer who stays behind.
+        """Take *mine* to the last service, which sees the batch from then on; answer the others.
 
-        :param mine: those of *items* that are for us, with their places.
-        :param plans: of whoever writes the outputs.
+        :param mine: the items that are for this run, with their places.
+        :param plans: of the predictor that writes the outputs.
         """
         started, first = monotonic(), self._first
         first.begin(items, *batch, answers)
@@ -108,7 +108,7 @@ class Run:
             if taker.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_whole:
                 tasks, inputs = _taken(taker, tasks, outputs, answers, now)
             else:
-                inputs = [*outputs]  # a list of its own: the other one may be kept
+                inputs = [*outputs]  # a copy, as the giver may keep its list
         return Led(tasks, inputs, decoded - started, decoded, now, steps)
 
 
@@ -124,13 +124,13 @@ class Led(NamedTuple):
 
 
 class HandedOn:
-    """The items of a batch as a later service would have got them in a process of its own.
+    """The items of a batch as a later service would get them in a separate process.
 
-    Written only for what asks: a ``preprocess``, or who looks at ``Context.requests``.
+    They are written on demand: for a ``preprocess``, or for ``Context.requests``.
     """
 
     def __init__(self, items: Items, tasks: Sequence[PendingTask], values: Sequence[Any]) -> None:
-        """*values* are those of *tasks*, which are of *items*."""
+        """*values* are the outputs of *tasks*, which come from *items*."""
         self._items, self._tasks, self._values = items, tasks, values
 
     def __getitem__(self, place: int) -> OpenItem:
@@ -160,7 +160,7 @@ def _taken(
     answers: list[Any],
     now: float,
 ) -> tuple[list[PendingTask], list[Any]]:
-    """Return the tasks that go on, and what the service of *predictor* gets for each."""
+    """Return the tasks that continue, and what the service of *predictor* gets for each."""
     kept, inputs = [], []
     for task, value in zip(tasks, values, strict=True):
         if task.deadline <= now:
@@ -184,5 +184,5 @@ def _input(predictor: Predictor, task: PendingTask, value: Any) -> Any:
         value = value.output
     try:
         return predictor.check(value)
-    except InputError:  # of another type than it will be once it has been written
+    except InputError:  # writing and reading it may change its type
         return predictor.check(codec.decode(codec.encode(value), {}))

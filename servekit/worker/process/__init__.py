@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker process itself: rights, memory, log."""
+"""The worker process itself: signals, limits, memory, log."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies and answers in shared memory."""
+"""The channel to one front-end: messages, shared memory."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guides show is what happens."""
+"""The examples of the guides behave as the guides say."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is listed works and what works is listed: types and media types, all pairs."""
+"""Types and media types, all pairs: whatever is listed works, and whatever works is listed."""
 
 import base64
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a value is at the next stage, as the table of docs/pipelines.md says."""
+"""Values at the next stage are as the table of docs/pipelines.md says."""
 
 import collections
 import dataclasses

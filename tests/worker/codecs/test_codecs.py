@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every codec takes, refuses and writes."""
+"""Every codec: the bodies that it reads and refuses, and what it writes."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays and numbers of numpy as JSON: short texts, and the same numbers to whoever reads them."""
+"""Arrays and numbers of numpy as JSON: short, and the same numbers when they are read."""
 
 import json
 

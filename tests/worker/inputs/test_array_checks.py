@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with an array is found at its place, and soon."""
+"""The mistake in an array is found at its place, and quickly."""
 
 import math
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of any bytes: a picture or a sound, or a refusal that names the field."""
+"""Files of any bytes become an image or audio, or a refusal that names the field."""
 
 import io
 import struct

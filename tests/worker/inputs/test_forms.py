@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a form that do not say their type are what the fields of the input are."""
+"""Parts of a form without a content type are read as the fields of the input say."""
 
 import dataclasses
 import datetime

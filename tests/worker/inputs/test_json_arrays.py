@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast ways of arrays in JSON refuse and make what the slow one does, to the last bit."""
+"""The fast ways to read arrays in JSON do the same as the slow one, to the last bit."""
 
 import json
 from typing import Annotated

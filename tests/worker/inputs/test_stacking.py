@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches are stacked in memory that is used again, and never while somebody looks at it."""
+"""Batches are stacked in memory that is reused, but never while something refers to it."""
 
 import ctypes
 

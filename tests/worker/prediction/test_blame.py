@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose fault an answer is that cannot be written: the client's only if its input was such."""
+"""An answer that cannot be written is the client's fault only if its input cannot be either."""
 
 import io
 import json

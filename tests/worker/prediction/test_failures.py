@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the log says of a service that failed: what happened, its author's line, nothing of ours."""
+"""The log of a failed service: what happened, its author's line, no frames of servekit."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a service returns is an answer: a real worker gives it, or a 500, and goes on."""
+"""Whatever a service returns, a real worker answers it, or a 500, and continues."""
 
 import math
 

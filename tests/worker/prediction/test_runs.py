@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that share a worker answer as they do in workers of their own."""
+"""Services that share a worker answer as they do in separate workers."""
 
 import math
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that batches free: kept for the next one, and given back by an idle worker."""
+"""The memory that batches free is kept for the next one, and returned by an idle worker."""
 
 import mmap
 from pathlib import Path

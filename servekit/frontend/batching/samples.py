@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of the batches, for the plugins that implement ``batch_served``."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from gevent.monkey import get_original
+from msgspec import msgpack
+
+from servekit.errors import DeadlineExceeded, error_class
+from servekit.extension.events import BatchServed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from servekit.frontend.batching.task import Task
+    from servekit.ipc.batches import Reply
+
+__all__ = ["BatchSamples"]
+
+PERIOD_S = 0.1  #: between two samples of one stage
+RETRY_S = 1.0  #: between two attempts to reach the observer
+
+
+class BatchSamples:
+    """Sends samples to the observer; one that it does not take at once is dropped."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect to *path* when there is something to send."""
+        self._path = str(path)
+        self._socket: Any = None
+        self._retry_at = 0.0
+        self._due: dict[str, float] = {}  #: by stage, when the next sample is taken
+        self._batches: Counter[str] = Counter()  #: by stage, since the last sample
+
+    def note(
+        self, batch: Sequence[Task], reply: Reply, replica: int, sent_at: float, now: float
+    ) -> None:
+        """Count a batch that was answered, and send a sample if it is time for one."""
+        row = batch[0].batcher.row
+        self._batches[row.label] += 1
+        if now < self._due.get(row.label, 0.0):
+            return
+        self._due[row.label] = now + PERIOD_S
+        sample = BatchServed(
+            time_s=time(),
+            model=row.name,
+            version=row.version,
+            stage=row.stage,
+            replica=replica,
+            size=len(batch),
+            batches=self._batches[row.label],
+            queue_s=sent_at - batch[0].arrived,
+            decode_s=reply.decode_s,
+            predict_s=reply.predict_s,
+            encode_s=reply.encode_s,
+            statuses=statuses_of(batch, reply, now),
+        )
+        if self._send(msgpack.encode(sample)):
+            self._batches[row.label] = 0
+
+    def _send(self, message: bytes) -> bool:
+        try:
+            if self._socket is None and monotonic() >= self._retry_at:
+                self._connect()
+            return self._socket is not None and self._socket.send(message) > 0
+        except BlockingIOError:  # the observer does not keep up
+            return False
+        except OSError:  # it has ended
+            self._socket.close()
+            self._socket = None
+            return False
+
+    def _connect(self) -> None:
+        self._retry_at = monotonic() + RETRY_S
+        found = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        found.setblocking(False)
+        try:
+            found.connect(self._path)
+        except OSError:  # it has not started yet
+            found.close()
+        else:
+            self._socket = found
+
+
+def statuses_of(batch: Sequence[Task], reply: Reply, now: float) -> dict[int, int]:
+    """Return how many tasks of *batch* were answered with each HTTP status."""
+    found: Counter[int] = Counter()
+    for place, (task, (error, _, _)) in enumerate(zip(batch, reply.answers, strict=True)):
+        if task.deadline <= now:
+            found[int(DeadlineExceeded.status)] += 1
+        elif error:
+            found[int(error_class(error).status)] += 1
+        else:
+            found[reply.responses.get(place, (200,))[0]] += 1
+    return dict(found)
