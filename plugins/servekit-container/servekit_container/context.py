@@ -19,7 +19,7 @@ from servekit_container.deployments import compose, kubernetes, prometheus
 from servekit_container.dockerfile import dockerfile, dockerignore
 from servekit_container.image import ImagePlan, MissingModule, PackedModel, tag_of
 from servekit_container.imports import imported_modules, lacking
-from servekit_container.needs import plugin_packages
+from servekit_container.needs import plugin_packages, server_packages
 from servekit_container.packages import (
     build_wheels,
     configured_links,
@@ -73,7 +73,7 @@ def write_context(
 def _fill(order: ImageOrder, draft: Path, tell: Tell) -> ImagePlan:
     (draft / "models").mkdir()
     models = tuple(_pack(source, draft, order.cache) for source in order.models)
-    roots = [Requirement("servekit"), *order.install]
+    roots = [Requirement("servekit"), *server_packages(), *order.install]
     for model in models:
         roots += plugin_packages(model.manifest)
     closure = installed_closure(roots)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the packages that a manifest needs: the plugins whose services it names."""
+"""Finds the plugins that an image needs: those that a manifest names, and those of the server."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,24 @@ from servekit_archiver import Manifest
 from servekit.errors import StartupError
 from servekit.plugins import InstalledPlugin, installed_plugins
 
-__all__ = ["plugin_packages"]
+__all__ = ["plugin_packages", "server_packages"]
+
+#: plugins with these hooks change what every server answers: ``/docs``, jobs, HTTP/2, protocols
+SERVER_HOOKS = {
+    "register_middleware",
+    "register_protocols",
+    "register_routes",
+    "register_transports",
+}
+
+
+def server_packages() -> list[Requirement]:
+    """Return the installed distributions whose plugins extend the server itself."""
+    return [
+        Requirement(plugin.distribution.partition(" ")[0])
+        for plugin in installed_plugins()
+        if not plugin.is_builtin and SERVER_HOOKS.intersection(plugin.hooks)
+    ]
 
 
 def plugin_packages(manifest: Manifest) -> list[Requirement]:

@@ -18,6 +18,7 @@ from time import monotonic
 import pytest
 import yaml
 from servekit_archiver import build_archive, open_archive
+from servekit_container.needs import server_packages
 
 from servekit.cli import main
 from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED, USAGE
@@ -26,7 +27,8 @@ from .builder import Build
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 WAIT_S = 60.0
-WHEELS = "building wheels of servekit, servekit-archiver\n"
+SERVER = [package.name for package in server_packages()]  #: what extends every server
+WHEELS = f"building wheels of {', '.join(sorted(['servekit', 'servekit-archiver', *SERVER]))}\n"
 USERS = {"groupadd": "install -d -m 0700 var/cache/servekit"}  # needs no root
 WEIGHTS = b"3 1 4"
 SERVICE = """
@@ -178,9 +180,11 @@ def test_packages_are_those_of_this_machine_and_models_have_the_last_word(contex
     wheels = sorted(path.name.partition("-")[0] for path in (context / "wheels").iterdir())
 
     assert {"servekit==0.1.0", "servekit-image==0.1.0"} <= set(lines)
+    assert {"servekit-docs==0.1.0", "servekit-jobs==0.1.0"} <= set(lines)
     assert any(line.startswith("pillow==") for line in lines)
     assert not any(line.startswith("numpy") for line in lines)  # the model decides
-    assert wheels == ["servekit", "servekit_archiver", "servekit_image"]
+    ours = ["servekit", "servekit-archiver", "servekit-image", *SERVER]
+    assert wheels == sorted(name.replace("-", "_") for name in ours)
 
 
 def test_archives_are_whole_and_the_image_says_their_digests(context):
