@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
-    from servekit.extension import Command, Middleware, Routes, Server, TransportOffer
+    from servekit.extension import (
+        Command,
+        Identity,
+        Middleware,
+        Protocol,
+        Routes,
+        Server,
+        TransportOffer,
+    )
     from servekit.extension.archives import ArchiveInfo, Refused
     from servekit.extension.events import (
         BatchServed,
@@ -58,6 +66,7 @@ __all__ = [
     "register_commands",
     "register_fetchers",
     "register_middleware",
+    "register_protocols",
     "register_routes",
     "register_services",
     "register_transports",
@@ -112,17 +121,19 @@ class PredictionRequest:
 @hookspec
 def authorize(
     request: PredictionRequest,
-) -> "Unauthorized | Forbidden | TooManyRequests | None":
-    """Refuse a prediction, or allow it.
+) -> "Identity | Unauthorized | Forbidden | TooManyRequests | None":
+    """Refuse a prediction, or allow it, and perhaps say who the client is.
 
     Runs in: front-end, in its event loop, once for each prediction, and each time its answer
     is fetched if it is a job, when the header section has arrived and before the body has.
     Must not block: no file, no socket, no sleep; every other request waits meanwhile. Bearer
     tokens of the server's own are checked before.
 
-    :return: ``None``, or one of the errors of ``servekit.errors``, which is then the answer. Any
-        refusal wins; of several, the one of the lowest status. An exception, or anything
-        else that is returned, refuses the prediction with a 500 and is logged.
+    :return: ``None``; or one of the errors of ``servekit.errors``, which is then the answer; or a
+        ``servekit.extension.Identity``, which the service sees as ``request.identity`` and the
+        access log shows. Any refusal wins; of several, the one of the lowest status. Two
+        identities that differ, an exception, or anything else that is returned, refuse the
+        prediction with a 500 and are logged.
     """
 
 
@@ -230,6 +241,21 @@ def register_middleware(server: "Server") -> "Iterable[Middleware]":  # type: ig
 
     :return: callables as ``servekit.extension.middleware`` describes them. Those of the plugin
         that pluggy calls first are the outermost: ``tryfirst`` and ``trylast`` decide.
+    """
+
+
+@hookspec
+def register_protocols(server: "Server") -> "Iterable[Protocol]":  # type: ignore[empty-body]
+    """Add API protocols: families of paths whose requests become predictions.
+
+    Runs in: front-end, once when the process starts; the ``find`` of each protocol then runs in its
+    event loop for every request of its paths, and must not block. Bodies are read and written in
+    the worker of the model, by the class that ``Protocol.envelope`` names.
+
+    :return: instances of ``servekit.extension.Protocol``. Models come first: a protocol is never
+        asked about a path at which a model answers. Two protocols with one path are a
+        ``PluginError`` that names both, and the server does not start. Where a path of one lies
+        below that of another, the longer one is asked first.
     """
 
 

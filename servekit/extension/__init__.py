@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from servekit.extension.archives import ArchiveInfo, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.commands import Command
+    from servekit.extension.envelope import (
+        Codecs,
+        EncodedInput,
+        EncodedResponse,
+        Envelope,
+        EnvelopeRequest,
+    )
     from servekit.extension.events import (
         BatchServed,
         LifeEvent,
@@ -27,21 +34,29 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import BaseExchange, Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Middleware, Proceed
+    from servekit.extension.models import ModelView
     from servekit.extension.problems import error_fields, error_message, problem_response
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
     from servekit.extension.transport import TransportOffer
+    from servekit.service.identity import Identity
 
 __all__ = [
     "ArchiveInfo",
     "BackgroundExchange",
     "BaseExchange",
     "BatchServed",
+    "Codecs",
     "Command",
+    "EncodedInput",
+    "EncodedResponse",
+    "Envelope",
+    "EnvelopeRequest",
     "Exchange",
     "HttpRequest",
     "HttpResponse",
+    "Identity",
     "InThread",
     "LifeEvent",
     "LogRecord",
@@ -50,6 +65,7 @@ __all__ = [
     "Middleware",
     "ModelLoaded",
     "ModelUnloaded",
+    "ModelView",
     "PredictionCall",
     "Proceed",
     "Protocol",
@@ -69,10 +85,17 @@ __all__ = [
 ]
 
 MODULES = {
-    "archives": ("ArchiveInfo", "Refused"),
-    "background": ("BackgroundExchange",),
-    "commands": ("Command",),
-    "events": (
+    ".archives": ("ArchiveInfo", "Refused"),
+    ".background": ("BackgroundExchange",),
+    ".commands": ("Command",),
+    ".envelope": (
+        "Codecs",
+        "EncodedInput",
+        "EncodedResponse",
+        "Envelope",
+        "EnvelopeRequest",
+    ),
+    ".events": (
         "BatchServed",
         "LifeEvent",
         "LogRecord",
@@ -85,19 +108,21 @@ MODULES = {
         "WorkerExited",
         "WorkerReady",
     ),
-    "exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
-    "http": ("HttpRequest", "HttpResponse"),
-    "middleware": ("Middleware", "Proceed"),
-    "problems": ("error_fields", "error_message", "problem_response"),
-    "protocol": ("PredictionCall", "Protocol", "RequestHead"),
-    "routes": ("Routes",),
-    "server": ("Server",),
-    "transport": ("TransportOffer",),
+    ".exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
+    ".http": ("HttpRequest", "HttpResponse"),
+    ".middleware": ("Middleware", "Proceed"),
+    ".models": ("ModelView",),
+    ".problems": ("error_fields", "error_message", "problem_response"),
+    ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
+    ".routes": ("Routes",),
+    ".server": ("Server",),
+    ".transport": ("TransportOffer",),
+    "servekit.service.identity": ("Identity",),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in MODULES.items():
         if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+            return getattr(import_module(module, __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

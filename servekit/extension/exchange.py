@@ -173,7 +173,7 @@ class BaseExchange:
         try:
             response = self.protocol.error_response(error, request_id)
         except Exception:
-            log.exception("%s: error_response failed", self.protocol.name)
+            log.exception("%s: error_response failed", type(self.protocol).__name__)
             return problem_response(error, request_id)
         response.request_id, response.error = request_id, error
         return response

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import ServekitError
+    from servekit.service.identity import Identity
 
 __all__ = ["NO_LENGTH", "HttpRequest", "HttpResponse"]
 
@@ -36,6 +37,7 @@ class HttpRequest(Struct, eq=False):
     version: str  #: ``2``, ``1.1`` or ``1.0``; "" if the request line never arrived whole
     refusal: ServekitError | None = None  #: the response is this error, whatever the route
     route: Any = None  #: the ``Route`` that answers, if it has been looked up
+    identity: Identity | None = None  #: of the client, if ``authorize`` of a plugin has named it
     request_id: str = ""  #: from ``X-Request-Id``, or made here, before middleware sees it
 
     @property

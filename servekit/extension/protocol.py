@@ -24,7 +24,7 @@ __all__ = ["PredictionCall", "Protocol", "RequestHead"]
 
 
 class RequestHead(Struct, frozen=True):
-    """What is known of a request before its body arrives."""
+    """A request before its body has arrived."""
 
     method: bytes  #: ``POST``
     path: bytes  #: decoded; an encoded slash stays ``%2F``
@@ -33,13 +33,12 @@ class RequestHead(Struct, frozen=True):
 
 
 class PredictionCall(Struct, frozen=True, kw_only=True):
-    """Which prediction a request asks for."""
+    """The prediction that a request asks for."""
 
     model: str
     version: str = ""  #: "" is any; one that is not served is a ``ModelNotFound``
     endpoint: str = ""  #: name of a method with ``@endpoint``; "" is ``predict``
-    #: what the worker half needs to know of method, path, query and headers. ``Content-Type`` and
-    #: ``Accept`` need not be among them
+    #: for the worker half, which sees ``Content-Type`` and ``Accept`` but no other part of the head
     parameters: dict[str, str] = {}
     is_stream: bool = False  #: outputs are sent as they come; the worker half may decide it, too
 
@@ -51,11 +50,10 @@ class Protocol:
     should take microseconds.
     """
 
-    name: str  #: in errors and logs: ``kserve-v1``
-    #: what it answers: a path that ends in a slash stands for all paths below it. Routes of models
-    #: come first; a path that two protocols have is a ``PluginError``
-    paths: Sequence[str]
-    envelope: str  #: ``module:class`` of the worker half, an ``Envelope``
+    #: a path that ends in a slash stands for all paths below it. Routes of models come first; a
+    #: path that two protocols have is a ``PluginError``
+    paths: Sequence[str] = ()
+    envelope: str = ""  #: ``module:class`` of the worker half, an ``Envelope``
     #: sent in a stream that says nothing for some seconds; b"" for nothing
     keep_alive: bytes = b""
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
+    from servekit.extension.models import ModelView
     from servekit.settings import Settings
 
 __all__ = ["Server"]
@@ -29,8 +30,8 @@ class Server(Protocol):
         """Directory that all processes of this server share, and nobody else can read."""
 
     @property
-    def models(self) -> Sequence[str]:
-        """Names of the models as they are now."""
+    def models(self) -> Mapping[str, ModelView]:
+        """The models as they are now, by name; another object after every change."""
 
     @property
     def is_draining(self) -> bool:
@@ -39,6 +40,12 @@ class Server(Protocol):
     @property
     def is_shutting_down(self) -> bool:
         """Whether the server shuts down."""
+
+    def why_not_ready(self, model: str = "") -> Sequence[str]:
+        """Return why *model*, or the server with all of its models, is not ready.
+
+        :raises ModelNotFound: there is no such model.
+        """
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""

@@ -26,9 +26,9 @@ from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Arena", "ArenaReader", "Look"]
+__all__ = ["Arena", "ArenaReader", "Look", "Pieces"]
 
 PAGE = mmap.PAGESIZE
 MAP_NORESERVE = 0x4000  # mmap(2); Python names it from 3.12 on
@@ -59,6 +59,26 @@ def _map(descriptor: int, size: int, **how: int) -> mmap.mmap:
 def room_of(size: int) -> int:
     """Return the whole pages that hold *size* bytes."""
     return -(-max(size, 1) // PAGE) * PAGE
+
+
+class Pieces:
+    """Bytes in several buffers, which are copied one after another."""
+
+    __slots__ = ("_size", "buffers")
+
+    def __init__(self, buffers: Iterable[bytes | memoryview]) -> None:
+        """Hold *buffers*, each of which is contiguous memory of any type.
+
+        :raises TypeError: one is not.
+        """
+        self.buffers = [memoryview(buffer).cast("B") for buffer in buffers]
+        self._size = sum(map(len, self.buffers))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.buffers)
 
 
 class Arena:
@@ -137,15 +157,20 @@ class Arena:
             self._map = _map(self.descriptor, self.size)
         return memoryview(self._map)[slab.offset : slab.offset + slab.size]
 
-    def write(self, slab: Slab, content: bytes) -> None:
+    def write(self, slab: Slab, content: bytes | Pieces) -> None:
         """Fill *slab*, wherever it is, with *content*."""
-        if self._is_mapped(slab):
-            self.view(slab)[:] = content
+        offset = slab.offset
+        for piece in content.buffers if isinstance(content, Pieces) else (content,):
+            self._write_at(offset, memoryview(piece))
+            offset += len(piece)
+
+    def _write_at(self, offset: int, content: memoryview) -> None:
+        if offset + len(content) <= self.size:
+            self.view(Slab(offset, len(content)))[:] = content
             return
-        rest, offset = memoryview(content), slab.offset
-        while rest:  # without a mapping: the address space of a process may be limited
-            written = os.pwrite(self.descriptor, rest, offset)
-            rest, offset = rest[written:], offset + written
+        while content:  # without a mapping: the address space of a process may be limited
+            written = os.pwrite(self.descriptor, content, offset)
+            content, offset = content[written:], offset + written
 
     def _is_mapped(self, slab: Slab) -> bool:
         return slab.offset + slab.size <= self.size

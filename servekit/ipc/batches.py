@@ -28,6 +28,7 @@ __all__ = [
     "Ping",
     "Pong",
     "Predict",
+    "ProtocolCall",
     "Reading",
     "Reply",
     "ReplyMessage",
@@ -78,6 +79,14 @@ class Slab(Struct, array_like=True, frozen=True):
     size: int  #: bytes
 
 
+class ProtocolCall(Struct, array_like=True, frozen=True):
+    """By which protocol of a plugin a request comes."""
+
+    envelope: str  #: ``module:class`` of what reads its body and writes its answer
+    parameters: dict[str, str] = {}  #: what the protocol has read in the head of the request
+    is_stream: bool = False  #: the client wants the outputs as they come
+
+
 Body = TypeVar("Body")
 
 
@@ -92,6 +101,8 @@ class Item(Struct, Generic[Body], array_like=True, gc=False):
     #: the headers that its service reads, and its query parameters with the prefix ``QUERY``
     headers: dict[str, str] | None = None
     calls: Calls = ()
+    protocol: ProtocolCall | None = None
+    identity: tuple[str, dict[str, str]] | None = None  #: name and attributes of the client
 
 
 #: an item on its way to a worker
@@ -109,6 +120,7 @@ class Predict(Struct, array_like=True, tag=1):
     batch: int  #: from 1, increasing: 0 marks nothing as cancelled
     items: list[SentItem]
     freed: list[int] = []  #: offsets of slabs of answers that were sent
+    may_have_protocols: bool = False  #: otherwise none of the items has one
 
 
 class Reply(Struct, array_like=True, tag=2):

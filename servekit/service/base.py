@@ -9,6 +9,8 @@ from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from servekit.service.identity import Identity
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -120,6 +122,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: the parameters listed in ``Service.request_query``; the last value of each
     query: Mapping[str, str] = field(default_factory=dict)
+    identity: Identity | None = None  #: of the client, if a plugin has named it
 
     @property
     def body(self) -> bytes:

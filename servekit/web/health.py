@@ -10,22 +10,20 @@ from servekit.ipc.table import PREPARING, ModelRow, Table, stage_rows
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
-__all__ = ["add_health"]
+__all__ = ["add_health", "why_not_ready"]
 
 
 def add_health(app: Flask, server: ServerView) -> None:
     """Add the routes that load balancers and orchestrators watch."""
 
     def ping() -> Response:
-        return _answer(_server_reasons(server, server.routing.table))
+        return _answer(why_not_ready(server))
 
     def ping_live() -> Response:
         return _answer(())  # the front-end is alive if it answers
 
     def ping_model(model: str) -> Response:
-        table = server.routing.table
-        row = find_model(table, model)
-        return _answer([*_draining(table), *_model_reasons(server, row)])
+        return _answer(why_not_ready(server, model))
 
     app.add_url_rule("/ping", "ping", ping)
     app.add_url_rule("/ping/ready", "ping_ready", ping)
@@ -42,9 +40,17 @@ def _answer(reasons: Sequence[str]) -> Response:
     return answer
 
 
-def _server_reasons(server: ServerView, table: Table) -> list[str]:
-    """Return why the server is not ready; an empty server never is."""
+def why_not_ready(server: ServerView, model: str = "") -> list[str]:
+    """Return why *model*, or the server with all of its models, is not ready; nothing if it is.
+
+    An empty server never is.
+
+    :raises ModelNotFound: there is no such model.
+    """
+    table = server.routing.table
     reasons = _draining(table)
+    if model:
+        return [*reasons, *_model_reasons(server, find_model(table, model))]
     if not table.models:
         reasons.append("no models")
     reasons += [f"daemon {name} does not run" for name in table.missing_daemons]

@@ -12,6 +12,7 @@ from servekit import hookimpl
 
 if TYPE_CHECKING:
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
+    from servekit.extension import Identity
     from servekit.hookspecs import PredictionRequest
     from servekit_apikeys.keyring import Keyring
 
@@ -24,7 +25,7 @@ if os.environ.get(VARIABLE):
     @hookimpl
     def authorize(
         request: PredictionRequest,
-    ) -> Unauthorized | Forbidden | TooManyRequests | None:
+    ) -> Identity | Unauthorized | Forbidden | TooManyRequests:
         """Refuse whom the file does not know, or not for this model, or not so often."""
         key = request.headers.get("authorization")
         return _keyring().judge(key, request.model, is_counted=request.method == "POST")

@@ -20,6 +20,7 @@ from servekit.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from servekit.extension import Identity
 from servekit_apikeys.bucket import Bucket
 
 __all__ = ["NAME", "PATTERN", "Key", "Keyring", "digest", "read_keys"]
@@ -42,6 +43,11 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Refuse NaN and infinity, which the lower bound accepts."""
         if not math.isfinite(self.rate):
             raise ValueError(f"rate: {self.rate} is not a number")
+
+    @property
+    def identity(self) -> Identity:
+        """Whose requests have the key."""
+        return Identity(self.name)
 
     def opens(self, model: str) -> bool:
         """Whether one of the patterns fits *model*."""
@@ -68,8 +74,8 @@ class Keyring:
 
     def judge(
         self, authorization: str | None, model: str, *, is_counted: bool = True
-    ) -> Unauthorized | Forbidden | TooManyRequests | None:
-        """Return why a prediction of *model* is refused, if it is.
+    ) -> Identity | Unauthorized | Forbidden | TooManyRequests:
+        """Return whose key it is, or why a prediction of *model* is refused.
 
         Keys are looked up by digest, so the time it takes tells nothing of a key.
 
@@ -85,7 +91,7 @@ class Keyring:
             return Forbidden("this API key is not for this model")
         bucket = self._buckets.get(found)
         wait_s = bucket.take() if bucket and is_counted else 0.0
-        return TooManyRequests(retry_after_s=math.ceil(wait_s)) if wait_s else None
+        return TooManyRequests(retry_after_s=math.ceil(wait_s)) if wait_s else key.identity
 
 
 def digest(key: str) -> str:

@@ -6,6 +6,7 @@ from servekit_apikeys.bucket import Bucket
 from servekit_apikeys.keyring import Key, Keyring, digest, read_keys
 
 from servekit.errors import Forbidden, InvalidToken, PluginError, TooManyRequests, Unauthorized
+from servekit.extension import Identity
 
 ADA = Key(name="ada", sha256=digest("ada-key"), models=("digits*",))
 BOB = Key(name="bob", sha256=digest("bob-key"), rate=2, burst=3)
@@ -24,8 +25,8 @@ class Clock:
 @pytest.mark.parametrize(
     ("authorization", "model", "refusal"),
     [
-        pytest.param("Bearer ada-key", "digits", None, id="key that opens the model"),
-        pytest.param("bEARER ada-key", "digits-2", None, id="scheme in any case"),
+        pytest.param("Bearer ada-key", "digits", Identity, id="key that opens the model"),
+        pytest.param("bEARER ada-key", "digits-2", Identity, id="scheme in any case"),
         pytest.param("Bearer ada-key", "faces", Forbidden, id="another model"),
         pytest.param(None, "digits", Unauthorized, id="no key"),
         pytest.param("Basic ada-key", "digits", Unauthorized, id="another scheme"),
@@ -39,7 +40,7 @@ class Clock:
 def test_judgement(authorization, model, refusal):
     judged = Keyring([ADA, BOB]).judge(authorization, model)
 
-    assert type(judged) is (refusal or type(None))
+    assert type(judged) is refusal
 
 
 def test_rate_and_burst():
@@ -50,18 +51,18 @@ def test_rate_and_burst():
     clock.now += 0.5
     later = [ring.judge("Bearer bob-key", "m") for _ in range(2)]
 
-    assert [type(each) for each in burst] == [type(None)] * 3 + [TooManyRequests]
+    assert [type(each) for each in burst] == [Identity] * 3 + [TooManyRequests]
     assert burst[3].retry_after_s == 1
-    assert others == [None] * 50
-    assert [type(each) for each in later] == [type(None), TooManyRequests]
+    assert others == [Identity("ada")] * 50
+    assert [type(each) for each in later] == [Identity, TooManyRequests]
 
 
 def test_what_is_no_prediction_needs_the_key_and_none_of_its_rate():
     ring = Keyring([ADA, BOB], Clock())
     asked = [ring.judge("Bearer bob-key", "m", is_counted=False) for _ in range(50)]
 
-    assert asked == [None] * 50
-    assert ring.judge("Bearer bob-key", "m") is None
+    assert asked == [Identity("bob")] * 50
+    assert ring.judge("Bearer bob-key", "m") == Identity("bob")
     assert ring.judge("Bearer eve-key", "m", is_counted=False).status == 401
 
 

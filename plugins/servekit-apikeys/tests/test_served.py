@@ -18,8 +18,11 @@ SERVICE = """
 from servekit import Service
 
 class Same(Service):
+    def load(self, context):
+        self.context = context
+
     def predict(self, batch):
-        return batch
+        return [request.identity.name for request in self.context.requests]
 """
 
 
@@ -58,10 +61,10 @@ def ask(url, key=None):
         request.add_header("Authorization", f"Bearer {key}")
     try:
         with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-            return answer.status, dict(answer.headers)
+            return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, dict(error.headers)
+            return error.code, dict(error.headers), error.read()
 
 
 def test_keys_open_what_they_are_for(serve, tmp_path):
@@ -73,7 +76,8 @@ def test_keys_open_what_they_are_for(serve, tmp_path):
     url = serve(keys)
     seen = [ask(f"{url}/a/predict", key) for _ in range(3)]
 
-    assert [status for status, _ in seen] == [200, 200, 429]
+    assert [status for status, _, _ in seen] == [200, 200, 429]
+    assert seen[0][2] == b'{"prediction":"ada"}'
     assert 90 <= int(seen[2][1]["Retry-After"]) <= 100
     assert ask(f"{url}/b/predict", key)[0] == 403
     assert ask(f"{url}/a/predict")[0] == 401

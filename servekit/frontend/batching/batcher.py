@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.metrics.counters import ModelMetrics
-    from servekit.ipc.batches import Calls
+    from servekit.ipc.batches import Calls, ProtocolCall
     from servekit.ipc.table import ModelRow
     from servekit.settings import Settings
 
@@ -47,6 +47,8 @@ SILENCE_S = 10.0  #: an idle worker that says nothing for so long hangs
 
 class Batcher:
     """Queues the tasks of one model and makes batches of them."""
+
+    call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class Batcher:
         self.middleware: Middleware | None = None  #: of its route alone
         self.asked: list[str] = []  #: headers and parameters that the service wants to see
         self.calls: Calls = ()  #: of tasks without a step
+        self.has_protocols = False  #: one of its tasks came by a protocol
         self.beside: dict[str, ModelMetrics] = {}  #: of stages that its workers serve too
         self._had_company = False  #: the last batch had more than one member
         self._is_gathering = False  #: it leaves at the end of the loop's turn
@@ -152,13 +155,19 @@ class Batcher:
 
     # ------------------------------------------------------------ in, and out in batches
 
-    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
         """Make a task of *request* and queue it, or respond at once."""
         headers, now = request.headers, monotonic()
         deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
         media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
         item = Item(request.body, media_type, accept, request.request_id, deadline)
         item.calls = self.calls
+        if call is not None:
+            item.protocol, self.has_protocols = call, True
+        if request.identity is not None:
+            item.identity = request.identity.name, dict(request.identity.attributes)
         asked = with_query(headers, request.target) if self.asked else headers
         exchange.prediction = task = make_task(self, exchange, item, asked, now, until)
         if refusal is None:

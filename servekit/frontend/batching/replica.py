@@ -170,7 +170,8 @@ class Replica:
         items = [task.item for task in batch]
         self._loans.lend(items)
         try:
-            self._link.send(Predict(self._batch_id, items, self._loans.returned))
+            has_protocols = self._batcher.has_protocols
+            self._link.send(Predict(self._batch_id, items, self._loans.returned, has_protocols))
             self._loans.returned = []
         except FrameTooLarge:
             self.close()

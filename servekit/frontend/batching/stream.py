@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from servekit.frontend.batching.replies import (
     observe_stages,
     timing_of,
 )
+from servekit.frontend.exchange.answer_checks import media_types
 from servekit.ipc.batches import Reply
 from servekit.ipc.channel import ChannelClosed
 from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import Part
 
 __all__ = ["StreamedAnswer"]
+
+log = logging.getLogger("servekit.frontend")
 
 KEEP_ALIVE_S = 3.0  #: a stream says something so often
 
@@ -63,9 +67,7 @@ class StreamedAnswer:
 
     def _begin(self, media_type: str, now: float) -> None:
         task = self.task
-        if media_type not in STREAM_FORMATS:
-            raise ChannelClosed(f"malformed answer from worker: {media_type!r} is no stream format")
-        self._format = STREAM_FORMATS[media_type]
+        self._format = self._format_of(media_type)
         arrived, before = (task.arrived, b"") if task.step is None else task.step.begin_stream()
         task.batcher.metrics.observe_first_output(now - arrived)
         host, steps = task.batcher.row.stage, self._steps
@@ -82,6 +84,14 @@ class StreamedAnswer:
             length=NO_LENGTH,
         )
         self._writer = task.exchange.begin_stream(self, response)
+
+    def _format_of(self, media_type: str) -> StreamFormat:
+        protocol = self.task.exchange.protocol
+        if protocol is not None:
+            return StreamFormat(media_types[media_type], b"", b"", b"", protocol.keep_alive)
+        if media_type not in STREAM_FORMATS:
+            raise ChannelClosed(f"malformed answer from worker: {media_type!r} is no stream format")
+        return STREAM_FORMATS[media_type]
 
     def _put(self, piece: bytes, now: float) -> None:
         self._said_at = now
@@ -133,9 +143,18 @@ class StreamedAnswer:
 
     def fail(self, error: ServekitError) -> None:
         """End what has begun by telling *error*."""
+        self._finish(self._error_piece(error), error.status)
+
+    def _error_piece(self, error: ServekitError) -> bytes:
         assert self._format is not None
-        told = problem_of(error, self.task.request_id)
-        self._finish(self._format.error % msgspec.json.encode(told), error.status)
+        protocol, request_id = self.task.exchange.protocol, self.task.request_id
+        if protocol is None:
+            return self._format.error % msgspec.json.encode(problem_of(error, request_id))
+        try:
+            return protocol.stream_error(error, request_id)
+        except Exception:
+            log.exception("%s: stream_error failed", type(protocol).__name__)
+            return b""
 
     def _finish(self, last: bytes, status: int = 200) -> None:
         exchange = self.task.exchange

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.errors import ServekitError
+from servekit.service.identity import Identity
 
 if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
 
 __all__ = ["Find", "Guard", "Route", "Timed"]
 
-#: from method, target, headers and whether there is a body to why the request is refused, if so
-Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | None]
+#: from method, target, headers and whether there is a body to why the request is refused, or to
+#: the client that makes it, if either is known
+Guard = Callable[[bytes, bytes, dict[bytes, bytes], bool], ServekitError | Identity | None]
 
 
 class Find(Protocol):
@@ -50,7 +53,13 @@ class Timed(Protocol):
 class Route(Protocol):
     """The target of predictions: the batcher of a model, or a pipeline."""
 
-    middleware: Middleware | None  #: for this route only: the cache of a model that asks for one
+    @property
+    def middleware(self) -> Middleware | None:
+        """Middleware of this route alone: the cache of a model that asks for one."""
+
+    @property
+    def call(self) -> ProtocolCall | None:
+        """The call of a plugin's protocol that leads here, or ``None``."""
 
     @property
     def row(self) -> ModelRow:
@@ -72,5 +81,10 @@ class Route(Protocol):
     def leaving(self) -> Sequence[Any]:
         """Replicas of an older version that still answer."""
 
-    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
-        """Start the prediction for *request*, or respond at once."""
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
+        """Start the prediction for *request*, or respond at once.
+
+        :param call: the protocol of a plugin that the request comes by, if it comes by one.
+        """

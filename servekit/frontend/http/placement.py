@@ -56,6 +56,8 @@ def start_upload(builder: RequestBuilder, host: Host) -> Upload | None:
 
 def refusal_of_type(route: Route, headers: dict[bytes, bytes]) -> ServekitError | None:
     """Return the error of a ``Content-Type`` that *route* surely refuses, or ``None``."""
+    if route.call is not None:
+        return None  # only the envelope of the protocol knows what it reads
     given = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
     if not given or given.endswith("+json"):
         return None

@@ -16,6 +16,7 @@ from servekit.extension.http import HttpRequest
 from servekit.frontend.http import fields, targets
 from servekit.frontend.http.request_body import CollectedBody, SkippedBody
 from servekit.frontend.http.upload import Upload
+from servekit.service.identity import Identity
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -55,6 +56,7 @@ class RequestBuilder:
         "_repeated",
         "guard",
         "headers",
+        "identity",
         "line",
         "received",
         "refusal",
@@ -88,6 +90,7 @@ class RequestBuilder:
         self.sink: BodySink | None = None  #: takes further pieces
         self.received = 0  #: bytes fed since the last whole request, where the transport counts
         self.refusal: ServekitError | None = None  #: the guard's
+        self.identity: Identity | None = None  #: of the client, from the guard
 
     # ------------------------------------------------------------ the head
 
@@ -151,8 +154,11 @@ class RequestBuilder:
         if has_body is None:
             is_chunked = b"transfer-encoding" in headers
             has_body = is_chunked or headers.get(b"content-length", b"0") != b"0"
-        self.refusal = guard(method, self.target, headers, has_body)
-        if self.refusal is not None:
+        verdict = guard(method, self.target, headers, has_body)
+        if isinstance(verdict, Identity):
+            self.identity = verdict
+        elif verdict is not None:
+            self.refusal = verdict
             self.sink = SkippedBody()
             if method == b"HEAD":
                 raise self.refusal  # and close: a response that some clients take for a body
@@ -229,6 +235,8 @@ class RequestBuilder:
             self.version,
             self.refusal,
         )
+        if self.identity is not None:
+            request.identity = self.identity
         if sink is not None:
             request.body, request.route = sink.finish(), sink.route
         self._reset()

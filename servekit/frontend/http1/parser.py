@@ -189,7 +189,8 @@ class RequestParser:
         line = b"%b %b HTTP/%b" % (request.method, request.target, request.version.encode())
         self._start_llhttp()
         builder = self.builder
-        guard, builder.guard = builder.guard, lambda *_: request.refusal  # it has judged already
+        guard, verdict = builder.guard, request.refusal or request.identity
+        builder.guard = lambda *_: verdict  # it has judged already
         error = self.feed(b"\r\n".join([line, *without_upgrade(request.headers), b"", b""]))
         builder.guard = guard
         return error or self.feed(rest)

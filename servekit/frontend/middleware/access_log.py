@@ -148,4 +148,5 @@ class LogLine:
             bytes=None if status is None or self._size is None else self._size or sent,
             duration_ms=round((monotonic() - self._began) * 1e3, 3) if is_whole else None,
             request_id=request.request_id,
+            **({"identity": request.identity.name} if request.identity is not None else {}),
         )

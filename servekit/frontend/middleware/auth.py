@@ -18,6 +18,7 @@ from servekit.errors import (
     Unauthorized,
 )
 from servekit.hookspecs import PredictionRequest
+from servekit.service.identity import Identity
 from servekit.settings.tokens import TOKEN
 
 if TYPE_CHECKING:
@@ -73,24 +74,24 @@ class Access:
         target: bytes,
         headers: dict[bytes, bytes],
         has_body: bool,
-    ) -> ServekitError | None:
+    ) -> ServekitError | Identity | None:
         model_of, route = self._model_of(target), self._find(method, target, headers)
         if method in READING and not has_body and model_of is None and route is None:
             return None
-        refusal = None
+        verdict: ServekitError | Identity | None = None
         if self._tokens.predict:
             given = headers.get(b"authorization")
-            refusal = check_token(given, self._tokens.predict, self._tokens.manage)
-        if refusal is None and self._authorize:
+            verdict = check_token(given, self._tokens.predict, self._tokens.manage)
+        if verdict is None and self._authorize:
             model = route.row.name if route is not None else ""
             if model_of is not None and not model:
                 model = model_of(target.decode("latin-1"))
             if model:
                 request = _request(exchange, model, method, headers)
-                refusal = self._ask_plugins(self._authorize, request)
-        if refusal is not None and route is not None:
-            route.metrics.count_status(refusal.status)
-        return refusal
+                verdict = self._ask_plugins(self._authorize, request)
+        if isinstance(verdict, ServekitError) and route is not None:
+            route.metrics.count_status(verdict.status)
+        return verdict
 
     def _model_of(self, target: bytes) -> Callable[[str], str] | None:
         """Return the function that finds the model of *target*, if its path is protected."""
@@ -101,14 +102,13 @@ class Access:
 
     def _ask_plugins(
         self, authorize: Authorize, request: PredictionRequest
-    ) -> ServekitError | None:
-        """Return the refusal with the lowest status, whatever the order of the plugins."""
+    ) -> ServekitError | Identity | None:
+        """Return the refusal with the lowest status, else the identity that plugins agree on."""
         try:
-            refusals = [_checked(opinion) for opinion in authorize(request=request)]
+            return _joined([_checked(opinion) for opinion in authorize(request=request)])
         except Exception:  # a plugin may raise anything, and a bug must not admit anybody
             log.exception("authorize failed for a prediction of %s", request.model)
             return ServekitError()
-        return min(refusals, key=lambda refusal: refusal.status, default=None)
 
 
 class TokenNeeded:
@@ -168,7 +168,17 @@ def _request(
     )
 
 
-def _checked(opinion: object) -> ServekitError:
-    if not isinstance(opinion, REFUSALS):
+def _checked(opinion: object) -> ServekitError | Identity:
+    if not isinstance(opinion, (*REFUSALS, Identity)):
         raise TypeError(f"authorize returned {type(opinion).__name__}")
     return opinion
+
+
+def _joined(opinions: list[ServekitError | Identity]) -> ServekitError | Identity | None:
+    """Return what several plugins say together; the order of plugins decides nothing."""
+    refusals = [each for each in opinions if isinstance(each, ServekitError)]
+    if refusals:
+        return min(refusals, key=lambda refusal: refusal.status)
+    if any(each != opinions[0] for each in opinions):
+        raise ValueError("two plugins name different identities")
+    return opinions[0] if opinions else None

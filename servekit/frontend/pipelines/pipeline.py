@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from servekit.errors import QueueFull, ServekitError
+from servekit.errors import NotSupported, QueueFull, ServekitError
 from servekit.frontend.batching.deadlines import deadlines_of
 from servekit.frontend.http.fields import with_query
 from servekit.frontend.metrics import counters as metrics
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.body_arena import Bodies
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.pipelines.run import Value
-    from servekit.ipc.batches import Calls, SentItem
+    from servekit.ipc.batches import Calls, ProtocolCall, SentItem
     from servekit.ipc.table import ModelRow
 
 __all__ = ["REQUEST", "Pipeline", "Place"]
@@ -59,6 +59,8 @@ class Place(Struct, eq=False):
 
 class Pipeline:
     """Answers at one path; made anew with each routing table."""
+
+    call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
 
     def __init__(
         self,
@@ -104,12 +106,20 @@ class Pipeline:
         """Replicas of an older version that still answer."""
         return [replica for batcher in self._batchers for replica in batcher.leaving]
 
-    def begin(self, exchange: Exchange, request: HttpRequest) -> None:
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
         """Start the run of *request*, or respond at once."""
         now, headers = monotonic(), request.headers
-        deadline, until, refusal = deadlines_of(headers, self.predict_timeout_s, now)
+        deadline, until, malformed = deadlines_of(headers, self.predict_timeout_s, now)
+        refusal: ServekitError | None = malformed
         media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
         item = Item(request.body, media_type, accept, request.request_id, deadline)
+        if call is not None:
+            item.protocol = call
+            refusal = refusal or self._refusal_of_protocol()
+        if request.identity is not None:
+            item.identity = request.identity.name, dict(request.identity.attributes)
         self.start(exchange, item, with_query(headers, request.target), now, until, refusal)
 
     def start(
@@ -131,6 +141,12 @@ class Pipeline:
             flow.fail(refusal)
         else:
             flow.begin()
+
+    def _refusal_of_protocol(self) -> ServekitError | None:
+        if len(self.places) > 1 or self.places[0].is_each:
+            return NotSupported("a model with several steps has no such route")
+        self.places[0].batcher.has_protocols = True
+        return None
 
     def hold(self, flows: int) -> None:
         """Count *flows* more that need every one of its stages until their end."""

@@ -237,7 +237,7 @@ class Flow:
         item: SentItem = Item(
             body, content_type, place.accept or sent.accept, sent.request_id, sent.deadline
         )
-        item.calls = place.calls
+        item.calls, item.protocol, item.identity = place.calls, sent.protocol, sent.identity
         task = make_task(place.batcher, self._exchange, item, self._headers, now, self._until)
         task.step = Part(self, at, element, now)
         self._tasks[task] = None

@@ -14,6 +14,7 @@ from servekit.frontend.middleware.auth import Access, TokenNeeded
 from servekit.frontend.middleware.compression import Compression
 from servekit.frontend.middleware.cors import Cors
 from servekit.frontend.middleware.decompression import Decompression
+from servekit.frontend.routing.protocols import Protocols
 from servekit.frontend.server.acceptor import Acceptor
 from servekit.frontend.server.contributions import gather
 from servekit.frontend.server.core import create_core
@@ -79,9 +80,12 @@ class Assembly:
         self.application = create_app(self._view, self._metrics, self._added.public)
         self._management = create_management(self._view, self._metrics, self._added.management)
         middleware = [*self._middleware(is_public=True), *self._added.middleware]
-        find = core.routing.router.find
-        dispatcher = self._dispatcher(find, self.application, address, middleware)
-        http1 = self._http1(dispatcher, find, self._guard())
+        router, protocols = core.routing.router, None
+        if self._added.protocols:
+            protocols = Protocols(self._added.protocols, router)
+            router.find_other = protocols.find
+        dispatcher = self._dispatcher(router.find, self.application, address, middleware, protocols)
+        http1 = self._http1(dispatcher, router.find, self._guard())
         if resources.tls is not None:
             resources.tls.set_alpn_protocols(list(http1.alpn))
         self.front_end = FrontEnd(
@@ -136,11 +140,17 @@ class Assembly:
         return Access(tokens, authorize, find, self._added.protected)
 
     def _dispatcher(
-        self, find: Find, application: Any, address: tuple[str, int], middleware: list[Middleware]
+        self,
+        find: Find,
+        application: Any,
+        address: tuple[str, int],
+        middleware: list[Middleware],
+        protocols: Protocols | None = None,
     ) -> Dispatcher:
         core = self._core
         return Dispatcher(
             find=find,
+            protocols=protocols,
             application=application,
             address=address,
             middleware=middleware,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import PluginError
+from servekit.extension.protocol import Protocol
 from servekit.extension.routes import Routes
 from servekit.extension.transport import TransportOffer
 from servekit.frontend.http1.handover import LazyTransport
@@ -35,6 +36,7 @@ class Contributions:
     public: Sequence[Routes]
     management: Sequence[Routes]
     middleware: Sequence[Middleware]  #: the outermost first
+    protocols: Sequence[Protocol]
 
     @property
     def protected(self) -> Mapping[str, Callable[[str], str]]:
@@ -62,14 +64,17 @@ def gather(plugins: PluginManager, server: Server) -> Contributions:
     :raises PluginError: a hook raised, or returned something else than it should.
     """
     routes = _offered(plugins, "register_routes", Routes, server=server)
+    protocols = _protocols(plugins, server)
+    described = [Routes(openapi=each.openapi) for each in protocols]
     return Contributions(
         transports=_transports(plugins, server.settings),
-        public=[each for _, each in routes if each.listener == "public"],
+        public=[*(each for _, each in routes if each.listener == "public"), *described],
         management=[each for _, each in routes if each.listener == "management"],
         middleware=[
             ContainedMiddleware(plugin, each)
             for plugin, each in _offered(plugins, "register_middleware", None, server=server)
         ],
+        protocols=protocols,
     )
 
 
@@ -92,6 +97,20 @@ def _offered(
                 raise PluginError(f"{plugin}: {hook}: expected {wanted}, got {each!r}")
             found.append((plugin, each))
     return found
+
+
+def _protocols(plugins: PluginManager, server: Server) -> list[Protocol]:
+    offers = _offered(plugins, "register_protocols", Protocol, server=server)
+    owners: dict[str, str] = {}
+    for plugin, protocol in offers:
+        for path in protocol.paths:
+            if not path.startswith("/") or path == "/":
+                raise PluginError(f"{plugin}: register_protocols: {path!r} is not a path")
+            other = owners.setdefault(path, plugin)
+            if other != plugin:
+                text = f"register_protocols: {other} and {plugin} both answer at {path}"
+                raise PluginError(text)
+    return [protocol for _, protocol in offers]
 
 
 def _transports(plugins: PluginManager, settings: Settings) -> list[LazyTransport]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.request_ids import RequestIds
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
+    from servekit.frontend.routing.protocols import Protocols
 
 __all__ = ["Dispatcher"]
 
@@ -37,6 +38,7 @@ class Dispatcher:
         self,
         *,
         find: Find,
+        protocols: Protocols | None = None,
         application: Any,
         address: tuple[str, int],
         middleware: Sequence[Middleware],
@@ -44,13 +46,14 @@ class Dispatcher:
         pressure: Pressure,
         slices: TimeSlices,
     ) -> None:
-        """Ask *find* for routes, and *application* for everything else.
+        """Ask *find* for routes, then *protocols*, and *application* for everything else.
 
         :param application: WSGI.
         :param address: host and port that the application believes to be at.
         :param middleware: the first is the outermost.
         """
         self._find = find
+        self._protocols = protocols
         self._application = application
         self._address = address
         self._request_ids = request_ids
@@ -90,12 +93,16 @@ class Dispatcher:
     def _refuse(self, exchange: Exchange, request: HttpRequest) -> None:
         request.discard()
         assert request.refusal is not None
+        if self._protocols is not None:
+            exchange.protocol = self._protocols.protocol_at(request.target)
         exchange.fail(request.refusal, request.request_id)
 
     def _answer_other(self, exchange: Exchange, request: HttpRequest) -> None:
         """Answer a request that is not a prediction."""
         if request.target == ASTERISK:
             exchange.respond(HttpResponse(204, request_id=request.request_id, fields=ALLOWED))
+            return
+        if self._protocols is not None and self._protocols.respond(exchange, request):
             return
         if request.version == "2":  # many come at a time
             self._slices.charge(APPLICATION_S)

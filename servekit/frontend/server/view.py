@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from servekit.extension.models import ModelView
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
+from servekit.web import health
+from servekit.web.table import OncePerTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from prometheus_client import Metric
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
     from servekit.ipc.crash_reports import CrashReport
+    from servekit.ipc.table import Table
     from servekit.settings import Settings
 
 __all__ = ["FrontEndView"]
@@ -42,12 +46,13 @@ class FrontEndView:
         self.needs_token = needs_token
         self.collectors: list[Callable[[], Iterable[Metric]]] = []
         self.waits: list[Callable[[], bool]] = []
+        self._models_of = OncePerTable(models_of)
         self._timers: list[Any] = []
 
     @property
-    def models(self) -> Sequence[str]:
-        """Names of the models as they are now."""
-        return [row.name for row in self.routing.table.models]
+    def models(self) -> Mapping[str, ModelView]:
+        """The models as they are now, by name."""
+        return self._models_of(self.routing.table)
 
     @property
     def is_draining(self) -> bool:
@@ -58,6 +63,10 @@ class FrontEndView:
     def is_shutting_down(self) -> bool:
         """Whether the server shuts down."""
         return self.routing.table.is_draining
+
+    def why_not_ready(self, model: str = "") -> list[str]:
+        """Return why *model*, or the server with all of its models, is not ready."""
+        return health.why_not_ready(self, model)
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
@@ -95,3 +104,11 @@ class FrontEndView:
     def ask_reload(self) -> None:
         """Ask the supervisor to reload, as SIGHUP does."""
         self._core.control.say(Reload())
+
+
+def models_of(table: Table) -> dict[str, ModelView]:
+    """Return the models of *table* by name."""
+    return {
+        row.name: ModelView(name=row.name, version=row.version, interface=row.interface)
+        for row in table.models
+    }

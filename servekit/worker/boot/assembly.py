@@ -53,7 +53,7 @@ def assemble(
     predictor, interface = wrap(service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on)
     methods = Methods(service, predictor, wrap)
     interface.endpoints = methods.rows
-    return Loaded(service, predictor, interface, methods, stepping)
+    return Loaded(service, predictor, interface, methods, table, stepping)
 
 
 def _wrap(

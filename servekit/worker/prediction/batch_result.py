@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from servekit.counting import counted
 from servekit.errors import ClientGone, RequestError, WrongBatchLength
+from servekit.ipc.arena import Pieces
 from servekit.service.response import Response
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.response_writer import Plan
@@ -44,6 +45,8 @@ class BatchResult(NamedTuple):
     encode_s: float
     responses: Responses
     steps: dict[str, float] = {}  # noqa: RUF012 - never changed
+    #: by place: large bodies in place of those of the answers
+    pieces: dict[int, Pieces] = {}  # noqa: RUF012 - never changed
 
     @property
     def times(self) -> tuple[float, float, float]:

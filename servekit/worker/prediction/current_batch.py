@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.ipc.batches import QUERY, Item
 from servekit.service.base import Request
+from servekit.service.identity import Identity
 from servekit.worker.codecs.media_headers import parse_content_type
+from servekit.worker.prediction.objects import DecodedInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CurrentBatch", "Items", "OpenItem"]
 
 #: an ``Item`` with its body, which may be a read-only view that ends with the batch
-OpenItem = Item[bytes | memoryview]
+OpenItem = Item[bytes | memoryview | DecodedInput]
 
 NO_HEADERS: dict[str, str] = {}
 
@@ -70,15 +72,19 @@ class CurrentBatch:
         """Return the request of the item at *place*."""
         item = self._items[place]
         body, header, headers = item.body, item.content_type, item.headers or NO_HEADERS
+        decode = partial(self._decode, header, body)
+        if isinstance(body, DecodedInput):
+            body, header = body.body, b""
         return Request(
             parse_content_type(header)[0] if header.strip() else "",
             body,
             item.request_id,
-            partial(self._decode, header, body),
+            decode,
             item.deadline,
             partial(self._cancelled.has, self._number, place) if self._cancelled else lambda: False,
             {name: text for name, text in headers.items() if not name.startswith(QUERY)},
             {name[1:]: text for name, text in headers.items() if name.startswith(QUERY)},
+            Identity(*item.identity) if item.identity is not None else None,
         )
 
     def _decode(self, header: bytes, body: Any) -> Any:

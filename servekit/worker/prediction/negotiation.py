@@ -8,7 +8,8 @@ from servekit.errors import NotAcceptable
 from servekit.worker.codecs.media_headers import MediaRange, parse_accept, remember
 from servekit.worker.codecs.plain import MAGIC, OCTET_STREAM, raw, sniff
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.response_writer import Plan, Writer
+from servekit.worker.prediction.objects import OBJECT
+from servekit.worker.prediction.response_writer import AS_OBJECT, Plan, Writer
 
 __all__ = ["Plans"]
 
@@ -32,6 +33,8 @@ class Plans(dict[bytes, Plan]):
         self._may_be_bytes = OCTET_STREAM in self._media_types
 
     def __missing__(self, header: bytes) -> Plan:
+        if header == OBJECT:
+            return AS_OBJECT
         if (codec := self._table.internal(name := header.decode("latin-1"))) and codec.encode:
             writer = Writer(name, codec.encode, True)
             self[header] = plan = Plan([writer], [writer])

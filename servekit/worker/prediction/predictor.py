@@ -25,7 +25,14 @@ from servekit.worker.prediction.current_batch import CurrentBatch, Items, OpenIt
 from servekit.worker.prediction.error_answers import error_answer, logged_answer
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
-from servekit.worker.prediction.response_writer import Plan, blame_client, checked, respond, write
+from servekit.worker.prediction.response_writer import (
+    AS_OBJECT,
+    Plan,
+    blame_client,
+    checked,
+    respond,
+    write,
+)
 
 __all__ = ["Predictor"]
 
@@ -224,7 +231,9 @@ class Predictor:
             try:
                 if self._postprocess is not None:
                     output = self._postprocess(output)
-                if isinstance(output, Response):
+                if plan is AS_OBJECT:
+                    answers[place] = ("", "", output)
+                elif isinstance(output, Response):
                     found = respond(plan, output, self._max_answer_bytes)
                     self._responses[place] = found[:2]
                     answers[place] = ("", *found[2:])

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
@@ -13,10 +14,11 @@ from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules
 from servekit.worker.inputs.forms import FORM, decode_form
 from servekit.worker.inputs.input_kind import InputKind
+from servekit.worker.prediction.objects import OBJECT
 
 __all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken"]
 
-INTERNAL = (VALUE.encode(), VALUES.encode())  #: between the stages of a model only
+INTERNAL = (VALUE.encode(), VALUES.encode(), OBJECT)  #: between the stages of a model only
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 
@@ -32,6 +34,10 @@ class BodyReader(NamedTuple):
     takes_views: bool  #: ``decode`` takes a memoryview in place of bytes
 
 
+#: of an input that an envelope has decoded
+DECODED = BodyReader("", attrgetter("value"), True)
+
+
 class BodyReaders(dict[bytes, BodyReader]):
     """``Content-Type`` as received to its codec, which is found when the header first occurs."""
 
@@ -40,6 +46,8 @@ class BodyReaders(dict[bytes, BodyReader]):
         self._table, self._rules = table, rules
 
     def __missing__(self, header: bytes) -> BodyReader:
+        if header == OBJECT:
+            return DECODED
         media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
         decode, takes_views = self._decoder(media_type, parameters)
         reader = BodyReader(media_type, decode, takes_views)

@@ -15,7 +15,7 @@ from servekit.service.base import Request
 from servekit.service.response import Response, head_of
 from servekit.worker.prediction.output_mistakes import Encode, find_mistake
 
-__all__ = ["Plan", "Writer", "blame_client", "checked", "own_body", "respond", "write"]
+__all__ = ["AS_OBJECT", "Plan", "Writer", "blame_client", "checked", "own_body", "respond", "write"]
 
 BYTES = (bytes, bytearray, memoryview)
 NAMES: Final[Mapping[type, str]] = {
@@ -40,6 +40,10 @@ class Plan(NamedTuple):
 
     values: list[Writer]
     raw: list[Writer]  #: for an output of bytes
+
+
+#: the output is left to an envelope
+AS_OBJECT = Plan([], [])
 
 
 def write(plan: Plan, output: Any) -> tuple[str, bytes]:

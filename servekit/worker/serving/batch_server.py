@@ -11,6 +11,8 @@ from servekit.errors import ResultNotEncodable
 from servekit.ipc.batches import Freed, Hello, Open, Ping, Pong, Predict, Reply
 from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_first
 from servekit.ipc.control import Launch, Retire, Stop
+from servekit.worker.envelopes.batch import EnvelopedBatch
+from servekit.worker.envelopes.table import EnvelopeTable
 from servekit.worker.prediction.batch_result import BatchResult
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.process.heap import Heap
@@ -70,6 +72,7 @@ class BatchServer:
         }
         self._users = {os.getuid(), _peer_user(control)}
         self._heap = Heap(launch.memory_bytes)
+        self._envelopes = EnvelopeTable(loaded.interface, loaded.codecs, launch)
 
     def run(self) -> int:
         """Serve until the supervisor says stop or is gone; return the exit status."""
@@ -155,18 +158,20 @@ class BatchServer:
     def _predict(self, channel: FrontEndChannel, message: Predict) -> None:
         shared, loaded = channel.shared, self._loaded
         shared.free(message.freed)
-        speaker = loaded.methods.of(message.items)
+        found = loaded.methods.of(message.items)
         try:
-            items = shared.look(message.items, speaker.takes_view)
+            items = shared.look(message.items, found.takes_view)
         except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
+        has_protocols = message.may_have_protocols and any(item.protocol for item in items)
+        speaker = self._enveloped() if has_protocols else found
         result = answer_with(speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
         try:
-            answers = shared.lay_out(result.answers)
+            answers = shared.lay_out(result.answers, result.pieces)
             held, own = shared.let_go(), (result.responses, result.steps)
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
@@ -177,6 +182,11 @@ class BatchServer:
             reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
+
+    def _enveloped(self) -> EnvelopedBatch:
+        """Return what answers a batch with requests that come by protocols."""
+        longest = self._launch.max_batch_size
+        return EnvelopedBatch(self._envelopes, self._loaded.methods, longest)
 
     def _pong(self, channel: FrontEndChannel) -> None:
         self._send(channel, encode_frame(Pong(self._ping())))
@@ -209,7 +219,9 @@ class BatchServer:
         channel.sock.close()
 
 
-def answer_with(speaker: "Speaker", items: "Sequence[OpenItem]", *batch: Any) -> BatchResult:
+def answer_with(
+    speaker: "Speaker | EnvelopedBatch", items: "Sequence[OpenItem]", *batch: Any
+) -> BatchResult:
     """Return the result of *speaker*; if it raises, the batch fails and the worker continues."""
     try:
         return speaker.answer(items, *batch)

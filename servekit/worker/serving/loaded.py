@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
+from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.process.log import report
@@ -22,6 +23,7 @@ class Loaded:
     predictor: Predictor
     interface: Interface
     methods: Methods
+    codecs: CodecTable
     stepping: Stepping | None = None  #: if its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
     beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker

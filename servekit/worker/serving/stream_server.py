@@ -28,7 +28,7 @@ class StreamServer(BatchServer):
         """Drive *loaded* by *stepping*; see ``BatchServer`` for the rest."""
         super().__init__(loaded, *arguments)
         self._slots = self._launch.max_batch_size
-        self._streams = ActiveStreams(stepping, loaded.predictor, self._slots)
+        self._streams = ActiveStreams(stepping, loaded.predictor, self._envelopes, self._slots)
         self._sent: dict[FrontEndChannel, float] = {}  #: when each front-end last got a message
 
     def run(self) -> int:
@@ -64,10 +64,10 @@ class StreamServer(BatchServer):
 
     def _answer(self, channel: FrontEndChannel, message: Open, item: OpenItem) -> None:
         """Answer a request whose target does not stream."""
-        speaker = self._loaded.methods.of([item])
+        speaker = self._enveloped() if item.protocol else self._loaded.methods.of([item])
         result = answer_with(speaker, [item], message.stream, None)
         self._is_leaving |= speaker.is_leaving
-        (end,) = channel.shared.lay_out(result.answers)
+        (end,) = channel.shared.lay_out(result.answers, result.pieces)
         response = result.responses.get(0)
         self._send_parts(channel, [Part(message.stream, "", b"", 1, end, response, result.steps)])
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from servekit.ipc.batches import Answer, Open
     from servekit.service.base import Request
+    from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.runs import Run
@@ -51,8 +52,8 @@ class Stream:
     """One request, from the message that brought it to its end."""
 
     __slots__ = (
-        *("_kept", "_started", "_steps", "channel", "format", "item", "message", "plan"),
-        *("request", "run", "slot"),
+        *("_kept", "_started", "_steps", "channel", "enveloped", "format", "item", "message"),
+        *("plan", "request", "run", "slot"),
     )
 
     slot: Any
@@ -68,6 +69,7 @@ class Stream:
         """
         self.message, self.item, self.channel, self.run = message, item, channel, run
         self.format: StreamFormat | None = None
+        self.enveloped: OpenedRequest | None = None  #: if it comes by a protocol: writes it
         self._kept: list[Any] = []
         self._started = 0.0
         self._steps: dict[str, float] = {}  #: seconds of stages, not yet sent
@@ -89,6 +91,8 @@ class Stream:
         """Return what one step brings for the client. Raises what the writing raises."""
         if any(isinstance(output, Response) for output in advance.outputs):
             raise ResultNotEncodable("output: a Response cannot be part of a stream")
+        if self.enveloped is not None:
+            return self._enveloped_part(self.enveloped, advance)
         if self.format is None:
             self._kept += advance.outputs
             if not advance.is_over:
@@ -103,12 +107,40 @@ class Stream:
         end = ("", "", b"") if advance.is_over else None
         return self._part(self.format.media_type, body, len(texts), end)
 
+    def _enveloped_part(self, enveloped: OpenedRequest, advance: Advance) -> Part | None:
+        if not enveloped.request.is_stream:
+            self._kept += advance.outputs
+            if not advance.is_over:
+                return None
+            answered = enveloped.answer([self._kept])
+            pieces = {} if enveloped.pieces is None else {0: enveloped.pieces}
+            (last,) = self.channel.shared.lay_out([answered], pieces)
+            return self._part("", b"", len(self._kept), last, enveloped.response)
+        if not (advance.outputs or advance.is_over):
+            return None
+        try:
+            pieces_ = [enveloped.output(output) for output in advance.outputs]
+            if advance.is_over:
+                pieces_.append(enveloped.end())
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+            return self.failed(enveloped.failed("encode_output", error))
+        end = ("", "", b"") if advance.is_over else None
+        outputs = len(advance.outputs)
+        return self._part(enveloped.stream_media_type, b"".join(pieces_), outputs, end)
+
     def failed(self, end: Answer) -> Part:
         """Return the last part, with the error *end*."""
         return self._part("", b"", 0, end)
 
-    def _part(self, media_type: str, body: bytes, outputs: int, end: Answer | None) -> Part:
+    def _part(
+        self,
+        media_type: str,
+        body: bytes,
+        outputs: int,
+        end: Answer | None,
+        response: tuple[int, list[tuple[str, str]]] | None = None,
+    ) -> Part:
         steps, self._steps = self._steps, {}
         if end is not None and self._started and self.run is not None:
             steps[self.run.last_name] = monotonic() - self._started
-        return Part(self.message.stream, media_type, body, outputs, end, steps=steps)
+        return Part(self.message.stream, media_type, body, outputs, end, response, steps)

@@ -7,6 +7,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from servekit.errors import InputError
 from servekit.ipc.batches import VALUE, Item, Part
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
 from servekit.worker.prediction.response_writer import blame_client
@@ -15,6 +16,7 @@ from servekit.worker.streaming.stream import OUTPUT, Formats, Stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from servekit.worker.envelopes.table import EnvelopeTable
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Batch, Run
@@ -27,9 +29,12 @@ __all__ = ["ActiveStreams"]
 class ActiveStreams:
     """All streams of one worker. ``turn`` takes one step with each; new ones come in between."""
 
-    def __init__(self, stepping: Stepping, predictor: Predictor, most: int) -> None:
+    def __init__(
+        self, stepping: Stepping, predictor: Predictor, envelopes: EnvelopeTable, most: int
+    ) -> None:
         """Step with up to *most* streams; the others wait."""
         self._stepping, self._predictor, self._most = stepping, predictor, most
+        self._envelopes = envelopes
         self._formats = Formats()
         self._waiting: deque[Stream] = deque()
         self._open: list[Stream] = []
@@ -83,20 +88,39 @@ class ActiveStreams:
         """Return the input of *stream*, or a ``Failed``; set its ``request``."""
         predictor, current = self._predictor, self._stepping.current
         sent, place = stream.item, stream.message.place
-        stream.format = self._formats[sent.accept]
-        if stream.format is None:
-            stream.plan, deadline = predictor.plans[sent.accept], sent.deadline
-        else:
-            deadline = stream.message.until
-        item: OpenItem = Item(
-            sent.body, sent.content_type, VALUE.encode(), sent.request_id, deadline, sent.headers
-        )
+        item = self._prepare(stream) if sent.protocol is None else self._open_enveloped(stream)
         batch = stream.message.stream, stream.channel.shared.cancelled
         if stream.run is not None:
             return self._lead(stream, stream.run, item, batch)
         current.begin({place: item}, *batch)
         stream.request = current.request(place)
         return predictor.single(predictor.read(item.content_type, item.body, place))
+
+    def _prepare(self, stream: Stream) -> OpenItem:
+        """Decide how *stream* is written; return the item that the service gets."""
+        sent = stream.item
+        stream.format = self._formats[sent.accept]
+        if stream.format is None:
+            stream.plan, deadline = self._predictor.plans[sent.accept], sent.deadline
+        else:
+            deadline = stream.message.until
+        accept = VALUE.encode()
+        item: OpenItem = Item(sent.body, sent.content_type, accept, sent.request_id, deadline)
+        item.headers, item.identity = sent.headers, sent.identity
+        return item
+
+    def _open_enveloped(self, stream: Stream) -> OpenItem:
+        """Do the same for a request that comes by a protocol.
+
+        :raises InputError: it does not have exactly one input.
+        """
+        stream.enveloped = enveloped = self._envelopes.open(stream.item)
+        items = enveloped.items()
+        if len(items) != 1:
+            raise InputError(f"the model takes one input at a time, got {len(items)}")
+        if enveloped.request.is_stream:
+            items[0].deadline = stream.message.until
+        return items[0]
 
     def _lead(self, stream: Stream, run: Run, item: OpenItem, batch: Batch) -> Any:
         """Return what the services before the last one make of *item*, as ``_read`` does."""
@@ -124,11 +148,13 @@ class ActiveStreams:
                 found.append((stream, part))
             if error is not None:  # several share it when ``step`` itself raised it
                 failed.setdefault(id(error), (error, []))[1].append(stream)
-            if error is not None or advance.is_over:
+            if error is not None or advance.is_over or (part is not None and part.end is not None):
                 self._end(stream)
         return found + [each for group in failed.values() for each in self._failed(*group)]
 
     def _blamed(self, error: BaseException, stream: Stream) -> BaseException:
+        if stream.enveloped is not None:
+            return error
         plan = OUTPUT if stream.format else stream.plan
         has_preprocess = self._predictor.has_preprocess
         return blame_client(error, plan, lambda: stream.request, has_preprocess=has_preprocess)

@@ -2,19 +2,22 @@
 """The connection to one front-end, and the shared memory for its large bodies and answers."""
 
 import socket
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
 
 from servekit.errors import OutOfMemory
-from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look
+from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look, Pieces
 from servekit.ipc.batches import Answer, Item, RequestMessage, SentItem, Slab
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader
 from servekit.worker.prediction.batch_result import Answered
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.error_answers import error_answer
+from servekit.worker.prediction.objects import OBJECT
 
 __all__ = ["FrontEndChannel", "SharedBodies"]
+
+NO_PIECES: Final[Mapping[int, Pieces]] = {}
 
 
 class FrontEndChannel:
@@ -75,7 +78,8 @@ class SharedBodies:
             return cast("OpenItem", item)
         if self._bodies is None:
             raise ChannelClosed("the peer sent no arena")
-        if not takes_view(item.content_type):
+        content_type = item.content_type if item.protocol is None else OBJECT
+        if not takes_view(content_type):
             return _with_body(item, bytes(self._bodies.view(slab)))
         self._looks[slab.offset] = look = self._bodies.look(slab)
         return _with_body(item, look.view)
@@ -91,15 +95,23 @@ class SharedBodies:
         """Offsets of bodies of answered batches that the service last referred to."""
         return list(self._looks)
 
-    def lay_out(self, answers: list[Answered]) -> list[Answer]:
-        """Return *answers* with the large bodies moved to the arena."""
-        limit = self._large_body_bytes
-        if all(len(answer[2]) < limit for answer in answers):
-            return cast("list[Answer]", answers)
-        return [self._laid_out(answer) if len(answer[2]) >= limit else answer for answer in answers]
+    def lay_out(
+        self, answers: list[Answered], pieces: Mapping[int, Pieces] = NO_PIECES
+    ) -> list[Answer]:
+        """Return *answers* with the large bodies moved to the arena.
 
-    def _laid_out(self, answer: Answered) -> Answer:
-        error, media_type, body = answer
+        :param pieces: bodies by place, in place of those of *answers*; all are large.
+        """
+        limit = self._large_body_bytes
+        if not pieces and all(len(answer[2]) < limit for answer in answers):
+            return cast("list[Answer]", answers)
+        found: list[Answer] = []
+        for place, answer in enumerate(answers):
+            body = pieces.get(place, answer[2])
+            found.append(self._laid_out(answer, body) if len(body) >= limit else answer)
+        return found
+
+    def _laid_out(self, answer: Answered, body: bytes | Pieces) -> Answer:
         slab = self.arena.allocate(len(body))
         if slab is None:
             return error_answer(OutOfMemory())
@@ -109,7 +121,7 @@ class SharedBodies:
             self.arena.free(slab)
             return error_answer(OutOfMemory())
         self._answers[slab.offset] = slab
-        return error, media_type, slab
+        return *answer[:2], slab
 
     def free(self, offsets: list[int]) -> None:
         """Free the answers at *offsets*, which the front-end has sent."""
@@ -126,5 +138,14 @@ class SharedBodies:
 
 
 def _with_body(item: SentItem, body: bytes | memoryview) -> OpenItem:
-    sent = (item.content_type, item.accept, item.request_id, item.deadline)
-    return Item(body, *sent, item.headers, item.calls)
+    return Item(
+        body,
+        item.content_type,
+        item.accept,
+        item.request_id,
+        item.deadline,
+        item.headers,
+        item.calls,
+        item.protocol,
+        item.identity,
+    )

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker half of an API protocol: it reads request bodies and writes responses.
+
+It runs in a worker of the model that the request is for, so a body that is slow to read delays
+requests to that model only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from servekit.extension.models import ModelView
+    from servekit.service.identity import Identity
+    from servekit.service.response import Response
+
+__all__ = ["Codecs", "EncodedInput", "EncodedResponse", "Envelope", "EnvelopeRequest"]
+
+
+class Codecs(Protocol):
+    """The codecs of a worker, built in and of plugins, by media type."""
+
+    def read(self, content_type: str, body: bytes) -> Any:
+        """Return the value of *body*.
+
+        :raises UnknownMediaType: there is no codec that reads it.
+        :raises BodyMalformed: it is not what its content type says.
+        """
+
+    def write(self, media_type: str, output: Any) -> bytes:
+        """Return *output* as *media_type*, without an envelope of our own around it.
+
+        :raises NotAcceptable: there is no codec that writes it.
+        :raises ResultNotEncodable: it cannot hold such an output.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
+class EnvelopeRequest:
+    """One request, as its envelope sees it."""
+
+    body: bytes | memoryview  #: a view is of shared memory, and is gone after the response
+    content_type: str  #: as received; "" without one
+    accept: str  #: as received; "" without one
+    request_id: str
+    parameters: Mapping[str, str]  #: those of the ``PredictionCall``
+    identity: Identity | None = None  #: of the client, if a plugin has named it
+    #: outputs are sent as they come, if the model has outputs that come one by one. As the
+    #: ``PredictionCall`` says, or as ``decode`` sets it
+    is_stream: bool = False
+    state: Any = None  #: for ``decode``, to pass values to the methods that are called later
+    #: the ``Response`` that the service returned, if it did; for ``encode``, if there is one input
+    response: Response | None = None
+
+
+class EncodedInput(NamedTuple):
+    """An input that the model reads as if it were the whole body of a request."""
+
+    content_type: str
+    body: bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedResponse:
+    """The response to one request."""
+
+    #: buffers are sent one after another; large ones are copied once, into shared memory
+    body: bytes | Sequence[bytes | memoryview]
+    media_type: str = "application/json"
+    status: int | None = None  #: ``None``: that of ``EnvelopeRequest.response``, or 200
+    #: besides those of ``EnvelopeRequest.response``
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Envelope:
+    """The worker half of a protocol: subclass it.
+
+    Each worker makes one instance for each method of its service that the protocol calls, and
+    calls it for one request at a time. If a method raises a ``RequestError``, such as
+    ``BodyMalformed`` or ``InputError``, the response is what ``Protocol.error_response`` makes of
+    it. Any other exception from ``decode`` becomes a ``BodyMalformed``; from other methods it is
+    logged, and the response is a 500.
+    """
+
+    #: the media type of streams; proxies do not buffer ``text/event-stream``
+    stream_media_type = "text/event-stream"
+
+    def __init__(self, model: ModelView, codecs: Codecs) -> None:
+        """Serve *model*, whose interface is that of the method.
+
+        :param codecs: to read and write parts of bodies with.
+        """
+        self.model, self.codecs = model, codecs
+
+    def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
+        """Return the inputs in the body of *request*.
+
+        Each is a value, as a codec would decode it, or an ``EncodedInput``. They join the batches
+        of the model with those of other requests. A stream has exactly one.
+        """
+        raise NotImplementedError
+
+    def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
+        """Return the response with *outputs*, one for each input in the order of ``decode``.
+
+        It is called once there is an output for all of them: one that is refused or fails is the
+        error of the whole request. The output of a model whose outputs come one by one is the list
+        of them.
+        """
+        raise NotImplementedError
+
+    def encode_output(self, request: EnvelopeRequest, output: Any) -> bytes:
+        """Return the piece of a stream that *output* is: ``b"data: ...\\n\\n"``."""
+        raise NotImplementedError
+
+    def encode_end(self, request: EnvelopeRequest) -> bytes:  # noqa: ARG002
+        """Return the last piece of a stream that is whole; b"" for none."""
+        return b""

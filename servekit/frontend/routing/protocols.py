@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that come by the protocols of plugins, at paths that no model has."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from servekit.errors import ModelNotFound, RouteNotFound, ServekitError
+from servekit.extension.http import HttpResponse
+from servekit.extension.protocol import PredictionCall, RequestHead
+from servekit.frontend.http.targets import path_of
+from servekit.ipc.batches import ProtocolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
+    from servekit.extension.protocol import Protocol
+    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.frontend.routing.router import Router
+    from servekit.ipc.table import ModelRow
+
+    #: the protocol that answers a request, and its answer; ``NOBODY`` if there is no such protocol
+    Outcome = tuple[Protocol | None, "ProtocolRoute | HttpResponse | ServekitError | None"]
+
+__all__ = ["ProtocolRoute", "Protocols"]
+
+SHOWN = 80  #: characters of a name that an error repeats
+NOBODY = (None, None)
+
+log = logging.getLogger("servekit.frontend")
+
+
+class ProtocolRoute:
+    """A route of a model, as one request reaches it by a protocol."""
+
+    __slots__ = ("_protocol", "_route", "call")
+
+    def __init__(self, protocol: Protocol, route: Route, call: PredictionCall) -> None:
+        """Lead to *route*."""
+        self._protocol, self._route = protocol, route
+        self.call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
+
+    @property
+    def middleware(self) -> Middleware | None:
+        """The middleware of the model's route."""
+        return self._route.middleware
+
+    @property
+    def row(self) -> ModelRow:
+        """The model."""
+        return self._route.row
+
+    @property
+    def bodies(self) -> Bodies:
+        """Where large request bodies are received."""
+        return self._route.bodies
+
+    @property
+    def metrics(self) -> ModelMetrics:
+        """Counters of the model."""
+        return self._route.metrics
+
+    @property
+    def asked(self) -> Sequence[str]:
+        """Headers and query parameters that its services want to see."""
+        return self._route.asked
+
+    @property
+    def leaving(self) -> Sequence[Any]:
+        """Replicas of an older version that still answer."""
+        return self._route.leaving
+
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
+        """Start the prediction for *request*, or respond at once."""
+        exchange.protocol = self._protocol
+        self._route.begin(exchange, request, call or self.call)
+
+
+class Protocols:
+    """Asks the protocols whose paths a request has."""
+
+    def __init__(self, protocols: Sequence[Protocol], router: Router) -> None:
+        """Look up the models that they name in *router*."""
+        self._router = router
+        paths = [(path.encode(), each) for each in protocols for path in each.paths]
+        # the longest that fits comes first
+        self._below = sorted(
+            (entry for entry in paths if entry[0].endswith(b"/")), key=lambda entry: -len(entry[0])
+        )
+        self._starts = tuple(start for start, _ in self._below)
+        self._exact = {path: each for path, each in paths if not path.endswith(b"/")}
+
+    def find(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes]
+    ) -> ProtocolRoute | None:
+        """Return the route of a prediction; ``None`` for any other request."""
+        _, outcome = self._ask(method, target, headers)
+        return outcome if isinstance(outcome, ProtocolRoute) else None
+
+    def respond(self, exchange: Exchange, request: HttpRequest) -> bool:
+        """Respond to *request*, which is not a prediction; return whether a protocol does that."""
+        protocol, outcome = self._ask(request.method, request.target, request.headers)
+        exchange.protocol = protocol
+        if isinstance(outcome, ServekitError):
+            exchange.fail(outcome, request.request_id)
+        elif isinstance(outcome, HttpResponse):
+            outcome.request_id = request.request_id
+            exchange.respond(outcome)
+        return protocol is not None
+
+    def protocol_at(self, target: bytes) -> Protocol | None:
+        """Return the protocol that decides the shape of errors at *target*."""
+        path = path_of(target)
+        return None if self._router.has(path) else next(self._at(path), None)
+
+    def _ask(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> Outcome:
+        path = path_of(target)
+        if not (path in self._exact or path.startswith(self._starts)) or self._router.has(path):
+            return NOBODY
+        head = RequestHead(method, path, target.partition(b"?")[2], headers)
+        for protocol in self._at(path):
+            try:
+                found = protocol.find(head)
+                if found is None:
+                    continue
+                return protocol, self._route(protocol, found)
+            except Exception:
+                log.exception("%s: find failed for %a", type(protocol).__name__, path[:SHOWN])
+                return protocol, ServekitError()
+        return NOBODY
+
+    def _at(self, path: bytes) -> Iterator[Protocol]:
+        """Yield the protocols whose paths *path* is among, those of the longest one first."""
+        if path in self._exact:
+            yield self._exact[path]
+        for start, protocol in self._below:
+            if path.startswith(start):
+                yield protocol
+
+    def _route(
+        self, protocol: Protocol, found: PredictionCall | HttpResponse | ServekitError
+    ) -> ProtocolRoute | HttpResponse | ServekitError:
+        if isinstance(found, HttpResponse | ServekitError):
+            return found
+        if not isinstance(found, PredictionCall):
+            raise TypeError(f"find returned {type(found).__name__}")
+        route = self._router.find_call(found.model, found.endpoint)
+        if route is None:
+            return self._missing(found)
+        if found.version not in ("", route.row.version):
+            return ModelNotFound(f"{found.model} has no version {found.version[:SHOWN]}")
+        return ProtocolRoute(protocol, route, found)
+
+    def _missing(self, call: PredictionCall) -> ServekitError:
+        if call.endpoint and self._router.find_call(call.model, "") is not None:
+            return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:SHOWN]}")
+        return ModelNotFound(f"no model is called {call.model[:SHOWN]}")

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches with requests that come by protocols: their inputs join those of all other requests."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from servekit.ipc.cancellation import CancelledReader
+from servekit.worker.prediction.batch_result import EXPIRED, GONE, BatchResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.worker.envelopes.opened import OpenedRequest
+    from servekit.worker.envelopes.table import EnvelopeTable
+    from servekit.worker.prediction.batch_result import Answered, Responses
+    from servekit.worker.prediction.current_batch import OpenItem
+    from servekit.worker.prediction.methods import Methods
+
+__all__ = ["EnvelopedBatch"]
+
+
+class CancelledInputs(CancelledReader):
+    """Says which clients have disconnected, by the places of inputs."""
+
+    __slots__ = ("_places", "_requests")
+
+    def __init__(self, requests: CancelledReader, places: Sequence[int]) -> None:
+        """Ask *requests*.
+
+        :param places: for each input, the place of its request.
+        """
+        self._requests, self._places = requests, places
+
+    def has_any(self, batch: int) -> bool:
+        """Whether *batch* was the last to lose a client."""
+        return self._requests.has_any(batch)
+
+    def has(self, batch: int, place: int) -> bool:
+        """Whether the client of the input at *place* in *batch* has disconnected."""
+        return self._requests.has(batch, self._places[place])
+
+
+class EnvelopedBatch:
+    """Answers one batch; stands for a ``Predictor``.
+
+    Each request becomes the items of its inputs, which go through the service in batches of at
+    most *longest*; then its envelope writes the outputs.
+    """
+
+    def __init__(self, table: EnvelopeTable, methods: Methods, longest: int) -> None:
+        self._table, self._methods, self._longest = table, methods, longest
+        self._opened: dict[int, OpenedRequest] = {}  #: by place of the request
+        self._inputs: list[OpenItem] = []
+        self._places: list[int] = []  #: for each input, the place of its request
+        self.is_leaving = False  #: a service asked the process to exit
+
+    def answer(
+        self, items: Sequence[OpenItem], number: int, cancelled: CancelledReader | None
+    ) -> BatchResult:
+        """Answer *items*, in their order; see ``Predictor.answer``."""
+        started = monotonic()
+        answers: list[Any] = [None] * len(items)
+        for place, item in enumerate(items):
+            if cancelled is not None and cancelled.has(number, place):
+                answers[place] = GONE
+            elif item.deadline <= started:
+                answers[place] = EXPIRED
+            else:
+                answers[place] = self._open(place, item)
+        opened = monotonic()
+        result = self._predict(number, cancelled)
+        predicted = monotonic()
+        responses = self._gather(result, answers)
+        decode_s, predict_s, encode_s = result.times
+        return BatchResult(
+            answers,
+            decode_s + opened - started,
+            predict_s,
+            encode_s + monotonic() - predicted,
+            responses,
+            result.steps,
+            {place: each.pieces for place, each in self._opened.items() if each.pieces},
+        )
+
+    def _open(self, place: int, item: OpenItem) -> Answered | None:
+        """Take the inputs of *item*, or return why there are none."""
+        inputs = [item]
+        if item.protocol is not None:
+            try:
+                request = self._table.open(item)
+                inputs = request.items()
+            except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+                return self._table.failed(item, error)
+            self._opened[place] = request
+        self._inputs += inputs
+        self._places += [place] * len(inputs)
+        return None
+
+    def _predict(self, number: int, cancelled: CancelledReader | None) -> BatchResult:
+        """Return an answer for each input.
+
+        Batches that would end after the deadlines of their inputs are not begun: together they may
+        take no longer than one ``predict``, or the front-end gives the worker up.
+        """
+        results, longest_s = list[BatchResult](), 0.0
+        for start in range(0, len(self._inputs), self._longest):
+            inputs = self._inputs[start : start + self._longest]
+            began = monotonic()
+            if began + longest_s >= max(item.deadline for item in inputs):
+                results.append(BatchResult([EXPIRED] * len(inputs), 0.0, 0.0, 0.0, {}))
+                continue
+            places = self._places[start : start + self._longest]
+            gone = None if cancelled is None else CancelledInputs(cancelled, places)
+            speaker = self._methods.of(inputs)
+            results.append(speaker.answer(inputs, number, gone))
+            self.is_leaving |= speaker.is_leaving
+            longest_s = max(longest_s, monotonic() - began)
+        return _joined(results)
+
+    def _gather(self, result: BatchResult, answers: list[Any]) -> Responses:
+        """Put the answer of each request into *answers*."""
+        responses: Responses = {}
+        outputs: dict[int, list[Any]] = {place: [] for place in self._opened}
+        for at, (place, answer) in enumerate(zip(self._places, result.answers, strict=True)):
+            if place not in outputs:
+                answers[place] = answer
+                if at in result.responses:
+                    responses[place] = result.responses[at]
+            elif answer[0]:
+                answers[place] = answers[place] or answer  # the first one refuses the request
+            else:
+                outputs[place].append(answer[2])
+        for place, request in self._opened.items():
+            if answers[place] is None:
+                answers[place] = request.answer(outputs[place])
+                if request.response is not None:
+                    responses[place] = request.response
+        return responses
+
+
+def _joined(results: Sequence[BatchResult]) -> BatchResult:
+    """Return the answers of all *results* as those of one batch."""
+    answers: list[Answered] = []
+    responses: Responses = {}
+    steps: dict[str, float] = {}
+    for result in results:
+        responses |= {len(answers) + at: own for at, own in result.responses.items()}
+        answers += result.answers
+        for name, step_s in result.steps.items():
+            steps[name] = steps.get(name, 0.0) + step_s
+    decode_s = sum(result.decode_s for result in results)
+    predict_s = sum(result.predict_s for result in results)
+    encode_s = sum(result.encode_s for result in results)
+    return BatchResult(answers, decode_s, predict_s, encode_s, responses, steps)

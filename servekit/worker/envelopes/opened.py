@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request of a protocol: from its body to inputs, and from outputs to its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable, ServiceError
+from servekit.extension.envelope import EncodedInput, EncodedResponse, Envelope, EnvelopeRequest
+from servekit.ipc.arena import Pieces
+from servekit.ipc.batches import Item
+from servekit.service.identity import Identity
+from servekit.service.response import Response, head_of
+from servekit.worker.prediction.error_answers import error_answer
+from servekit.worker.prediction.objects import OBJECT, DecodedInput
+from servekit.worker.process.log import report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.ipc.control import Launch
+    from servekit.worker.prediction.batch_result import Answered
+    from servekit.worker.prediction.current_batch import OpenItem
+
+__all__ = ["OpenedRequest"]
+
+
+class OpenedRequest:
+    """One request, read and written by its envelope. What that raises is the answer."""
+
+    def __init__(self, envelope: Envelope, item: OpenItem, launch: Launch) -> None:
+        """Prepare for *item*, which has a protocol.
+
+        :param launch: has the limits of answers.
+        """
+        assert item.protocol is not None
+        assert not isinstance(item.body, DecodedInput)
+        self._envelope, self._item, self._launch = envelope, item, launch
+        self.request = EnvelopeRequest(
+            body=item.body,
+            content_type=item.content_type.decode("latin-1"),
+            accept=item.accept.decode("latin-1"),
+            request_id=item.request_id,
+            parameters=item.protocol.parameters,
+            is_stream=item.protocol.is_stream,
+            identity=Identity(*item.identity) if item.identity is not None else None,
+        )
+        self.response: tuple[int, list[tuple[str, str]]] | None = None  #: status and headers
+        self.pieces: Pieces | None = None  #: the body of the answer, if it is large
+
+    @property
+    def stream_media_type(self) -> str:
+        """Return the media type of outputs that are sent as they come."""
+        return self._envelope.stream_media_type
+
+    def items(self) -> list[OpenItem]:
+        """Return an item for each input in the body.
+
+        :raises RequestError: the envelope refuses the body.
+        """
+        try:
+            inputs = self._envelope.decode(self.request)
+            return [self._item_of(each) for each in inputs]
+        except (RequestError, MemoryError):
+            raise
+        except Exception as error:
+            if self._launch.is_dev:
+                self._report("decode", error)
+            raise BodyMalformed("body: not readable") from error
+
+    def _item_of(self, value: Any) -> OpenItem:
+        item = self._item
+        if isinstance(value, EncodedInput):
+            body: Any = value.body
+            header = value.content_type.encode("latin-1")
+        else:
+            body, header = DecodedInput(value, self.request.body), OBJECT
+        return Item(
+            *(body, header, OBJECT, item.request_id, item.deadline),
+            headers=item.headers,
+            calls=item.calls,
+            identity=item.identity,
+        )
+
+    def answer(self, outputs: Sequence[Any]) -> Answered:
+        """Return the answer with *outputs*, one for each item."""
+        try:
+            return self._encode([*outputs])
+        except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
+            return self.failed("encode", error)
+
+    def failed(self, method: str, error: BaseException) -> Answered:
+        """Return the answer of *error*, which *method* of the envelope raised."""
+        if isinstance(error, RequestError):
+            return error_answer(error)
+        self._report(method, error)
+        is_known = isinstance(error, ServiceError | MemoryError)
+        return error_answer(error if is_known else ResultNotEncodable())
+
+    def _report(self, method: str, error: BaseException) -> None:
+        where = f"{type(self._envelope).__module__}.{type(self._envelope).__name__}.{method}"
+        report(f"{where} failed", error, [self._item.request_id])
+
+    def _encode(self, outputs: list[Any]) -> Answered:
+        status, fields = 200, list[tuple[str, str]]()
+        if len(outputs) == 1 and isinstance(outputs[0], Response):
+            self.request.response = own = outputs[0]
+            status, fields, _ = head_of(own)
+            outputs = [own.output]
+        encoded = self._envelope.encode(self.request, outputs)
+        if not isinstance(encoded, EncodedResponse):
+            raise TypeError(f"encode returned {type(encoded).__name__}")
+        checked = Response(
+            b"",
+            encoded.status or status,
+            dict(fields) | dict(encoded.headers),
+            encoded.media_type or None,
+        )
+        status, fields, media_type = head_of(checked)
+        if (status, fields) != (200, []):
+            self.response = status, fields
+        return "", media_type or "", self._checked(encoded.body)
+
+    def _checked(self, body: bytes | Sequence[bytes | memoryview]) -> bytes:
+        """Return *body* in one; or nothing, and keep its pieces, if it goes by shared memory.
+
+        :raises ResultNotEncodable: it is larger than an answer may be.
+        """
+        pieces = Pieces([body] if isinstance(body, bytes | memoryview) else body)
+        if len(pieces) > (limit := self._launch.max_answer_bytes):
+            raise ResultNotEncodable(f"output: {len(pieces)} bytes, limit {limit}")
+        if len(pieces) < self._launch.large_body_bytes:
+            return bytes(pieces)
+        self.pieces = pieces
+        return b""
+
+    def output(self, output: Any) -> bytes:
+        """Return the piece of a stream that *output* is. Raises whatever the envelope raises."""
+        return self._envelope.encode_output(self.request, output)
+
+    def end(self) -> bytes:
+        """Return the last piece of a stream. Raises whatever the envelope raises."""
+        return self._envelope.encode_end(self.request)

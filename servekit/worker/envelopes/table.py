@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The envelopes of one worker: imported when the first request comes by their protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from servekit.errors import NotAcceptable, PluginError, RequestError
+from servekit.extension.envelope import Envelope
+from servekit.extension.models import ModelView
+from servekit.plugins import import_target
+from servekit.worker.envelopes.opened import OpenedRequest
+from servekit.worker.prediction.error_answers import error_answer
+from servekit.worker.prediction.request_reader import BodyReaders
+from servekit.worker.process.log import report
+
+if TYPE_CHECKING:
+    from servekit.ipc.batches import Calls
+    from servekit.ipc.control import Launch
+    from servekit.ipc.table import Interface
+    from servekit.worker.codecs.table import CodecTable
+    from servekit.worker.prediction.batch_result import Answered
+    from servekit.worker.prediction.current_batch import OpenItem
+
+__all__ = ["EnvelopeTable"]
+
+
+class EnvelopeTable:
+    """Makes what reads and writes the requests of protocols."""
+
+    def __init__(self, interface: Interface, codecs: CodecTable, launch: Launch) -> None:
+        """Import nothing yet.
+
+        :param interface: of the service that *launch* has started.
+        """
+        self._interface, self._launch = interface, launch
+        self._codecs = WorkerCodecs(codecs)
+        self._envelopes: dict[tuple[str, Calls], Envelope] = {}
+
+    def open(self, item: OpenItem) -> OpenedRequest:
+        """Return the request of *item*, which comes by a protocol.
+
+        :raises PluginError: its envelope cannot be imported, or is not one.
+        """
+        assert item.protocol is not None
+        key = item.protocol.envelope, item.calls
+        envelope = self._envelopes.get(key)
+        if envelope is None:
+            self._envelopes[key] = envelope = self._make(*key)
+        return OpenedRequest(envelope, item, self._launch)
+
+    def failed(self, item: OpenItem, error: BaseException) -> Answered:
+        """Return the answer of *error*, which was raised while the request of *item* was read."""
+        if not isinstance(error, RequestError) and item.protocol is not None:
+            report(f"{item.protocol.envelope} failed", error, [item.request_id])
+        return error_answer(error)
+
+    def _make(self, target: str, calls: Calls) -> Envelope:
+        kind = import_target(target)
+        if not (isinstance(kind, type) and issubclass(kind, Envelope)):
+            raise PluginError(f"{target} is not a subclass of servekit.extension.Envelope")
+        manifest = msgspec.json.decode(self._launch.manifest)
+        model = ModelView(
+            name=manifest["name"],
+            version=manifest.get("version", ""),
+            interface=self._interface_of(calls),
+        )
+        return kind(model, self._codecs)
+
+    def _interface_of(self, calls: Calls) -> Interface:
+        """Return the interface of the method that *calls* end in."""
+        interface = self._interface
+        endpoints = {row.name: row.interface for row in interface.endpoints}
+        return endpoints.get(str(calls[-1].method), interface) if calls else interface
+
+
+class WorkerCodecs:
+    """The codecs of a worker, as envelopes use them."""
+
+    def __init__(self, table: CodecTable) -> None:
+        """Use those of *table*."""
+        self._table, self._readers = table, BodyReaders(table)
+
+    def read(self, content_type: str, body: bytes) -> Any:
+        """Return the value of *body*."""
+        return self._readers[content_type.encode("latin-1")].decode(body)
+
+    def write(self, media_type: str, output: Any) -> bytes:
+        """Return *output* as *media_type*."""
+        codec = self._table.writer(media_type)
+        if codec is None or codec.encode is None:
+            raise NotAcceptable(f"{media_type} is not written here")
+        return codec.encode(output)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Envelopes for the tests, named by import strings as those of plugins are."""
+
+import json
+
+import numpy as np
+
+from servekit.errors import ClientError
+from servekit.extension import EncodedInput, EncodedResponse, Envelope
+
+__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted"]
+
+
+class Bare(Envelope):
+    """A list of inputs in JSON; the answer is the list of outputs."""
+
+    def decode(self, request):
+        return json.loads(bytes(request.body))
+
+    def encode(self, request, outputs):
+        return EncodedResponse(body=self.codecs.write("application/json", outputs))
+
+    def encode_output(self, request, output):
+        return f"<{output}>".encode()
+
+    def encode_end(self, request):
+        return b"."
+
+
+class Raw(Bare):
+    """Every line is an input, as the model would read it."""
+
+    def decode(self, request):
+        header = request.content_type or "application/json"
+        return [EncodedInput(header, line) for line in bytes(request.body).splitlines()]
+
+
+class Scripted(Bare):
+    """Does what its parameters say."""
+
+    def decode(self, request):
+        if "decode" in request.parameters:
+            raise {"refuse": ClientError("no"), "fail": KeyError("x")}[request.parameters["decode"]]
+        request.state = len(request.body)
+        return [f"{request.identity.name}{request.accept}"] if request.identity else ["a"]
+
+    def encode(self, request, outputs):
+        kind = request.parameters.get("encode", "")
+        if kind == "refuse":
+            raise ClientError("cannot be written")
+        if kind == "fail":
+            raise KeyError("x")
+        if kind == "nonsense":
+            return b"bytes"
+        if kind == "pieces":
+            size = int(request.parameters["size"])
+            return EncodedResponse(body=[b"ab", memoryview(bytearray(size - 2))], media_type="a/b")
+        return EncodedResponse(
+            body=f"{outputs[0]} {request.state}".encode(),
+            media_type="text/plain",
+            status=int(kind) if kind else None,
+            headers={"x-own": "1"} if kind else {},
+        )
+
+
+class Arrays(Bare):
+    """The body is one array of float32, in place."""
+
+    def decode(self, request):
+        return [np.frombuffer(request.body, np.float32)]
+
+
+class NotOne:
+    """Not an envelope."""
