@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from servekit.errors import StartupError
-from servekit.frontend.server.gunicorn import Application
+from servekit.frontend.server.application import Application
 from servekit.ipc.counters import Counters
 from servekit.settings import Settings
 from servekit.system.parent_death import die_with_parent

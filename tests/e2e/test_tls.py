@@ -61,7 +61,7 @@ def test_bad_certificate_is_named_and_the_old_one_stays(server, authority, pem):
     good = pem.read_bytes()
     pem.write_text("nothing\n")
     server.process.send_signal(signal.SIGHUP)
-    server.wait_for("it has no usable PEM; what was read before stays in use")
+    server.wait_for("it has no usable PEM; the previous content stays in use")
     for _ in range(50):
         predict(server, authority)
     pem.write_bytes(good)

@@ -3,7 +3,7 @@
 
 from gunicorn.config import Config
 
-from servekit.frontend.server.gunicorn import Application
+from servekit.frontend.server.application import Application
 from servekit.settings import Settings
 
 

@@ -16,7 +16,7 @@ COMMANDS: Final = {
     "servekit --help": ("-m", "servekit.cli", "--help"),
     "supervisor": ("-c", "import servekit.cli.commands.start"),
     "prepare": ("-c", "import servekit.supervisor.preparing.prepare"),
-    "front-end": ("-c", "import servekit.frontend.server.gunicorn"),
+    "front-end": ("-c", "import servekit.frontend.server.application"),
     "worker": ("-c", "import servekit.worker.boot.loading, servekit.worker.serving.batch_server"),
 }
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application that gunicorn runs: it reads shared files, and makes the front-ends."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
+
+# All that a front-end runs is imported before gunicorn forks: its processes share the pages.
+from servekit.errors import StartupError
+from servekit.frontend.middleware.access_log import AccessLog, open_access_log
+from servekit.frontend.middleware.compression import create_codings
+from servekit.frontend.server.assembly import Assembly, Resources
+from servekit.frontend.server.connection_shares import ConnectionShares
+from servekit.frontend.server.contributions import check_settings
+from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
+from servekit.plugins import create_plugin_manager
+from servekit.settings.tls import server_context
+from servekit.settings.tokens import read_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from servekit.ipc.counters import Counters
+    from servekit.settings import Settings
+
+__all__ = ["Application"]
+
+HUNG_S = 10  #: a front-end that does not respond for so long is replaced, and its jobs are lost
+MAX_REASON_BYTES = 4096  #: of the message why a front-end cannot be made
+
+Read = TypeVar("Read")
+
+log = logging.getLogger("servekit.frontend")
+
+
+class Application(BaseApplication):  # type: ignore[misc]
+    """Lives in the arbiter, and after each fork in a front-end, where gunicorn calls ``load``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        run_dir: Path,
+        listener: int,
+        manage: Sequence[int],
+        counters: Counters,
+        stdout: int | None = None,
+    ) -> None:
+        """Serve on the inherited descriptor *listener*, and management on those of *manage*.
+
+        :param counters: shared by all front-ends, past and future.
+        :param stdout: descriptor of the server's standard output, if the access log goes there.
+        :raises StartupError: a required plugin, a token file, a certificate or a library is missing
+            or invalid.
+        """
+        self._settings = settings
+        self._run_dir = run_dir
+        self._listener = listener
+        with socket.socket(fileno=os.dup(listener)) as copy:
+            self._address = copy.getsockname()[:2]
+        self.counters = counters
+        self._manage = [socket.socket(fileno=number) for number in manage]
+        self._stdout = stdout
+        self._plugins = create_plugin_manager(required=settings.require_plugins)
+        check_settings(settings, self._plugins)
+        self._tokens = read_tokens(settings)
+        self._tls = server_context(settings)
+        self._codings = create_codings(settings)
+        self._access_log = open_access_log(settings, stdout)
+        self.shares = ConnectionShares() if settings.front_ends > 1 else None
+        self.front_end: Any = None
+        self._assembly: Any = None
+        self._load_error = os.memfd_create("servekit-load-error", os.MFD_CLOEXEC)
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Configure gunicorn; everything else is in ``Settings``."""
+        settings = {
+            "bind": f"fd://{self._listener}",
+            "workers": self._settings.front_ends,
+            "worker_class": FrontEndWorker,
+            "graceful_timeout": int(self._settings.grace) + 2,  # they observe the grace
+            "timeout": HUNG_S,
+            "proc_name": "servekit",
+            "loglevel": "warning",
+            "errorlog": "-",
+            "control_socket_disable": True,  # it would be a thread, and a socket in the home
+            "child_exit": lambda _arbiter, worker: self.counters.merge(worker.share),
+        }
+        for name, value in settings.items():
+            self.cfg.set(name, value)
+
+    def run(self) -> None:
+        """Run the arbiter until it is told to stop.
+
+        :raises StartupError: a front-end could not be made.
+        """
+        self.counters.merge_all()
+        gc.collect()
+        gc.freeze()  # the collector would write to every shared page, and so copy it
+        try:
+            FrontEndArbiter(self).run()
+        except SystemExit as end:  # of the arbiter, or of a front-end that it has forked
+            if end.code == Arbiter.APP_LOAD_ERROR:
+                reason = os.pread(self._load_error, MAX_REASON_BYTES, 0).decode(errors="replace")
+                raise StartupError(reason) from end
+            leave(end.code)
+
+    def reload(self) -> None:
+        """Read tokens and certificates again, and open the access log again."""
+        self._tokens = self._reread(read_tokens, self._tokens)
+        self._tls = self._reread(server_context, self._tls)
+        old, self._access_log = self._access_log, self._reread(self._open_log, self._access_log)
+        if old is not None and old is not self._access_log:
+            old.close()
+
+    def _open_log(self, settings: Settings) -> AccessLog | None:
+        return open_access_log(settings, self._stdout)
+
+    def load(self) -> Any:
+        """Make the front-end of this process and return its Flask app.
+
+        If that fails, the arbiter ends and reports why.
+        """
+        resources = Resources(
+            plugins=self._plugins,
+            tokens=self._tokens,
+            tls=self._tls,
+            codings=self._codings,
+            access_log=self._access_log,
+            shares=self.shares,
+        )
+        try:
+            self._assembly = Assembly(
+                self._settings, self._run_dir, self.counters, self._address, resources
+            )
+        except StartupError as error:
+            os.pwrite(self._load_error, str(error).encode()[:MAX_REASON_BYTES], 0)
+            leave(Arbiter.APP_LOAD_ERROR)
+        self.front_end = self._assembly.front_end
+        gc.freeze()  # these objects stay, so the collector need not look at them
+        return self._assembly.application
+
+    def manage(self) -> None:
+        """Serve management, too."""
+        self._assembly.manage(self._manage)
+
+    def _reread(self, read: Callable[[Settings], Read], old: Read) -> Read:
+        """Return what *read* returns now, or *old* if a file has become invalid."""
+        try:
+            return read(self._settings)
+        except StartupError as error:
+            log.error("%s; the previous content stays in use", error)  # noqa: TRY400 - says it all
+            return old
