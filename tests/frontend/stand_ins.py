@@ -8,7 +8,6 @@ import gevent
 from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.host import Host
-from servekit.frontend.exchange.request_ids import RequestIds
 from servekit.frontend.exchange.time_slices import TimeSlices
 from servekit.frontend.http1.parser import RequestParser
 from servekit.frontend.memory.pressure import Pressure
@@ -25,7 +24,6 @@ def make_host(handle, **changes) -> Host:
         connections=OpenConnections(settings),
         pressure=Pressure(0, 1.0),
         slices=TimeSlices(loop),
-        request_ids=RequestIds(),
         tls=None,
         handle=handle,
         find=lambda *_route: None,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.connections import OpenConnections
     from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.protocols import Find, Guard
-    from servekit.frontend.exchange.request_ids import RequestIds
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.settings import Settings
@@ -33,7 +32,6 @@ class Host:
     connections: OpenConnections
     pressure: Pressure
     slices: TimeSlices
-    request_ids: RequestIds
     tls: ssl.SSLContext | None  #: ``None``: connections are in the clear
     handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused
     find: Find  #: who predicts

@@ -154,7 +154,6 @@ class Assembly:
             application=application,
             address=address,
             middleware=middleware,
-            request_ids=core.request_ids,
             pressure=core.pressure,
             slices=core.slices,
         )
@@ -168,7 +167,6 @@ class Assembly:
             connections=core.connections,
             pressure=core.pressure,
             slices=core.slices,
-            request_ids=core.request_ids,
             tls=self._resources.tls,
             handle=dispatcher.handle,
             find=find,

@@ -11,7 +11,6 @@ import gevent
 from servekit.frontend.batching.samples import BatchSamples
 from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
-from servekit.frontend.exchange.request_ids import RequestIds
 from servekit.frontend.exchange.time_slices import TimeSlices
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.routing.table import Routing
@@ -43,7 +42,6 @@ class Core:
     pressure: Pressure
     slices: TimeSlices
     date: HttpDate
-    request_ids: RequestIds
 
 
 def create_core(
@@ -73,5 +71,4 @@ def create_core(
         pressure=pressure,
         slices=TimeSlices(loop),
         date=HttpDate(),
-        request_ids=RequestIds(),
     )

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import gevent
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.frontend.exchange.protocols import Find, Route
-    from servekit.frontend.exchange.request_ids import RequestIds
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.routing.protocols import Protocols
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 APPLICATION_S: Final = 0.0005  #: typical time of the Flask app for a response
+REQUEST_ID: Final = re.compile(rb"[\x21-\x7e]{1,128}")  #: a client may choose one
 ALLOWED: Final = (("Allow", "GET, HEAD, OPTIONS, POST"),)
 
 
@@ -42,7 +45,6 @@ class Dispatcher:
         application: Any,
         address: tuple[str, int],
         middleware: Sequence[Middleware],
-        request_ids: RequestIds,
         pressure: Pressure,
         slices: TimeSlices,
     ) -> None:
@@ -56,20 +58,22 @@ class Dispatcher:
         self._protocols = protocols
         self._application = application
         self._address = address
-        self._request_ids = request_ids
+        self._prefix = os.urandom(6).hex()  #: of request ids; no other dispatcher has it
+        self._numbers = count(1)
         self._pressure = pressure
         self._slices = slices
-        self._outermost: Proceed | None = None
+        self._outermost: Proceed = self._route
         for each in reversed(middleware):
-            self._outermost = partial(_call, each, self._outermost or self._route)
+            self._outermost = partial(_call, each, self._outermost)
 
     def handle(self, exchange: Exchange, request: HttpRequest) -> None:
         """Answer *request*; it may have arrived only in part if it has a ``refusal``."""
-        request.request_id = self._request_ids.of(request.headers)
-        if self._outermost is not None:
-            self._outermost(exchange, request)
+        given = request.headers.get(b"x-request-id")
+        if given is not None and REQUEST_ID.fullmatch(given):
+            request.request_id = given.decode("latin-1")
         else:
-            self._route(exchange, request)
+            request.request_id = f"{self._prefix}-{next(self._numbers):x}"
+        self._outermost(exchange, request)
 
     def _route(self, exchange: Exchange, request: HttpRequest) -> None:
         if request.refusal is not None:
