@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hooks for archives are given, and what they return."""
+"""Arguments and results of the hooks for archives."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["ArchiveInfo", "Refused"]
 class ArchiveInfo(Struct, frozen=True, kw_only=True):
     """An archive or model directory that is about to be served; nothing of it has run yet."""
 
-    name: str  #: that it will be served under
+    name: str  #: the name to serve it under
     version: str
     source: str  #: the path or URL that the operator named, without user, query and fragment
     path: Path  #: the archive file, or the model directory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens in the life of a server and its models, as the hooks are told.
+"""The events in the life of a server and its models, which hooks get.
 
 An event is a frozen msgspec ``Struct``: ``msgspec.to_builtins(event)`` makes a dictionary of it,
 and ``msgspec.json.encode(event)`` JSON, both with the name of its hook as ``event``. The
@@ -46,11 +46,11 @@ class LifeEvent(Struct, frozen=True, kw_only=True, tag_field="event", tag=_hook_
 class ServerStarted(LifeEvent, frozen=True):
     """The first load of every model is over, and the server accepts predictions."""
 
-    version: str  #: of servekit
+    version: str  #: version of servekit
     url: str
-    pid: int  #: of the supervisor
-    models: list[str]  #: ``name/version`` of those that loaded
-    failed: list[str]  #: names of those that did not
+    pid: int  #: pid of the supervisor
+    models: list[str]  #: ``name/version`` of those that were loaded
+    failed: list[str]  #: names of the others
 
 
 class ServerStopping(LifeEvent, frozen=True):
@@ -66,7 +66,7 @@ class ModelLoaded(LifeEvent, frozen=True):
 
     model: str
     version: str
-    digest: str  #: of an archive the SHA-256 of its manifest; it changes when any file does
+    digest: str  #: SHA-256 of the manifest of an archive; it changes when any file does
     source: str  #: the path or URL that the operator named
     replicas: int
     load_s: float  #: since its replicas were started
@@ -146,7 +146,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, tag_field="event", tag="log_r
 class MetricSample(Struct, frozen=True):
     """One number of a metric."""
 
-    name: str  #: that of the metric, or with ``_total``, ``_bucket``, ``_sum`` or ``_count``
+    name: str  #: name of the metric, or with ``_total``, ``_bucket``, ``_sum`` or ``_count``
     labels: dict[str, str]
     value: float
 

@@ -24,20 +24,20 @@ class CrashReport(msgspec.Struct, kw_only=True):
     """One worker that crashed, hung, was killed or could not load; or a failed preparation."""
 
     model: str
-    replica: int | None  #: ``None``: its archive could not be prepared
-    generation: int
-    pid: int | None  #: ``None``: it could not even be started
     time: str  #: ISO 8601, UTC
     monotonic_s: float  #: the same moment on the clock that never jumps
-    exit_code: int | None
-    signal: str  #: ``SIGSEGV``, or "" if no signal ended it
     cause: str  #: likely
-    lived_s: float
-    served_s: float | None  #: ``None``: it was never ready
-    restart_s: float | None  #: until the next worker is started; ``None``: none follows
-    has_given_up: bool  #: it failed too often: one try now and then
-    request_ids: list[str]  #: of the batch inside
-    last_lines: list[str]  #: of its stdout and stderr
+    replica: int | None = None  #: ``None``: its archive could not be prepared
+    generation: int = 0
+    pid: int | None = None  #: ``None``: it could not even be started
+    exit_code: int | None = None
+    signal: str = ""  #: ``SIGSEGV``, or "" if no signal ended it
+    lived_s: float = 0.0
+    served_s: float | None = None  #: ``None``: it was never ready
+    restart_s: float | None = None  #: until the next worker is started; ``None``: none follows
+    has_given_up: bool = False  #: it failed too often: one try now and then
+    request_ids: list[str] = []  #: of the batch that it held
+    last_lines: list[str] = []  #: of its stdout and stderr
     stage: str = ""  #: of the model; "" if it has no others
 
 

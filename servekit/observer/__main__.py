@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit.observer``: tells plugins what happens. Started by the supervisor."""
+"""``python -m servekit.observer``: notifies plugins. Started by the supervisor."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def main() -> None:
-    """Serve the plugins until the supervisor says that there is nothing more."""
+    """Pass events on until the supervisor ends."""
     parser = argparse.ArgumentParser(prog="python -m servekit.observer")
     parser.add_argument("--parent", type=int, required=True, help="pid of the supervisor")
     parser.add_argument("--listener", type=int, required=True, help="descriptor of the socket")

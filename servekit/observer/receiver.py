@@ -38,7 +38,7 @@ log = logging.getLogger("servekit.observer")
 
 
 class EventReceiver:
-    """Accepts the supervisor and the front-ends, each on a connection of its own."""
+    """Accepts connections of the supervisor and of the front-ends."""
 
     def __init__(self, listener: socket.socket, subscribers: Sequence[Subscriber]) -> None:
         """Read nothing yet. *listener* is of the kind ``SOCK_SEQPACKET``."""

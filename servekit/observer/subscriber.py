@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One plugin that is told what happens: its hooks run in a thread of its own, one at a time."""
+"""One plugin that gets events: its hooks run in a separate thread, one at a time."""
 
 import logging
 from collections import deque

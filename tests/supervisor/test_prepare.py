@@ -90,7 +90,7 @@ def ask_for_more(directory):
         pytest.param(
             ask_for_more,
             {},
-            "requirements.txt: no-such-package>=2 is not installed. Install it, or let"
+            "requirements.txt: no-such-package>=2 is not installed. Install it, or use"
             " --install-requirements",
             id="lacking requirement",
         ),
@@ -139,7 +139,7 @@ def test_a_workers_user_can_read_the_assets(model, tmp_path, monkeypatch):
         pytest.param("colorama; sys_platform == 'win32'\n", [], id="marker of another system"),
         pytest.param("nope-a\nnope-b>1\n", ["nope-a", "nope-b>1"], id="all are named"),
         pytest.param("setuptools<2\n", [SETUPTOOLS], id="wrong version"),
-        pytest.param("./tiny.whl\n", ["'./tiny.whl' cannot be checked"], id="a file"),
+        pytest.param("./tiny.whl\n", ["'./tiny.whl' can only be installed"], id="a file"),
     ],
 )
 def test_missing(text, lacking):
@@ -214,10 +214,15 @@ def test_child_answers(model):
 @pytest.mark.parametrize(
     ("act", "timeout_s", "error"),
     [
-        pytest.param(lambda child: child.process.kill(), 10, "prepare exited with -9", id="killed"),
+        pytest.param(
+            lambda child: child._child.process.kill(), 10, "prepare exited with -9", id="killed"
+        ),
         pytest.param(lambda child: child.kill(), 10, "stopped", id="stopped"),
         pytest.param(
-            lambda child: child.process.signal(19), 0.5, "not prepared after 0.5 s", id="hangs"
+            lambda child: child._child.process.signal(19),
+            0.5,
+            "not prepared after 0.5 s",
+            id="hangs",
         ),
     ],
 )

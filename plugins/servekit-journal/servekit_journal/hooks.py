@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin wants to know. Where no file is named there is no hook, and no cost."""
+"""The hooks of this plugin. If no file is named there are none, and there is no cost."""
 
 from __future__ import annotations
 

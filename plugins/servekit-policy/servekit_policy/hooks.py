@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this plugin decides. Where no policy is named there is no hook."""
+"""The hook of this plugin. If no policy is named there is none."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 """Runs a checkup: prepares a model, starts one worker that tries it, and collects what it finds."""
 
 import os
-import socket
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,10 +26,10 @@ from servekit.settings import Settings
 from servekit.settings.models import parse_models
 from servekit.supervisor.models.boot_plan import launch_of
 from servekit.supervisor.os import exits
-from servekit.supervisor.os.channel import ControlChannel
+from servekit.supervisor.os.child import Child
 from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user, user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
@@ -117,7 +116,7 @@ def prepare(text: str, settings: Settings, display: Display, scratch: str) -> Pr
     try:
         loop.run()
     finally:
-        child.process.kill()
+        child.kill()
     if (model := outcomes[0].model) is None:
         raise StartupError("\n".join(f"{name}: {line}" for line in outcomes[0].error.splitlines()))
     return model
@@ -175,32 +174,31 @@ class Examination:
         self._timer: Timer | None = None
         self._is_over = False
         threads = max(1, usable_cores() // (settings.replicas or report.stage.replicas))
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = Process(loop, self._command(theirs, threads), self._line, self._exited)
-        self._link: ControlChannel[Finding] = ControlChannel(
-            loop, ours, Finding, self._received, lambda: None
+        self._child: Child[Finding] = Child(
+            loop,
+            lambda control: self._spec(control, threads),
+            Finding,
+            on_line=lambda line: display.line(report.name, line),
+            on_message=self._received,
+            on_exit=self._exited,
         )
+        self.process = self._child.process
         launch = launch_of(report.prepared, report.stage, settings, threads)
         examples, is_fed = inputs_of(report.prepared, report.stage)
-        self._link.send(Checkup(launch, batch_sizes, examples, is_fed))
+        self._child.send(Checkup(launch, batch_sizes, examples, is_fed))
         self._wait_for("loading")
 
-    def _command(self, control: socket.socket, threads: int) -> ProcessSpec:
-        prepared, descriptor = self._report.prepared, control.fileno()
-        numbers = str(os.getpid()), str(descriptor)
+    def _spec(self, control: int, threads: int) -> ProcessSpec:
+        prepared, numbers = self._report.prepared, (str(os.getpid()), str(control))
         user, variables = find_user(prepared.user), self._report.stage.environments[0]
         passed = self._settings.pass_env
         return ProcessSpec(
             arguments=python_module("servekit.worker.boot.check", *numbers, python=prepared.python),
             environment=worker_environment(os.environ, threads, variables, user, passed),
             directory=prepared.directory,
-            inherited=(descriptor,),
+            inherited=(control,),
             user=user,
         )
-
-    def _line(self, line: str) -> None:
-        self._display.line(self._name, line)
 
     def _received(self, finding: Finding) -> None:
         report = self._report
@@ -238,8 +236,6 @@ class Examination:
         self.process.kill()
 
     def _exited(self, exit_code: int) -> None:
-        self._link.read()
-        self._link.close()
         self._display.progress(self._name, "")
         if not (self._is_over or self._report.failure):
             cause = exits.cause(exit_code, is_out_of_memory=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the workers of a prepared model are started, and what they are told."""
+"""How the workers of a prepared model are started, and the first message to them."""
 
 import os
 
@@ -24,7 +24,7 @@ def boot_of(
     replica: Replica,
     total_replicas: int,
 ) -> Boot:
-    """Return what the next worker of *replica* is started with.
+    """Return how the next worker of *replica* is started.
 
     :param total_replicas: of all models; they share the cores.
     """
@@ -53,7 +53,7 @@ def launch_of(
     replica: int = 0,
     generation: int = 0,
 ) -> Launch:
-    """Return what a worker of *stage* is told."""
+    """Return the first message to a worker of *stage*."""
     return Launch(
         directory=prepared.directory,
         manifest=stage.manifest,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the events that the hooks are told of a model and its workers."""
+"""Makes the events of a model and its workers, for reports and plugins."""
 
 from time import time
+from typing import Any
 
 from servekit.extension.events import ModelLoaded, ModelUnloaded, WorkerExited, WorkerReady
 from servekit.supervisor.os.backoff import Wait
@@ -13,14 +14,21 @@ from servekit.supervisor.replicas.worker import Exit
 __all__ = ["model_loaded", "model_unloaded", "worker_exited", "worker_ready"]
 
 
+def _version(prepared: PreparedModel) -> dict[str, Any]:
+    return {"time_s": time(), "model": prepared.name, "version": prepared.version}
+
+
+def _replica(replica: Replica) -> dict[str, Any]:
+    place = {"stage": replica.stage, "replica": replica.index}
+    return place | {"generation": replica.generation}
+
+
 def model_loaded(
     prepared: PreparedModel, replicas: int, load_s: float, replaces: str
 ) -> ModelLoaded:
     """A version can answer; *replaces* is the version that served before it, or ""."""
     return ModelLoaded(
-        time_s=time(),
-        model=prepared.name,
-        version=prepared.version,
+        **_version(prepared),
         digest=prepared.digest,
         source=prepared.source,
         replicas=replicas,
@@ -31,41 +39,27 @@ def model_loaded(
 
 def model_unloaded(prepared: PreparedModel, served_s: float, reason: str) -> ModelUnloaded:
     """The last worker of a version is gone."""
-    return ModelUnloaded(
-        time_s=time(),
-        model=prepared.name,
-        version=prepared.version,
-        digest=prepared.digest,
-        served_s=served_s,
-        reason=reason,
-    )
+    version, digest = _version(prepared), prepared.digest
+    return ModelUnloaded(**version, digest=digest, served_s=served_s, reason=reason)
 
 
 def worker_ready(prepared: PreparedModel, replica: Replica, load_s: float) -> WorkerReady:
     """A worker has loaded its service."""
-    return WorkerReady(
-        time_s=time(),
-        model=prepared.name,
-        version=prepared.version,
-        stage=replica.stage,
-        replica=replica.index,
-        generation=replica.generation,
-        pid=replica.pid or 0,
-        load_s=load_s,
-    )
+    pid = replica.pid or 0
+    return WorkerReady(**_version(prepared), **_replica(replica), pid=pid, load_s=load_s)
 
 
 def worker_exited(
     prepared: PreparedModel, replica: Replica, ended: Exit, wait: Wait | None, *, is_asked: bool
 ) -> WorkerExited:
-    """A worker is gone, because *is_asked* it to stop or not; *wait* is before the next one."""
+    """A worker is gone.
+
+    :param wait: until the next worker is started, if there will be one.
+    :param is_asked: it was asked to stop.
+    """
     return WorkerExited(
-        time_s=time(),
-        model=prepared.name,
-        version=prepared.version,
-        stage=replica.stage,
-        replica=replica.index,
-        generation=replica.generation,
+        **_version(prepared),
+        **_replica(replica),
         pid=ended.pid,
         exit_code=ended.exit_code,
         signal=signal_name(ended.exit_code),

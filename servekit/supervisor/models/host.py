@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model, its versions and its replicas use of the server that they are part of."""
+"""The interface of the registry that a model, its versions and its replicas use."""
 
 from pathlib import Path
 from typing import Protocol

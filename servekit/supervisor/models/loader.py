@@ -42,13 +42,13 @@ class Loader:
         self._child: PrepareChild | None = None
         self._attempts = 0
         self._is_loading = False  #: it is being prepared, or a new version loads
-        self._is_outdated = False  #: asked to load meanwhile
+        self._is_outdated = False  #: asked to load while it was loading
         self.is_stopping = False
 
     @property
     def pids(self) -> set[int]:
         """The prepare child, while it runs."""
-        return {self._child.process.pid} if self._child else set()
+        return {self._child.pid} if self._child else set()
 
     @property
     def _scratch(self) -> Path:
@@ -56,7 +56,7 @@ class Loader:
         return self._host.run_dir / "archives" / f"{self._number}-{self._attempts}"
 
     def load(self) -> None:
-        """Prepare the model when there is room, or once again when the load under way is over."""
+        """Prepare the model when there is room, or once more when the current load is over."""
         if self._is_loading:
             self._is_outdated = True
         elif not self.is_stopping:
@@ -71,7 +71,7 @@ class Loader:
             self._host.loop.defer(self.load)
 
     def stop(self) -> None:
-        """Load nothing any more."""
+        """Load nothing from now on."""
         self.is_stopping = True
         self.kill()
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model: prepared, at first and at each reload, and served by its versions."""
 
+from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
@@ -16,7 +17,7 @@ __all__ = ["Model"]
 
 
 class Model:
-    """One row of the routing table and what stands behind it."""
+    """One row of the routing table, and the workers behind it."""
 
     def __init__(self, host: ModelHost, number: int, source: ModelSource) -> None:
         """Know only the source; *number* tells models apart while their names are not known."""
@@ -25,7 +26,6 @@ class Model:
         self._loader = Loader(host, number, source, lambda: self.name, self._take)
         self._versions = Rollout(host, f"m{number}r", self._problem, self._loader.settle)
         self.load = self._loader.load
-        self.hung = self._versions.hung
         self.failure = ""  #: why it cannot be loaded at all
 
     @property
@@ -68,7 +68,7 @@ class Model:
     @property
     def pids(self) -> set[int]:
         """The children that run for it now."""
-        return self._versions.pids | self._loader.pids
+        return self._loader.pids.union(*(version.pids for version in self._versions))
 
     def stop(self) -> None:
         """Let the workers leave."""
@@ -78,7 +78,13 @@ class Model:
     def kill(self, reason: str) -> None:
         """Kill all that runs for it."""
         self._loader.kill()
-        self._versions.kill(reason)
+        for version in self._versions:
+            version.kill(reason)
+
+    def hung(self, hung: Hung) -> None:
+        """Kill a worker that a front-end found stuck."""
+        for version in self._versions:
+            version.hung(hung)
 
     def row(self) -> ModelRow:
         """Return this model's row of the routing table."""
@@ -140,7 +146,7 @@ class Model:
             self._refuse(f"cannot be launched: {error.strerror}")
 
     def _refuse(self, reason: str) -> None:
-        """Report that it cannot be prepared; the version that serves goes on."""
+        """Report that it cannot be prepared; a version that serves continues."""
         reporter = self._host.reporter
         if self.current is None:
             self.failure = reason

@@ -2,9 +2,8 @@
 """The versions of one model: the one that serves, the one that loads, those that leave."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from servekit.ipc.control import Hung
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.preparing.messages import PreparedModel
@@ -34,16 +33,16 @@ class Rollout:
         self._sockets = sockets
         self._problem = problem
         self._on_settled = on_settled
-        self._indexes = itertools.count()  # of replicas: none is used twice
+        self._indexes = itertools.count()  # for replicas: no index is used twice
         self._next: ReplicaSet | None = None
         self._leaving: list[ReplicaSet] = []
         self._is_stopping = False
         self.current: ReplicaSet | None = None
 
-    @property
-    def pids(self) -> set[int]:
-        """The workers that run now, of every version."""
-        return set().union(*(replicas.pids for replicas in self._all()))
+    def __iter__(self) -> Iterator[ReplicaSet]:
+        """Iterate over all versions that have workers."""
+        known = (self.current, self._next, *self._leaving)
+        return iter([replicas for replicas in known if replicas is not None])
 
     def begin(self, prepared: PreparedModel, files: ModelFiles) -> None:
         """Take the first version; ``launch`` boots it."""
@@ -74,22 +73,8 @@ class Rollout:
     def stop(self) -> None:
         """Let the workers leave."""
         self._is_stopping = True
-        for replicas in self._all():
+        for replicas in self:
             replicas.stop()
-
-    def kill(self, reason: str) -> None:
-        """Kill the workers."""
-        for replicas in self._all():
-            replicas.kill(reason)
-
-    def hung(self, hung: Hung) -> None:
-        """Kill a worker that a front-end found stuck."""
-        for replicas in self._all():
-            replicas.hung(hung)
-
-    def _all(self) -> list[ReplicaSet]:
-        known = (self.current, self._next, *self._leaving)
-        return [replicas for replicas in known if replicas is not None]
 
     def _on_change(self) -> None:
         candidate = self._next

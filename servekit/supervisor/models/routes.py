@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where models answer besides ``/<model>/predict``, and what two of them want both."""
+"""The paths of models besides ``/<model>/predict``, and the paths that two models claim."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -19,7 +19,7 @@ __all__ = [
     "routes_of_endpoints",
 ]
 
-FIXED: Final = ("predict", "ping")  #: what each model has below its name
+FIXED: Final = ("predict", "ping")  #: each model has these paths below its name
 
 
 def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
@@ -40,7 +40,7 @@ def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
 
 
 def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Iterator[RouteRow]:
-    """Yield the routes that the code of the model *name* marks.
+    """Yield the routes of the endpoints in the code of the model *name*.
 
     :param interfaces: of its stages; the only one is nameless.
     """
@@ -51,7 +51,7 @@ def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Itera
 
 
 def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:
-    """Return the stages whose outputs only the next stage of the same worker gets, as objects.
+    """Return the stages whose outputs go only to the next stage of the same worker, as objects.
 
     :param together: the stages of one worker.
     """
@@ -71,8 +71,8 @@ def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:
 def longest_way_s(row: ModelRow) -> float:
     """Return how long a request on the longest route of *row* may take, by its steps' timeouts.
 
-    One after another, as a front-end adds them up; reading what is to be cut up, and putting
-    it together, are steps too. A step of another model is taken for one of the slowest stage.
+    They are added up as a front-end does it: splitting a list and putting the results together are
+    steps too. A step of another model counts as one of the slowest stage.
     """
     stages = {stage.name: stage.predict_timeout_s for stage in row.stages}
     stages |= {beside: stages[stage.name] for stage in row.stages for beside in stage.beside}
@@ -86,26 +86,26 @@ def longest_way_s(row: ModelRow) -> float:
 
 
 class Clash(NamedTuple):
-    """A path that is wanted twice."""
+    """A path that two models claim."""
 
     row: ModelRow
     route: RouteRow
-    owner: str  #: who has it
+    owner: str  #: the model or route that has the path
 
     @property
     def text(self) -> str:
-        """Who wants it, and who has it."""
+        """The problem in words."""
         return f"{self.row.name}: the path {self.route.path} already belongs to {self.owner}"
 
 
 def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
-    """Return the routes of *rows* whose paths others have, in the order of the rows."""
+    """Return the routes of *rows* whose paths are taken, in the order of the rows."""
     owners = {f"/{row.name}/{part}": f"the model {row.name}" for row in rows for part in FIXED}
     found = []
     for row in rows:
         for route in row.routes:
             if route.path == f"/{row.name}/predict":
-                continue  # its pipeline
+                continue  # the pipeline of the model itself
             owner = owners.setdefault(route.path, name := f"a route of {row.name}")
             if owner is not name:
                 found.append(Clash(row, route, owner))
@@ -113,7 +113,7 @@ def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
 
 
 def note_clashes(rows: list[ModelRow]) -> list[ModelRow]:
-    """Return *rows*; routes whose paths others have say so."""
+    """Return *rows*, with the problem noted in the routes whose paths are taken."""
     for clash in clashes(rows):
         clash.route.problem = f"already belongs to {clash.owner}"
     return rows

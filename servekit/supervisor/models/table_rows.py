@@ -19,16 +19,16 @@ HIDDEN_KEYS = ("files", "created_by", "format", "assets", "warm_up")
 
 
 def unprepared_row(name: str) -> ModelRow:
-    """Return the row of a model of which only the name is known."""
+    """Return the row of a model that has not been prepared."""
     return ModelRow(name, "", "", [], 1, 0.0, 0.0, 1)
 
 
 def prepared_row(
     prepared: PreparedModel, settings: Settings, interfaces: Mapping[str, Interface]
 ) -> ModelRow:
-    """Return the row of a model without its replicas.
+    """Return the row of a model, without its replicas.
 
-    :param interfaces: of the stages that have been ready; that of the only one is nameless.
+    :param interfaces: by stage, as far as they are known; the name of an only stage is "".
     """
     first, manifest = prepared.stages[0], public_manifest(prepared.manifest)
     named = named_routes(prepared.name, manifest)
@@ -62,7 +62,7 @@ def _stage_row(
     )
 
 
-@lru_cache(maxsize=256)  # rows are made anew at every change, and manifests can be long
+@lru_cache(maxsize=256)  # rows are made at every change, and manifests can be long
 def public_manifest(manifest: bytes) -> dict[str, Any]:
     """Return the keys of a manifest that the front-ends get."""
     decoded: dict[str, Any] = msgspec.json.decode(manifest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long to wait before a dead worker is replaced. Pure: moments are handed in."""
+"""How long to wait before a process that ended is replaced. Pure: times are arguments."""
 
 import random
 from collections import deque
@@ -10,9 +10,9 @@ __all__ = ["GIVE_UP_AFTER", "MAX_WAIT_S", "PROBE_S", "WINDOW_S", "Backoff", "Wai
 
 FIRST_WAIT_S = 0.5
 MAX_WAIT_S = 60.0
-WINDOW_S = 60.0  #: failures are counted over this long; so long a service clears them
+WINDOW_S = 60.0  #: failures within it count; a worker that served this long clears them
 GIVE_UP_AFTER = 5  #: failures within the window
-PROBE_S = 60.0  #: one try this often once given up
+PROBE_S = 60.0  #: between two attempts after giving up
 KILL_WINDOW_S = 5.0
 KILL_WAIT_S = 0.25
 MAX_KILL_WAIT_S = 4.0  #: between workers that are killed while they boot
@@ -21,21 +21,21 @@ JITTER = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The verdict on one exit."""
+    """The wait after one exit."""
 
     delay_s: float
     has_given_up: bool = False
 
 
 class Backoff:
-    """Counts the failures of one model's workers, whichever replica they filled.
+    """Counts the failures of one model's workers.
 
-    Counted by model and not by replica: a model that cannot load costs the same few
-    processes whether it has one replica or ten.
+    They are counted for all replicas together, so that a model that cannot load starts the same
+    few processes with one replica or ten.
     """
 
     def __init__(self, jitter: Callable[[], float] = random.random) -> None:
-        """Start with a clean record; *jitter* returns 0 to 1."""
+        """Begin without failures; *jitter* returns 0 to 1."""
         self._jitter = jitter
         self._failures: deque[float] = deque()
         self._last_kill = float("-inf")
@@ -43,10 +43,10 @@ class Backoff:
         self._has_given_up = False
 
     def failed(self, now: float, served_s: float | None) -> Wait:
-        """Judge a worker that died by itself.
+        """Return the wait after a worker that ended by itself.
 
-        :param served_s: how long it was ready, ``None`` if it never was. A worker that
-            served is replaced at once the first time; one that did not boot never is.
+        :param served_s: how long it was ready, ``None`` if it never was. Only a worker that
+            was ready is replaced at once, and only the first time.
         """
         if served_s is not None and served_s >= WINDOW_S:
             self._failures.clear()
@@ -60,12 +60,11 @@ class Backoff:
         return Wait(self._delay(len(self._failures) - (served_s is not None)))
 
     def killed(self, now: float, *, has_served: bool = True) -> Wait:
-        """Judge a worker that was killed: by an outsider, or by us as it hung.
+        """Return the wait after a worker that was killed from outside, or by us because it hung.
 
-        That says little about the model, so it never leads to giving up: a hang is rare
-        by nature (it takes a timeout each time), and an outsider had a reason. The
-        second kill within a few seconds waits a little, so nobody can make us spin; while
-        workers do not even get ready, each waits twice as long as the one before.
+        Neither says much about the model, so this never gives up. The second kill within a few
+        seconds waits a little, so that kills cannot make us spin; as long as workers do not get
+        ready, each wait is twice as long as the one before.
         """
         is_first = now - self._last_kill > KILL_WINDOW_S
         self._last_kill = now
@@ -75,7 +74,7 @@ class Backoff:
         return Wait(0.0 if is_first else KILL_WAIT_S)
 
     def _delay(self, doublings: int) -> float:
-        """0, 0.5, 1, 2, 4 ... seconds, a little more at random, capped."""
+        """Return 0, 0.5, 1, 2, 4 ... seconds and a random part of that, up to a limit."""
         if doublings <= 0:
             return 0.0
         delay = FIRST_WAIT_S * 2.0 ** (doublings - 1) * (1 + JITTER * self._jitter())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One framed connection as the event loop sees it: neither reading nor sending blocks."""
+"""A connection that carries framed messages; neither reading nor sending blocks the loop."""
 
 import socket
 from collections import deque
@@ -11,7 +11,7 @@ import msgspec
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.supervisor.os.loop import READ, WRITE, Loop
 
-__all__ = ["ControlChannel"]
+__all__ = ["ControlChannel", "Message"]
 
 Message = TypeVar("Message")
 
@@ -27,7 +27,7 @@ class ControlChannel(Generic[Message]):
         on_message: Callable[[Message], object],
         on_close: Callable[[], object],
     ) -> None:
-        """Expect the message types of the union *messages*; *on_close* is called once at most."""
+        """Expect the message types of the union *messages*; *on_close* is called at most once."""
         sock.setblocking(False)
         self._loop = loop
         self._socket = sock
@@ -41,9 +41,9 @@ class ControlChannel(Generic[Message]):
         loop.watch(sock.fileno(), self._on_events)
 
     def send(self, message: msgspec.Struct, *, replaces: bool = False) -> None:
-        """Send as soon as the peer takes it.
+        """Send *message* as soon as the peer takes it.
 
-        :param replaces: forget what waits and was not begun; only the newest counts.
+        :param replaces: drop the queued messages that have not been sent in part.
         """
         if self._is_closed:
             return
@@ -53,7 +53,7 @@ class ControlChannel(Generic[Message]):
         self._flush()
 
     def read(self) -> None:
-        """Take what has arrived."""
+        """Handle the messages that have arrived."""
         while not self._is_closed:
             try:
                 messages = self._reader.read()

@@ -11,8 +11,8 @@ from servekit.supervisor.os.user import User
 
 __all__ = ["KEPT", "prepare_environment", "withheld", "worker_environment"]
 
-#: what workers see of our environment: paths, locales, devices and numbers, by their whole
-#: names, since a prefix would let through what nobody has thought of
+#: variables that workers get from our environment: paths, locales, devices and numbers. Whole
+#: names only, since a prefix could let a secret through
 KEPT: Final = {
     "of the system": (
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER", "LD_LIBRARY_PATH"),
@@ -48,7 +48,7 @@ KEPT: Final = {
     ),
 }
 KEPT_NAMES: Final = {MARK}.union(*KEPT.values())
-#: what an operator may have set for models: it is said that they do not get it
+#: variables that an operator may have set for models: the log warns that workers lack them
 EXPECTED: Final = (
     *("AWS_*", "AZURE_*", "CUDA*", "GOOGLE_*", "HF_*", "HUGGING*", "JAX_*"),
     *("KERAS_*", "KMP_*", "LD_PRELOAD", "MALLOC_*", "MKL_*", "NCCL_*", "NVIDIA*", "OMP_*"),
@@ -66,14 +66,14 @@ def worker_environment(
     user: User | None = None,
     passed: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return what a worker sees: no secret of the operator's, only what libraries need.
+    """Return the environment of a worker: no secret of the operator, only what libraries need.
 
-    :param own: the manifest's ``worker.env``; wins over everything.
-    :param passed: patterns of names that it sees too, but for our own settings.
+    :param own: the manifest's ``worker.env``, which takes precedence.
+    :param passed: patterns of further names to pass on; our own settings are never passed on.
     """
     kept = {name: text for name, text in ours.items() if _is_kept(name, passed)}
     defaults = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    # a crash report without the last lines, lost in a buffer, is worth little
+    # unbuffered, so that a crash report has the last lines
     account = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name} if user else {}
     return defaults | {"PYTHONUNBUFFERED": "1"} | kept | account | dict(own)
 
@@ -97,5 +97,5 @@ def withheld(ours: Iterable[str], passed: Sequence[str]) -> dict[str, list[str]]
 
 
 def prepare_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """Return what a prepare child sees: all but our own settings, since pip needs the rest."""
+    """Return the environment of a prepare child: pip needs everything except our settings."""
     return {name: text for name, text in ours.items() if not name.startswith("SERVEKIT_")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exit code says, and the likely cause of it."""
+"""Reads exit codes: the likely cause, and the signal."""
 
 import itertools
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outlives a supervisor that was killed, just long enough to kill what it leaves behind.
+"""Outlives a supervisor that was killed, just long enough to kill the processes it leaves behind.
 
-Workers and front-ends die with their parent by themselves (``tether``), but what they
-started does not: the kernel forgets the wish at every fork. All of it carries a mark in
-its environment, by which it is found however it was started.
+Workers and front-ends die with their parent (``servekit.system.parent_death``), but the processes
+that they started do not, because PDEATHSIG is not inherited across fork. All of them have a mark
+in their environment, by which they are found.
 """
 
 import os
@@ -21,10 +21,10 @@ PAUSE_S = 0.01
 
 
 class Guard:
-    """A process of our own that waits for our end. Single-threaded callers only: it forks."""
+    """A forked process that waits for our end. The caller must be single-threaded."""
 
     def __init__(self, run_dir: Path) -> None:
-        """Start it and set the mark; when we are killed it removes *run_dir* too.
+        """Start it and set the mark; if we are killed it also removes *run_dir*.
 
         :raises OSError: no process or descriptor is left for it.
         """
@@ -41,14 +41,14 @@ class Guard:
     def close(self) -> None:
         """End it."""
         os.kill(self.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # it was reaped with other orphans
+        with suppress(ChildProcessError):  # it was reaped together with orphans
             os.waitpid(self.pid, 0)
         os.close(self._ours)
 
 
 def _watch(end: int, run_dir: Path) -> None:
-    """Wait until nobody holds the other end of *end* any more, then clean up."""
-    os.setsid()  # what is meant for the supervisor's group is not meant for us
+    """Wait until the other end of the pipe *end* is closed, then clean up."""
+    os.setsid()  # signals to the supervisor's process group are not for us
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -66,7 +66,7 @@ def _watch(end: int, run_dir: Path) -> None:
 
 
 def _kill_marked(mark: bytes) -> int:
-    """Kill what has *mark* in its environment; return how many there were."""
+    """Kill the processes that have *mark* in their environment; return how many there were."""
     count = 0
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

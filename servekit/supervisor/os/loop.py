@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The event loop: file descriptors, timers and signals; one callback after the other."""
+"""The event loop: file descriptors, timers and signals, one callback after another."""
 
 import heapq
 import itertools
@@ -33,7 +33,7 @@ class Loop:
     """Runs callbacks in one thread; none of them may block."""
 
     def __init__(self, on_error: Callable[[Exception], None] | None = None) -> None:
-        """*on_error* gets what a callback raised, and the loop goes on; without it, it ends."""
+        """*on_error* gets exceptions of callbacks; without it, they end the loop."""
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, Callable[[int], object]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
@@ -62,7 +62,7 @@ class Loop:
         return timer
 
     def defer(self, callback: Callable[[], object]) -> None:
-        """Call *callback* once at the end of this turn, however often it is asked for."""
+        """Call *callback* once at the end of this turn, even if this is called several times."""
         self._deferred[callback] = None
 
     def watch_signals(self, numbers: Iterable[int], callback: Callable[[int], object]) -> None:
@@ -78,11 +78,11 @@ class Loop:
             for number in receiver.recv(64):
                 callback(number)
 
-        self._wakeup = (receiver, sender)  # keeps both ends open as long as the loop
+        self._wakeup = (receiver, sender)  # keeps both ends open
         self.watch(receiver.fileno(), receive)
 
     def forget_signals(self) -> None:
-        """Do nothing about them any more: whoever ends is not to be disturbed."""
+        """Ignore signals from now on, so that nothing interrupts the end."""
         signal.set_wakeup_fd(-1)
 
     def run(self) -> None:

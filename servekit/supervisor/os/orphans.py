@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What services start and leave behind: adopted and killed, by us or, after us, by the guard.
+"""Adopts the processes that services leave behind, and kills them when their worker has ended.
 
-A service may start a daemon in a session of its own. We inherit it as soon as whoever forked
-it is gone; it may live as long as the worker that it came from, and is reaped when it ends.
+A service may start a daemon in a new session. It becomes our child as soon as the process that
+forked it has ended. It may live as long as its worker, and is reaped when it ends.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from servekit.supervisor.os.process import ORIGIN, Process
 __all__ = ["Orphans"]
 
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
-REAP_S = 1.0  #: a killed orphan is reaped after so long at most
+REAP_S = 1.0  #: the longest wait until a killed orphan is reaped
 PAUSE_S = 0.005
 MARKED = f"{ORIGIN}=".encode()
 
@@ -31,7 +31,7 @@ class Orphans:
     def __init__(self, loop: Loop, run_dir: Path, known: Callable[[], set[int]]) -> None:
         """Adopt nothing yet.
 
-        :param known: returns the pids of the children that are no orphans.
+        :param known: returns the pids of the children that are not orphans.
         """
         self._loop = loop
         self._run_dir = run_dir
@@ -39,15 +39,15 @@ class Orphans:
         self._guard: Guard | None = None
 
     def adopt(self) -> None:
-        """Become their parent (``prctl(2)``), and let the guard find them when we are killed.
+        """Become their parent (``prctl(2)``), and start the guard that kills them if we are killed.
 
-        :raises OSError: there is no process for the guard.
+        :raises OSError: the guard cannot be started.
         """
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._guard = Guard(self._run_dir)
 
     def sweep(self) -> None:
-        """Reap those that have ended, kill those whose worker has; come back for the dying."""
+        """Reap those that have ended, and kill those whose worker has ended."""
         try:
             left = _sweep(self._known() | self._guard_pid, _is_left_behind)
         except OSError:  # no descriptor is left to look with
@@ -56,7 +56,7 @@ class Orphans:
             self._loop.call_later(REAP_S, self.sweep)
 
     def end(self) -> None:
-        """Kill and reap every child that is left, and send the guard home."""
+        """Kill and reap every child that is left, and end the guard."""
         deadline = monotonic() + REAP_S
         while _sweep(self._guard_pid, lambda _pid: True) and monotonic() < deadline:
             sleep(PAUSE_S)
@@ -69,10 +69,7 @@ class Orphans:
 
 
 def _sweep(known: Container[int], is_to_go: Callable[[int], bool]) -> int:
-    """Reap children of ours that are not *known*, and kill those that are to go.
-
-    Return how many are dying.
-    """
+    """Reap children that are not *known*, and kill those that must end; count the dying."""
     dying = 0
     for pid in _children():
         if pid not in known:
@@ -84,14 +81,15 @@ def _sweep(known: Container[int], is_to_go: Callable[[int], bool]) -> int:
 
 
 def _is_left_behind(pid: int) -> bool:
-    """Whether the child that *pid* came from has ended; one that hides that may stay until we end.
+    """Return whether the child that started *pid* has ended.
 
-    It shows in the environment, or else in the session, which the child led.
+    The environment of *pid* tells, or else its session, which that child led. A process that has
+    changed both stays until we end.
     """
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         session = os.getsid(pid)
-    except OSError:  # it went while we looked
+    except OSError:  # it has just ended
         return False
     origins = [each.partition(b"=")[2].decode() for each in variables if each.startswith(MARKED)]
     if origins:
@@ -100,8 +98,8 @@ def _is_left_behind(pid: int) -> bool:
 
 
 def _children() -> list[int]:
-    """Return the pids of our children, dead ones that nobody reaped included."""
-    with suppress(OSError):  # some kernels are built without it
+    """Return the pids of our children, including zombies."""
+    with suppress(OSError):  # some kernels lack this file
         main = os.getpid()
         return [int(pid) for pid in Path(f"/proc/{main}/task/{main}/children").read_text().split()]
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a child prints: bytes in, safe lines out. Never control data."""
+"""The output of a child: bytes in, printable lines out. Never control data."""
 
 from collections import deque
 from typing import Final
@@ -9,22 +9,22 @@ from servekit.counting import counted
 __all__ = ["KEPT_LINES", "MAX_LINE_BYTES", "Lines", "Throttle", "printable"]
 
 MAX_LINE_BYTES = 4096
-KEPT_LINES = 40  #: for the crash report
+KEPT_LINES = 40  #: lines for the crash report
 MAX_LINES_PER_SECOND = 1000
 
-# C0 and C1 controls (tab stays), line and paragraph separators, and what turns text around
+# C0 and C1 controls except tab, line and paragraph separators, and bidirectional controls
 _UNSAFE = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029]
 _UNSAFE += [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _ESCAPES: Final = {code: ascii(chr(code))[1:-1] for code in _UNSAFE if code != 0x09}
 
 
 def printable(text: str) -> str:
-    """Return *text* with every control character escaped: one line, whatever it was."""
+    """Return *text* as one line, with every control character escaped."""
     return text.translate(_ESCAPES)
 
 
 class Lines:
-    """Cuts a stream of bytes into printable lines and remembers the last ones."""
+    """Splits a stream of bytes into printable lines and remembers the last ones."""
 
     def __init__(self) -> None:
         """Start at the beginning of a line."""
@@ -32,14 +32,14 @@ class Lines:
         self.tail: deque[str] = deque(maxlen=KEPT_LINES)
 
     def feed(self, chunk: bytes) -> list[str]:
-        """Return the lines that *chunk* completes; an endless line is cut, not kept."""
+        """Return the lines that *chunk* completes; a very long line is cut."""
         *complete, rest = chunk.split(b"\n")
         lines = [self._finish(piece) for piece in complete]
         self._extend(rest)
         return lines
 
     def end(self) -> list[str]:
-        """Return what was printed after the last line break."""
+        """Return the text after the last line break, as a line."""
         return [self._finish(b"")] if self._partial else []
 
     def _extend(self, piece: bytes) -> None:
@@ -56,17 +56,17 @@ class Lines:
 
 
 class Throttle:
-    """Lets so many lines a second through and counts the others."""
+    """Lets a limited number of lines through every second, and counts the others."""
 
     def __init__(self, lines_per_second: int = MAX_LINES_PER_SECOND) -> None:
-        """Start a second of its own."""
+        """Begin with a new second."""
         self._limit = lines_per_second
         self._second = -1
         self._count = 0
         self._held: deque[str] = deque(maxlen=KEPT_LINES)
 
     def admit(self, lines: list[str], now: float) -> list[str]:
-        """Return the lines to show; the first of a new second may tell how many were dropped."""
+        """Return the lines to show; in a new second the first may say how many were dropped."""
         dropped = 0
         if int(now) != self._second:
             dropped = self._dropped
@@ -78,7 +78,7 @@ class Throttle:
         return [f"[{counted(dropped, 'line')} dropped]", *lines[:room]] if dropped else lines[:room]
 
     def end(self) -> list[str]:
-        """Return the last lines if they were dropped: nothing comes that would tell why it died."""
+        """Return the last lines if they were dropped, since they may say why the child died."""
         held = list(self._held)
         self._held.clear()
         missing = self._dropped - len(held) if held else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One child process seen from outside: pid, output, exit code, signals."""
+"""One child process as its parent sees it: pid, output, exit code, signals."""
 
 import itertools
 import os
@@ -19,10 +19,10 @@ from servekit.supervisor.os.user import User
 
 __all__ = ["ORIGIN", "Process", "ProcessSpec", "python_module"]
 
-#: the variable that a child and all below it have; its value is of no other child of ours
+#: a variable that a child and its descendants have, with a different value for each child
 ORIGIN = "_SERVEKIT_CHILD"
 READ_BYTES = 1 << 16
-LAST_READS = 16  #: a child that is gone is read on for so long, in case somebody floods its pipe
+LAST_READS = 16  #: the most reads after a child has ended, in case a descendant floods its pipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +32,22 @@ class ProcessSpec:
     arguments: Sequence[str]
     environment: Mapping[str, str]
     directory: str | None = None
-    inherited: Sequence[int] = field(default=())  #: descriptors, under the same numbers
-    user: User | None = None  #: whose process it is; ours if ``None``
+    inherited: Sequence[int] = field(default=())  #: descriptors, which keep their numbers
+    user: User | None = None  #: the user that it runs as; ``None`` is our own
 
 
 def python_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
     """Return the arguments that run *module*.
 
-    ``-P``: the working directory may be a model's, whose files must not hide a library's.
+    ``-P``: files in the working directory, which may be a model's, must not hide libraries.
     """
     return [python, "-P", "-m", module, *arguments]
 
 
 class Process:
-    """A running child. It leads a session of its own, so that its children can be killed too."""
+    """A running child. It leads a new session, so that its children can be killed too."""
 
-    living: ClassVar[set[str]] = set()  #: the values of ``ORIGIN`` whose child has not ended
+    living: ClassVar[set[str]] = set()  #: the values of ``ORIGIN`` of the children that run
     _numbers = itertools.count()
 
     def __init__(
@@ -96,13 +96,13 @@ class Process:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
-        """Kill it with its children; works on a stopped one too. The exit is still reported."""
+        """Kill it with its children, even if it is stopped. The exit is still reported."""
         if self._pidfd >= 0:
             _kill_group(self.pid)
 
     def _exited(self) -> None:
-        # The group goes while its leader is a zombie: until it is reaped nobody else can
-        # have its number.
+        # The group is killed while its leader is a zombie: no other process can have its number
+        # until it is reaped.
         _kill_group(self.pid)
         self.living.discard(self._origin)
         self._output.finish()
@@ -113,14 +113,14 @@ class Process:
 
 
 def _rights(user: User | None) -> dict[str, Any]:
-    """Return what makes a child the process of *user*."""
+    """Return the arguments of ``Popen`` that start a process of *user*."""
     if user is None:
         return {}
     return {"user": user.uid, "group": user.gid, "extra_groups": user.groups}
 
 
 class _Pipe:
-    """The reading end of what a child prints."""
+    """The reading end of the output of a child."""
 
     def __init__(self, loop: Loop, stream: FileIO, on_line: Callable[[str], object]) -> None:
         self.lines = Lines()
@@ -144,7 +144,7 @@ class _Pipe:
         return bool(chunk)
 
     def finish(self) -> None:
-        """Read what is left, and close."""
+        """Read the rest, and close."""
         for _ in range(LAST_READS):
             if not self.read():
                 break
@@ -160,5 +160,5 @@ class _Pipe:
 
 
 def _kill_group(leader: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # gone, or another user's by now
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or has changed its user
         os.killpg(leader, signal.SIGKILL)

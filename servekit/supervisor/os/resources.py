@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process may use: cores, memory and descriptors."""
+"""The limits of this process: cores, memory and descriptors."""
 
 import os
 import resource

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private directory that holds the sockets; a lock tells a live one from a leftover."""
+"""The private directory with the sockets; a lock tells a live one from a leftover."""
 
 import fcntl
 import os
@@ -24,10 +24,10 @@ LONGEST_NAME = 20
 
 
 class RunDirectory:
-    """A 0700 directory that goes when we go."""
+    """A directory with mode 0700 that is removed when the server ends."""
 
     def __init__(self, parent: str = "") -> None:
-        """Sweep what dead servers left in *parent* (default: ``TMPDIR``), then make our own.
+        """Remove those of dead servers in *parent* (default: ``TMPDIR``), then make ours.
 
         :raises StartupError: it cannot be made, or its path is too long for a socket.
         """
@@ -47,9 +47,9 @@ class RunDirectory:
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
-        """Put files into it; where there is no room for them it goes again.
+        """Put files into it; it is removed if that is not possible.
 
-        :raises StartupError: says why there is no room.
+        :raises StartupError: says why it is not possible.
         """
         try:
             yield
@@ -58,7 +58,7 @@ class RunDirectory:
             raise StartupError(f"run_dir: {self.path.parent}: {error.strerror}") from error
 
     def remove(self) -> None:
-        """Delete it with all that it holds."""
+        """Delete it with its content."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -70,7 +70,7 @@ def running(parent: str = "") -> dict[int, Path]:
     for path in _own(_place(parent)):
         try:
             os.close(_lock(path / LOCK))
-        except BlockingIOError:  # its server lives
+        except BlockingIOError:  # its server runs
             with suppress(OSError, ValueError):
                 found[int((path / LOCK).read_text(encoding="ascii"))] = path
         except OSError:
@@ -91,18 +91,18 @@ def _own(place: Path) -> Iterator[Path]:
 
 
 def _sweep(place: Path) -> None:
-    """Delete our own directories whose supervisor is gone: its lock went with it."""
+    """Delete directories of our user whose supervisor has ended, which has released the lock."""
     for path in _own(place):
         try:
             lock = _lock(path / LOCK)
-        except OSError:  # alive, or just being made
+        except OSError:  # it runs, or is about to
             continue
         shutil.rmtree(path, ignore_errors=True)
         os.close(lock)
 
 
 def _lock(path: Path, flags: int = 0) -> int:
-    """Open and lock *path*; a ``BlockingIOError`` means that somebody else holds it."""
+    """Open and lock *path*; a ``BlockingIOError`` means that another process holds the lock."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

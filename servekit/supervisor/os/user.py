@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user that workers run as, and what that user must be able to read."""
+"""The user that workers run as, and the files that user must be able to read."""
 
 import os
 import pwd
@@ -33,9 +33,9 @@ class User:
 
 
 def user_of_model(worker_user: str, number: int, models: int) -> str:
-    """Return the user of model *number*: of a range of numbers each model has one of its own.
+    """Return the user of model *number*: each model has a different one of a range of numbers.
 
-    :raises StartupError: the range is too small for so many *models*.
+    :raises StartupError: the range is too small for this number of *models*.
     """
     found = RANGE.fullmatch(worker_user)
     if found is None:
@@ -50,9 +50,9 @@ def user_of_model(worker_user: str, number: int, models: int) -> str:
 
 @lru_cache(maxsize=256)
 def find_user(name: str) -> User | None:
-    """Return the user *name*, or ``None`` for ""; looked up once, since that may block.
+    """Return the user *name*, or ``None`` for "". The result is cached, since a lookup may block.
 
-    A number needs no account: its user is in the group of the same number, and has no home.
+    A number without an account is valid: its group has the same number, and it has no home.
 
     :raises StartupError: there is no such user, or we may not start its processes.
     """
@@ -76,7 +76,7 @@ def find_user(name: str) -> User | None:
 def cache_for(user: User, cache_dir: str) -> Path:
     """Return a cache that *user* can read, we can write and no other user can enter."""
     cache = (Path(cache_dir) if cache_dir else SYSTEM_CACHE) / f"user-{user.uid}"
-    os.umask(0o022)  # of this short-lived process: environments are readable as they are made
+    os.umask(0o022)  # this process is short-lived, and makes environments that *user* can read
     cache.mkdir(parents=True, exist_ok=True)
     os.chown(cache, os.geteuid(), user.gid)
     cache.chmod(0o710)
@@ -84,7 +84,7 @@ def cache_for(user: User, cache_dir: str) -> Path:
 
 
 def open_entry(entry: Path) -> None:
-    """Let all who can enter its cache read the unpacked archive *entry*."""
+    """Let every user who can enter its cache read the unpacked archive *entry*."""
     entry.parent.chmod(ENTERED)
     for place, _, _ in os.walk(entry):
         Path(place).chmod(READ)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.supervisor.preparing PARENT CONTROL``: the prepare child.
 
-A process of its own, since it runs plugin code and reads archives that may be hostile. It
-answers one request over the descriptor CONTROL; what it prints is for people.
+It is a separate process because it runs plugin code and reads archives that may be hostile. It
+answers one request over the descriptor CONTROL; its output is for people.
 """
 
 import os

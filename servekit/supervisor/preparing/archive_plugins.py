@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins that open URLs, and plugins that decide what may be served. Runs in: prepare child.
 
-Plugins are imported only if one of them is named in the group ``servekit.archives``, or a URL
-is to be opened: a prepare child starts for every model, and importing plugins takes longer than
-all else that it does for a small one.
+Plugins are imported only to open a URL, or if one of them is named in the group
+``servekit.archives``: a prepare child starts for every model, and importing plugins takes longer
+than everything else that it does for a small one.
 """
 
 import os
@@ -20,11 +20,11 @@ from servekit.settings.values import shown_url
 
 __all__ = ["ArchivePlugins"]
 
-GROUP = "servekit.archives"  #: of entry points
+GROUP = "servekit.archives"  #: entry points of plugins that implement hooks for archives
 
 
 class ArchivePlugins:
-    """Imports the plugins when it has to."""
+    """Imports the plugins when they are needed."""
 
     def __init__(self, required: Sequence[str] = ()) -> None:
         """Import nothing yet. *required*: names of plugins that must be usable."""
@@ -48,7 +48,7 @@ class ArchivePlugins:
     def open(self, url: str, scratch: Path, progress: Callable[[int, int], None]) -> Path:
         """Return the archive or directory that a plugin provides for *url*.
 
-        :param scratch: made here, for what the plugin writes.
+        :param scratch: is created for the files of the plugin.
         :raises StartupError: no plugin opens such URLs, or the one that does failed.
         """
         shown, scheme = shown_url(url), url.partition(":")[0]
@@ -67,7 +67,7 @@ class ArchivePlugins:
     def require_acceptance(self, archive: ArchiveInfo) -> None:
         """Pass if no plugin refuses *archive*.
 
-        :raises StartupError: says who refuses it and why; a plugin that fails refuses it, too.
+        :raises StartupError: names the reasons; a plugin that fails refuses it too.
         """
         if not self._required and not may_have_archive_plugins(sys.path):
             return
@@ -89,8 +89,8 @@ def _reason(answer: object) -> str:
 def may_have_archive_plugins(path: Sequence[str]) -> bool:
     """Return whether a distribution on *path* names entry points in ``servekit.archives``.
 
-    Reads what ``importlib.metadata`` would, in a twentieth of its time. Where distributions may
-    be in something else than a directory the answer is yes.
+    Reads the same files as ``importlib.metadata``, in a twentieth of the time. The answer is yes if
+    distributions may be in a zip file.
     """
     section = f"[{GROUP}]".encode()
     for place in path:

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns one entry of ``--models`` into a loadable directory, in a short-lived child.
+"""The child that prepares a model, as the supervisor sees it.
 
-Archives are read there and not here, so a hostile or slow one can neither stall nor
-crash the supervisor. The child is ``prepare.py``.
+Archives are read in the child, so that a hostile or slow one cannot block or crash the supervisor.
 """
 
-import os
-import socket
 from collections.abc import Callable
 
-from servekit.supervisor.os.channel import ControlChannel
-from servekit.supervisor.os.environment import prepare_environment
+from servekit.supervisor.os.child import Child, module_child
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import Process, ProcessSpec, python_module
 from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest
 
 __all__ = ["PrepareChild"]
@@ -29,53 +24,48 @@ class PrepareChild:
         on_line: Callable[[str], object],
         on_outcome: Callable[[PrepareOutcome], object],
     ) -> None:
-        """Start it; *on_outcome* gets each step, then the model or the error, once.
+        """Start it; *on_outcome* gets each step, and at the end the model or the error.
 
         :param timeout_s: the longest wait for the next step.
-
         :raises OSError: the child cannot be started.
         """
+        self._loop = loop
+        self._timeout_s = timeout_s
         self._on_outcome = on_outcome
         self._last: PrepareOutcome | None = None
-        ours, theirs = socket.socketpair()
-        with theirs:
-            fd = theirs.fileno()
-            numbers = (str(os.getpid()), str(fd))
-            command = ProcessSpec(
-                arguments=python_module("servekit.supervisor.preparing", *numbers),
-                environment=prepare_environment(os.environ),
-                inherited=(fd,),
-            )
-            self.process = Process(loop, command, on_line, self._exited)
-        self._link: ControlChannel[PrepareOutcome] = ControlChannel(
-            loop, ours, PrepareOutcome, self._received, lambda: None
+        self._child: Child[PrepareOutcome] = Child(
+            loop,
+            module_child("servekit.supervisor.preparing"),
+            PrepareOutcome,
+            on_line=on_line,
+            on_message=self._received,
+            on_exit=self._exited,
         )
-        self._link.send(request)
-        self._loop, self._timeout_s = loop, timeout_s
+        self._child.send(request)
         self._timer = self._start_timer()
 
-    def kill(self) -> None:
-        """End it at once."""
-        self._last = PrepareOutcome(error="stopped")
-        self.process.kill()
+    @property
+    def pid(self) -> int:
+        """The pid, also after the child has ended."""
+        return self._child.process.pid
+
+    def kill(self, reason: str = "stopped") -> None:
+        """Kill it; *reason* is the error."""
+        self._last = PrepareOutcome(error=reason)
+        self._child.process.kill()
 
     def _start_timer(self) -> Timer:
-        return self._loop.call_later(self._timeout_s, self._time_out)
+        late = f"not prepared after {self._timeout_s:g} s"
+        return self._loop.call_later(self._timeout_s, lambda: self.kill(late))
 
     def _received(self, outcome: PrepareOutcome) -> None:
         if outcome.step:
-            self._timer.cancel()  # a large asset takes its time; standing still is what is wrong
+            self._timer.cancel()  # a large asset takes long; only standing still is an error
             self._timer = self._start_timer()
             self._on_outcome(outcome)
-        else:
+        elif self._last is None:
             self._last = outcome
-
-    def _time_out(self) -> None:
-        self._last = PrepareOutcome(error=f"not prepared after {self._timeout_s:g} s")
-        self.process.kill()
 
     def _exited(self, exit_code: int) -> None:
         self._timer.cancel()
-        self._link.read()
-        self._link.close()
         self._on_outcome(self._last or PrepareOutcome(error=f"prepare exited with {exit_code}"))

@@ -1,36 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between the supervisor and a prepare child; apart, so that the child starts soon."""
+"""The messages between the supervisor and the children that prepare and watch models."""
 
 import msgspec
 
-__all__ = ["PrepareOutcome", "PrepareRequest", "PreparedModel", "PreparedStage"]
+__all__ = [
+    "FileChanged",
+    "PrepareOutcome",
+    "PrepareRequest",
+    "PreparedModel",
+    "PreparedStage",
+    "WatchBegan",
+    "WatchFiles",
+]
 
 
 class PrepareRequest(msgspec.Struct, array_like=True):
-    """What the child is asked."""
+    """To the child: what to prepare."""
 
     path: str  #: or a URL that a plugin opens
-    name: str = ""  #: serve it under this name; "" keeps the manifest's
+    name: str = ""  #: the name to serve it under; "" keeps the manifest's
     cache_dir: str = ""  #: "" takes the user's
     install_requirements: bool = False
     fetch_assets: bool = False
-    worker_user: str = ""  #: who must be able to read it; "" is us
+    worker_user: str = ""  #: a user who must be able to read it; "" is our own
     scratch: str = ""  #: a directory that may be made, for what a plugin gets from a URL
     required_plugins: list[str] = []
 
 
 class PreparedStage(msgspec.Struct, kw_only=True):
-    """One stage of it; a model without stages has one, that is nameless."""
+    """One stage of a model; a model without stages has one with the name ""."""
 
     name: str
-    manifest: bytes  #: that of a model which is nothing but this stage
+    manifest: bytes  #: a manifest with this stage as the whole model
     replicas: int
     max_batch_size: int
     max_delay_s: float
     predict_timeout_s: float
     load_timeout_s: float
-    environments: list[dict[str, str]]  #: of the replicas, in turn
-    beside: list["PreparedStage"] = []  #: stages that its workers load too
+    environments: list[dict[str, str]]  #: for the replicas, in turn
+    beside: list["PreparedStage"] = []  #: stages that the same workers load
 
 
 class PreparedModel(msgspec.Struct, kw_only=True):
@@ -39,17 +47,17 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     name: str
     version: str
     description: str
-    source: str  #: the path or URL that the operator named
+    source: str  #: the path or URL that the operator named, without secrets
     directory: str
     python: str  #: the interpreter of its environment
-    manifest: bytes  #: the ``MANIFEST.json``, with the name it is served under
+    manifest: bytes  #: ``MANIFEST.json``, with the name it is served under
     stages: list[PreparedStage]
     may_retry: bool
-    size_bytes: int  #: of all its files
-    assets: dict[str, str] = {}  #: name to path, all of them there
-    digest: str  #: differs where the files do
-    user: str = ""  #: that its workers run as; "" is us
-    scratch: str = ""  #: to be removed when the model is not served any more; "" if there is none
+    size_bytes: int  #: size of all files
+    assets: dict[str, str] = {}  #: name to path; all of them exist
+    digest: str  #: changes when a file does
+    user: str = ""  #: the user that its workers run as; "" is our own
+    scratch: str = ""  #: a directory to remove when the model is no longer served, or ""
 
     @property
     def label(self) -> str:
@@ -58,8 +66,24 @@ class PreparedModel(msgspec.Struct, kw_only=True):
 
 
 class PrepareOutcome(msgspec.Struct, kw_only=True):
-    """What the child answers: steps while it works, and at the end a model or an error."""
+    """From the child: steps while it works, and at the end a model or an error."""
 
     step: str = ""
     model: PreparedModel | None = None
     error: str = ""  #: one line for each problem
+
+
+class WatchFiles(msgspec.Struct, array_like=True):
+    """To the child, once: what to watch."""
+
+    paths: list[str]
+
+
+class WatchBegan(msgspec.Struct, array_like=True, tag=1):
+    """From the child: every change from now on is noticed."""
+
+
+class FileChanged(msgspec.Struct, array_like=True, tag=2):
+    """From the child: the content of a path has changed."""
+
+    place: int  #: index into ``WatchFiles.paths``

@@ -16,7 +16,7 @@ class FilesRemoved(Exception):
 
 
 class ModelFiles:
-    """What a version is loaded from; other servers may use the same files of the cache."""
+    """The files of one version; other servers may use the same files of the cache."""
 
     def __init__(self, prepared: PreparedModel) -> None:
         """Hold the files if they are in the cache; a model directory of the operator is not ours.
@@ -27,14 +27,14 @@ class ModelFiles:
         self._scratch = prepared.scratch
         self._held: int | None = None
         if prepared.digest and self._directory.name == prepared.digest:
-            from servekit_archiver.cache.holding import hold  # which not every supervisor needs
+            from servekit_archiver.cache.holding import hold  # not every supervisor needs it
 
             self._held = hold(self._directory)
             if self._held is None:
                 raise FilesRemoved
 
     def release(self) -> None:
-        """Let others remove them; what a plugin opened for this version alone is removed."""
+        """Let others remove them, and remove those that a plugin provided for this version."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
@@ -42,7 +42,7 @@ class ModelFiles:
             remove_in_background(Path(self._scratch))
 
     def discard(self) -> None:
-        """Remove them, unless somebody else holds them."""
+        """Remove them, unless another process holds them."""
         if self._held is not None:
             from servekit_archiver.cache.holding import discard
 

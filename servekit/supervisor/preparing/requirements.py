@@ -21,7 +21,7 @@ from servekit.errors import StartupError
 __all__ = ["check", "environment_for", "missing"]
 
 FLAG = "--install-requirements"
-OUTPUT_LINES = 15  #: of a failed pip, the end of it
+OUTPUT_LINES = 15  #: the last lines of a failed pip
 COMPLETE = "complete"
 
 
@@ -32,18 +32,18 @@ def check(path: Path) -> None:
     """
     if lacking := missing(path.read_text(encoding="utf-8")):
         raise StartupError(
-            f"{path.name}: {'; '.join(lacking)}. Install it, or let {FLAG} make the model"
-            " an environment of its own"
+            f"{path.name}: {'; '.join(lacking)}. Install it, or use {FLAG}, which makes the model"
+            " a separate environment"
         )
 
 
 def missing(text: str) -> list[str]:
-    """Return what this environment lacks of a requirements file, in words."""
+    """Return the requirements that this environment does not fulfil, in words."""
     return [problem for line in _lines(text) if (problem := _problem(line))]
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the requirements; options of pip and their hashes are none."""
+    """Yield the requirements, without options of pip and hashes."""
     for raw in text.replace("\\\n", " ").splitlines():
         line = raw.partition(" #")[0].partition(" --")[0].strip()
         if line and not line.startswith(("#", "-c", "--")):
@@ -54,7 +54,7 @@ def _problem(line: str) -> str:
     try:
         wanted = Requirement(line)
     except InvalidRequirement:
-        return f"{line!r} cannot be checked, only installed"
+        return f"{line!r} can only be installed, not checked"
     if wanted.marker and not wanted.marker.evaluate():
         return ""
     try:
@@ -63,14 +63,14 @@ def _problem(line: str) -> str:
         return f"{wanted} is not installed"
     if wanted.specifier.contains(found, prereleases=True):
         return ""
-    return f"{wanted} is wanted, {found} is installed"
+    return f"{wanted} is required, {found} is installed"
 
 
 def environment_for(path: Path, cache: Path | None, tell: Callable[[str], None]) -> str:
     """Return the interpreter of an environment that holds what *path* asks for.
 
-    It is built once for these requirements and this Python, and sees the packages of the
-    server too. Two servers that want it at once build it once.
+    It is built once for these requirements and this Python, and has the packages of the server
+    too. If two servers need it at the same time, one of them builds it.
 
     :raises StartupError: pip failed; the end of its output is in the message.
     """
@@ -81,14 +81,14 @@ def environment_for(path: Path, cache: Path | None, tell: Callable[[str], None])
         fcntl.flock(lock, fcntl.LOCK_EX)  # released with the file, however we end
         if not (directory / COMPLETE).exists():
             tell("installing requirements")
-            shutil.rmtree(directory, ignore_errors=True)  # half of one
+            shutil.rmtree(directory, ignore_errors=True)  # an incomplete one
             _build(directory, python, path)
             (directory / COMPLETE).touch()
     return str(python)
 
 
 def _key(path: Path) -> str:
-    """Return what makes two environments the same: the file, the Python, the server's own."""
+    """Return a digest of the file, the Python and the server's environment."""
     server = f"{sys.version}\0{sys.prefix}\0{sysconfig.get_platform()}\0"
     return hashlib.sha256(server.encode() + path.read_bytes()).hexdigest()[:32]
 
@@ -117,7 +117,7 @@ def _build(directory: Path, python: Path, path: Path) -> None:
 
 
 def _packages() -> list[str]:
-    """Return where this interpreter finds its packages."""
+    """Return the directories in which this interpreter finds packages."""
     places = site.getsitepackages()
     if site.ENABLE_USER_SITE:
         places.append(site.getusersitepackages())

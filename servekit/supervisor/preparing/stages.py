@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a manifest says of the workers of each stage. Runs in: prepare child."""
+"""The workers of each stage, as the manifest describes them. Runs in: prepare child."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ __all__ = ["stages_of"]
 
 
 def stages_of(manifest: Manifest) -> list[PreparedStage]:
-    """Return the stages that have workers; those that share them are part of another."""
+    """Return the stages that have workers; a stage beside another is part of that one."""
     if not manifest.stages:
         own = manifest.every_stage[PREDICT]
         return [_stage("", dataclasses.replace(manifest, examples=own.examples))]

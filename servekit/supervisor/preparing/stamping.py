@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells one content of a model directory from another without reading it. Runs in: children."""
+"""Detects changes of a model directory without reading its files. Runs in: children."""
 
 import hashlib
 import os
@@ -11,15 +11,15 @@ from servekit_archiver.directory.files import is_ignored, read_patterns
 
 __all__ = ["stamp"]
 
-#: what editors leave beside a file while it is open or being written
+#: files that editors create beside a file while it is open or saved
 EDITORS: Final = ("*~", ".*.sw?", "4913", ".#*", "#*#", "*.tmp")
 
 
 def stamp(path: Path) -> str:
-    """Return what changes with a file, or with any file of a directory: names, sizes, times.
+    """Return a digest of the name, size and time of a file, or of all files of a directory.
 
-    What an archive of the directory would leave out does not count, nor what Python and
-    editors write there while it is served. A link that leads elsewhere is a change.
+    It ignores files that an archive of the directory would leave out, and files that Python and
+    editors write. It changes when a link points to another place.
     """
     path = path.resolve()
     known = hashlib.sha256(os.fsencode(path))
@@ -27,7 +27,7 @@ def stamp(path: Path) -> str:
         try:
             status = file.lstat()
         except OSError:
-            continue  # it goes while we look
+            continue  # it has just been removed
         facts = status.st_size, status.st_mtime_ns, status.st_ino
         known.update(b"%b\0%d\0%d\0%d\0" % (os.fsencode(file), *facts))
     return known.hexdigest()

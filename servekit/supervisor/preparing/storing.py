@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs ``store_assets`` of a model in a process of its own. Runs in: prepare, command."""
+"""Runs ``store_assets`` of a model in a separate process. Runs in: prepare child, commands."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreAssets"]
 
-TICK_S = 0.5  #: how often progress is looked at
+TICK_S = 0.5  #: how often progress is reported
 REASON_BYTES = 4096
 
 
@@ -27,16 +27,16 @@ class StoreAssets:
     """``store_assets`` of one model."""
 
     manifest: Manifest
-    directory: Path  #: of the model, which holds the code
-    python: str = sys.executable  #: of the model's environment
+    directory: Path  #: the model, with its code
+    python: str = sys.executable  #: the interpreter of the model's environment
 
     def run(self, into: Path, progress: Callable[[int], object]) -> None:
-        """Let the services write to *into*. Blocks as long as they do.
+        """Let the services write to *into*. Blocks until they have.
 
-        :param progress: gets the bytes that are in *into*, now and then.
-        :raises AssetError: the method is not there, or failed; what it has written stays.
+        :param progress: gets the size of *into* now and then.
+        :raises AssetError: the method does not exist, or failed; its files are kept.
         """
-        import subprocess  # this and what follows: most models that are prepared make nothing
+        import subprocess  # imported here, since few models store assets
 
         from servekit.supervisor.os.environment import prepare_environment
         from servekit.supervisor.os.process import python_module
@@ -74,7 +74,7 @@ def _has_ended(process: "Popen[bytes]") -> bool:
 
 
 def _size(directory: Path) -> int:
-    """Return the bytes of all files; some may go while we look."""
+    """Return the size of all files; some may be removed meanwhile."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:
@@ -86,7 +86,7 @@ def _size(directory: Path) -> int:
 
 
 def _reason(process: "Popen[bytes]") -> str:
-    """Return the line it left; whoever else has the pipe still open is not waited for."""
+    """Return its last output, without waiting for other processes that hold the pipe open."""
     descriptor = cast("IO[bytes]", process.stdout).fileno()
     os.set_blocking(descriptor, False)
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.supervisor.preparing.watch_files PARENT CONTROL``: the watch child.
 
-Reports when the files of a model change. It looks at them over and over, which works on every
-file system; in a process of its own, since looking at a large directory takes long.
+Reports when the files of a model change. It polls them, which works on every file system, in a
+separate process, since a large directory takes long.
 """
 
 import os
@@ -14,14 +14,14 @@ from select import select
 from servekit_archiver import ArchiveError
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.supervisor.preparing.messages import FileChanged, WatchBegan, WatchFiles
 from servekit.supervisor.preparing.stamping import stamp
-from servekit.supervisor.preparing.watcher import FileChanged, WatchBegan, WatchFiles
 from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
 
-LOOK_S = 0.1  #: between two looks
-CALM_S = 0.05  #: a change is told when nothing has changed for so long: a save is several steps
+POLL_S = 0.1
+CALM_S = 0.05  #: without a change, before one is reported: a save can take several steps
 
 
 def main() -> int:
@@ -41,10 +41,10 @@ def main() -> int:
 
 
 def watch(paths: list[Path], control: socket.socket) -> None:
-    """Tell the place of each path whose content changes; ends when nobody listens."""
+    """Report each path whose content changes, until the supervisor has ended."""
     known = [safe_stamp(path) for path in paths]
     control.sendall(encode_frame(WatchBegan()))
-    while not wait(control, LOOK_S):
+    while not wait(control, POLL_S):
         for place, path in enumerate(paths):
             if (found := safe_stamp(path)) != known[place]:
                 while not wait(control, CALM_S) and found != (again := safe_stamp(path)):
@@ -54,7 +54,7 @@ def watch(paths: list[Path], control: socket.socket) -> None:
 
 
 def safe_stamp(path: Path) -> str:
-    """Return the stamp of *path*; one of its own for what cannot be looked at."""
+    """Return the stamp of *path*, or the error if it cannot be read."""
     try:
         return stamp(path)
     except (OSError, ArchiveError) as error:
@@ -62,7 +62,7 @@ def safe_stamp(path: Path) -> str:
 
 
 def wait(control: socket.socket, seconds: float) -> bool:
-    """Wait, and return whether the supervisor is gone meanwhile."""
+    """Wait, and return whether the supervisor has ended."""
     return bool(select([control], [], [], seconds)[0])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a replica as a table. No clock and no process: whoever has those feeds it."""
+"""The life of a replica as a table of states and events, without clock and process."""
 
 from enum import Enum, auto
 from typing import Final
@@ -8,22 +8,22 @@ __all__ = ["TRANSITIONS", "Event", "State", "advance"]
 
 
 class State(Enum):
-    """Where a replica is in its life."""
+    """The state of a replica."""
 
     STARTING = auto()  #: a worker boots
     SERVING = auto()  #: a worker is ready
     BACKOFF = auto()  #: the last worker is gone, the next one starts after a wait
     STOPPING = auto()  #: the worker was told to leave
-    STOPPED = auto()  #: empty, for good
+    STOPPED = auto()  #: no worker, and none will follow
     FAILED = auto()  #: too many workers died; one is tried now and then
 
 
 class Event(Enum):
-    """What can happen to a replica."""
+    """An event in the life of a replica."""
 
     READY = auto()  #: the worker said ``Ready``
     EXITED = auto()  #: the worker's process ended, or could not be started
-    GAVE_UP = auto()  #: that was one exit too many
+    GAVE_UP = auto()  #: its workers exited too often
     RETRY = auto()  #: the wait is over
     STOP = auto()  #: asked to leave
 

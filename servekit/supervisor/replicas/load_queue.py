@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loads run and which wait: as many as there are cores, as long as memory lasts."""
+"""Limits how many workers load at once: one for each core, and only while memory lasts."""
 
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 __all__ = ["BASE_BYTES", "Load", "LoadQueue"]
 
 OTHERS = "waiting for other models to load"
-BASE_BYTES = 32 * 2**20  #: of a worker before it has loaded anything
+BASE_BYTES = 32 * 2**20  #: memory of a worker before it has loaded its model
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One worker that is to boot."""
+    """A worker that will boot."""
 
     owner: Hashable
     needs_bytes: int  #: an estimate
@@ -22,13 +22,11 @@ class Load:
 
 
 class LoadQueue:
-    """Lets loads begin in the order they came, each when there is room for it.
+    """Starts loads in the order in which they came, each when there is room for it.
 
-    Loads that would swap, or fight for the cores, are all slower than one after the
-    other. What a load will need is estimated, and that of the running ones counts in full
-    until they end: too much when they are half done, so rather one waits too long. It
-    waits for the end of others only: where none runs, the next begins whatever is left,
-    so nothing waits for ever.
+    Loads that swap or compete for cores are slower than one after another. The memory that a load
+    needs is an estimate, and it counts in full until the load ends. A load waits only while
+    others run: if none does, the next begins however little memory is left.
     """
 
     def __init__(self, most: int, available_bytes: Callable[[], int | None]) -> None:
@@ -41,14 +39,14 @@ class LoadQueue:
         self._is_closed = False
 
     def close(self) -> None:
-        """Begin nothing any more."""
+        """Begin nothing from now on."""
         self._is_closed = True
         self._waiting.clear()
 
     def ask(self, load: Load, *, is_urgent: bool = False) -> None:
         """Begin *load* now or later.
 
-        :param is_urgent: it replaces a worker that served; it goes before all that wait.
+        :param is_urgent: it replaces a worker that served; it goes before all others.
         """
         if self._is_closed:
             return
@@ -61,13 +59,13 @@ class LoadQueue:
             load.waits(self._obstacle(load) or OTHERS)
 
     def done(self, owner: Hashable) -> None:
-        """Forget the load of *owner*: it is over, well or not, or is not wanted any more."""
+        """Forget the load of *owner*: it has succeeded, failed or been cancelled."""
         self._running.pop(owner, None)
         self._waiting = deque(load for load in self._waiting if load.owner != owner)
         self._begin_next()
 
     def _begin_next(self) -> None:
-        if self._is_beginning:  # a load that failed as it began; the loop below goes on
+        if self._is_beginning:  # a load failed as it began; the loop below continues
             return
         self._is_beginning = True
         try:

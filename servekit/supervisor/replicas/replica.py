@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica: the place that one worker after the other fills."""
+"""A replica: a place that is filled by one worker after another."""
 
 import socket
 from collections.abc import Callable
@@ -21,7 +21,7 @@ __all__ = ["Boot", "Owner", "Replica"]
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What the next worker is started with."""
+    """How the next worker is started."""
 
     launch: Launch
     command: Callable[[int, int], ProcessSpec]
@@ -32,13 +32,13 @@ class Owner(Protocol):
     """The model of a replica."""
 
     def boot(self, replica: "Replica") -> Boot:
-        """Return what the worker of the next generation is to be started with."""
+        """Return how the worker of the next generation is started."""
 
     def await_turn(self, replica: "Replica", *, is_urgent: bool) -> None:
         """Call its ``boot`` when there is room for one more load."""
 
     def end_turn(self, replica: "Replica") -> None:
-        """It does not load, or wait to load, any more."""
+        """Its load is over, or cancelled."""
 
     def printed(self, replica: "Replica", line: str) -> None:
         """Its worker printed a line."""
@@ -47,7 +47,7 @@ class Owner(Protocol):
         """Its worker is ready."""
 
     def exited(self, replica: "Replica", ended: Exit, wait: Wait | None) -> None:
-        """Its worker is gone; the next one comes after *wait*, or none."""
+        """Its worker has exited; the next one comes after *wait*, or none if it is ``None``."""
 
 
 class Replica:
@@ -64,10 +64,10 @@ class Replica:
         place: int,
         stage: str = "",
     ) -> None:
-        """Be empty. The listener outlives the workers; *backoff* is shared by its set.
+        """Have no worker yet. The listener outlives the workers; replicas share *backoff*.
 
-        :param index: a number of its own among all replicas the model ever had.
-        :param place: 0 for the first of its stage: what a service knows it by.
+        :param index: unique among all replicas that the model ever had.
+        :param place: 0 for the first of its stage; services see this number.
         """
         self._loop = loop
         self._owner = owner
@@ -82,7 +82,7 @@ class Replica:
         self.generation = 0
         self.state = State.STARTING
         self.reason = "loading"
-        self.has_settled = False  #: a worker got ready, or could not be loaded
+        self.has_settled = False  #: a worker has been ready, or could not be loaded
         self._has_served = False
 
     @property
@@ -104,7 +104,7 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the worker inside, if any."""
+        """The pid of the worker, if any."""
         return self._worker.process.pid if self._worker else None
 
     def start(self) -> None:
@@ -132,13 +132,13 @@ class Replica:
         self._set_timer(boot.timeout_s, lambda: self.kill(timed_out))
 
     def stop(self) -> None:
-        """Let the worker finish its batch and leave; one that boots is killed, it holds none."""
+        """Let the worker finish its batch and exit; one that is booting is killed."""
         is_booting = self.state is State.STARTING
         self.state = advance(self.state, Event.STOP)
         self._set_timer(None)
         if self._worker is None:
             self._owner.end_turn(self)
-            if is_booting:  # it waited for its turn
+            if is_booting:  # it waited for room to load
                 self.state = advance(self.state, Event.EXITED)
         elif is_booting:
             self._worker.kill("stopped while it was loading")
@@ -146,7 +146,7 @@ class Replica:
             self._worker.leave()
 
     def retire(self) -> None:
-        """Let the worker serve until the front-ends have closed their channels, then leave."""
+        """Let the worker serve until the front-ends have closed their channels, then exit."""
         if self._worker is not None and self.state is State.SERVING:
             self.state = advance(self.state, Event.STOP)
             self._worker.retire()
@@ -154,7 +154,7 @@ class Replica:
             self.stop()
 
     def kill(self, reason: str) -> None:
-        """Kill the worker inside, if any; a new one follows unless the replica is stopping."""
+        """Kill the worker, if any; a new one follows unless the replica is stopping."""
         if self._worker is not None:
             self._worker.kill(reason)
 
@@ -201,7 +201,7 @@ class Replica:
     def _set_timer(
         self, delay_s: float | None, callback: Callable[[], None] = lambda: None
     ) -> None:
-        """Replace the one timer a replica has: the load timeout, or the wait in backoff."""
+        """Replace the timer of the replica: the load timeout, or the wait in backoff."""
         if self._timer:
             self._timer.cancel()
         self._timer = None if delay_s is None else self._loop.call_later(delay_s, callback)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One worker as the supervisor sees it: a process and the connection to it."""
+"""One worker as the supervisor sees it."""
 
 import os
 import signal
@@ -10,9 +10,9 @@ from time import monotonic
 
 from servekit.ipc.control import BootFailed, Launch, Leaving, Ready, Retire, Stop, WorkerMessage
 from servekit.supervisor.os import exits
-from servekit.supervisor.os.channel import ControlChannel
+from servekit.supervisor.os.child import Child
 from servekit.supervisor.os.loop import Loop
-from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.user import User
 
 __all__ = ["Exit", "Worker", "worker_command"]
@@ -26,26 +26,24 @@ class Exit:
 
     pid: int | None  #: ``None``: it could not be started
     exit_code: int
-    reason: str  #: "" where the exit code says it all
+    reason: str  #: in words; "" if the exit code says enough
     served_s: float | None  #: ``None`` if it was never ready
     lived_s: float
     cause: str  #: one of ``CAUSES``
-    is_killed: bool  #: by an outsider, or while it served by us as it hung
+    is_killed: bool  #: from outside, or by us because it hung while it served
     last_lines: tuple[str, ...] = ()  #: of what it printed
 
 
 def worker_command(
     python: str, label: str, environment: dict[str, str], directory: str, user: User | None
 ) -> Callable[[int, int], ProcessSpec]:
-    """Return what makes the command of a worker from its control and listener descriptors."""
+    """Return a function from the control and listener descriptors to how to start the worker."""
 
     def command(control: int, listener: int) -> ProcessSpec:
-        ours = ("--parent", str(os.getpid()), "--control", str(control))
-        arguments = python_module(
-            "servekit.worker", label, *ours, "--listener", str(listener), python=python
-        )
+        arguments = ["--parent", str(os.getpid()), "--control", str(control)]
+        arguments += ["--listener", str(listener)]
         return ProcessSpec(
-            arguments=arguments,
+            arguments=python_module("servekit.worker", label, *arguments, python=python),
             environment=environment,
             directory=directory,
             inherited=(control, listener),
@@ -82,29 +80,27 @@ class Worker:
         self._is_fault = False
         self._has_failed = False  #: it said that its service cannot be loaded
         self._oom_kills = exits.oom_kills()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self.process = Process(
-                    loop, command(theirs.fileno(), listener.fileno()), on_line, self._exited
-                )
-            except OSError:
-                ours.close()
-                raise
-        self._link: ControlChannel[WorkerMessage] = ControlChannel(
-            loop, ours, WorkerMessage, self._received, self._disconnected
+        self._child: Child[WorkerMessage] = Child(
+            loop,
+            lambda control: command(control, listener.fileno()),
+            WorkerMessage,
+            on_line=on_line,
+            on_message=self._received,
+            on_exit=self._exited,
+            on_disconnect=self._disconnected,
         )
-        self._link.send(launch)
+        self.process = self._child.process
+        self._child.send(launch)
 
     def leave(self) -> None:
-        """Ask it to finish the batch that it holds and go."""
+        """Ask it to finish its batch and exit."""
         self._is_ours = True
-        self._link.send(Stop())
+        self._child.send(Stop())
 
     def retire(self) -> None:
-        """Ask it to serve on as long as a front-end has a channel to it, and then go."""
+        """Ask it to exit once every front-end has closed its channel."""
         self._is_ours = True
-        self._link.send(Retire())
+        self._child.send(Retire())
 
     def kill(self, reason: str) -> None:
         """Kill it; *reason* explains the exit that follows."""
@@ -121,7 +117,7 @@ class Worker:
             self._has_failed = isinstance(message, BootFailed)
 
     def _disconnected(self) -> None:
-        """Give a dying process time to be reported dead; one that lives on is of no use."""
+        """Kill it soon, unless it is exiting: it cannot be controlled any more."""
         self._loop.call_later(LEAVE_S, self._kill_deaf)
 
     def _kill_deaf(self) -> None:
@@ -129,8 +125,6 @@ class Worker:
         self.kill("its service closed the control channel")
 
     def _exited(self, exit_code: int) -> None:
-        self._link.read()  # its last words may have come with its end
-        self._link.close()
         now = monotonic()
         is_oom = self._is_out_of_memory()
         is_outsider = exit_code == -signal.SIGKILL and is_oom is False and not self._is_ours
@@ -163,6 +157,6 @@ class Worker:
         return "signal"
 
     def _is_out_of_memory(self) -> bool | None:
-        """Return whether the kernel killed anything for memory meanwhile; ``None``: untold."""
+        """Return whether the kernel killed a process for memory meanwhile; ``None``: unknown."""
         before, after = self._oom_kills, exits.oom_kills()
         return None if before is None or after is None else after > before

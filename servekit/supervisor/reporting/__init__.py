@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor tells people and plugins, and the crash reports."""
+"""The log, the crash reports, and the events for plugins."""

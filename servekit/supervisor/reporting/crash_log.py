@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the crash reports, which join what the supervisor and the front-ends know of a crash."""
+"""Writes crash reports from the reports of the supervisor and of the front-ends."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,16 +19,16 @@ Key = tuple[str, int | None, int]  #: model, replica, generation
 class CrashLog:
     """The newest crash reports of one server.
 
-    A front-end sees that a channel is gone as soon as we see that the process is, so either
-    may come first.
+    Either may come first: a front-end sees that a channel is closed when we see that the process
+    has ended.
     """
 
     def __init__(self, run_dir: Path, journal: Journal) -> None:
-        """Write below *run_dir*; *journal* is told when that is not possible."""
+        """Write below *run_dir*; if that is not possible, log a warning."""
         self._run_dir = run_dir
         self._journal = journal
         self._count = 0
-        self._numbers: dict[Key, int] = {}  #: of the reports that are written
+        self._numbers: dict[Key, int] = {}  #: numbers of the reports that are written
         self._request_ids: dict[Key, list[str]] = {}
 
     def worker_exited(self, event: WorkerExited) -> None:
@@ -49,32 +49,14 @@ class CrashLog:
                 served_s=event.served_s and round(event.served_s, 3),
                 restart_s=event.restart_s and round(event.restart_s, 3),
                 has_given_up=event.has_given_up,
-                request_ids=[],
                 last_lines=event.last_lines,
             )
         )
 
     def model_failed(self, model: str, reason: str) -> None:
         """Report an archive that cannot be prepared."""
-        self._add(
-            CrashReport(
-                model=model,
-                replica=None,
-                generation=0,
-                pid=None,
-                time=_now(),
-                monotonic_s=monotonic(),
-                exit_code=None,
-                signal="",
-                cause="; ".join(reason.splitlines()),
-                lived_s=0.0,
-                served_s=None,
-                restart_s=None,
-                has_given_up=False,
-                request_ids=[],
-                last_lines=[],
-            )
-        )
+        cause = "; ".join(reason.splitlines())
+        self._add(CrashReport(model=model, time=_now(), monotonic_s=monotonic(), cause=cause))
 
     def lost(self, lost: Lost) -> None:
         """Add the requests that a front-end had sent to a worker that is gone."""
@@ -101,7 +83,7 @@ class CrashLog:
         self._count += 1
         try:
             crash_reports.write(self._run_dir, self._count, report)
-        except OSError as error:  # the disk is full: serving goes on
+        except OSError as error:  # the disk is full: serving continues
             self._complain(error)
             return
         self._numbers[key] = self._count

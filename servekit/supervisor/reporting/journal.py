@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor tells the operator; the command line decides how it is shown."""
+"""The log of the supervisor; the command line decides how it is shown."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

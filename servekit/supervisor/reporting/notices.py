@@ -70,9 +70,9 @@ def model_unchanged(label: str) -> Notice:
 
 
 def reload_failed(label: str, reason: str, serving: str) -> Notice:
-    """``digits/1.1 cannot take over: RuntimeError: no weights; digits/1.0 goes on serving``."""
+    """``digits/1.1 cannot take over: RuntimeError: no weights; digits/1.0 still serves``."""
     shown = "; ".join(reason.splitlines())
-    text = f"cannot take over: {shown}; {serving} goes on serving"
+    text = f"cannot take over: {shown}; {serving} still serves"
     fields = {"reason": reason, "serving": serving}
     return Notice("reload_failed", label, text, "error", fields)
 

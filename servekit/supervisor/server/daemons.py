@@ -17,7 +17,7 @@ __all__ = ["Daemons"]
 
 
 def process_spec(daemon: DaemonSpec) -> ProcessSpec:
-    """Return how to start *daemon*: it gets our environment, but for our settings."""
+    """Return how to start *daemon*: it gets our environment without our settings."""
     return ProcessSpec(
         arguments=daemon.command,
         environment=prepare_environment(os.environ) | daemon.env,

@@ -23,14 +23,14 @@ MAX_WAIT_S = 5.0
 def front_end_command(
     run_dir: Path, listener: int, manage: Sequence[int], counters: int, stdout: int | None
 ) -> ProcessSpec:
-    """Return how to start it.
+    """Return how to start the front-end.
 
     :param manage: descriptors of the management listeners.
     :param counters: descriptor of the memory that its processes count in.
     :param stdout: where the access log goes, if it goes there.
     """
     environment = dict(os.environ)
-    environment.pop("PROMETHEUS_MULTIPROC_DIR", None)  # of somebody else's files
+    environment.pop("PROMETHEUS_MULTIPROC_DIR", None)  # it belongs to another program
     arguments = python_module(
         "servekit.frontend",
         *("--run-dir", str(run_dir)),
@@ -57,7 +57,11 @@ class FrontEndProcess:
         on_gone: Callable[[], object],
         on_unable: Callable[[str], object],
     ) -> None:
-        """Be empty. *on_gone*: stopped; *on_unable*: it cannot even start, with its last line."""
+        """Start nothing yet.
+
+        :param on_gone: called when it has been stopped.
+        :param on_unable: gets the last line of its output if it cannot be started at all.
+        """
         self._loop = loop
         self._command = command
         self._journal = journal
@@ -82,7 +86,7 @@ class FrontEndProcess:
         return self._ready_at is not None
 
     def start(self) -> None:
-        """Start it; it is ready when the control socket says so."""
+        """Start it; ``set_ready`` is called when it is ready."""
         try:
             self._process = Process(self._loop, self._command, self._printed, self._exited)
         except OSError as error:
@@ -91,14 +95,14 @@ class FrontEndProcess:
         self._set_timer(BOOT_TIMEOUT_S, self.kill)
 
     def set_ready(self, is_ready: bool) -> None:
-        """Note what the control socket says."""
+        """Note that enough front-end processes are ready, or not any more."""
         if is_ready and not self.is_ready:
             self._set_timer(None)
             self._ready_at = monotonic()
             self._has_served = True
 
     def stop(self) -> None:
-        """Let it finish what is in flight; it must leave by itself then."""
+        """Ask it to finish the requests in flight and exit."""
         self._is_stopping = True
         self._set_timer(None)
         if self._process:
@@ -107,7 +111,7 @@ class FrontEndProcess:
             self._on_gone()
 
     def renew(self) -> None:
-        """Let its processes make way for fresh ones; one that starts is fresh already."""
+        """Ask it to replace its processes, unless it is starting."""
         if self._process and self.is_ready and not self._is_stopping:
             self._process.signal(signal.SIGHUP)
 

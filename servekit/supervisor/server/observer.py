@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The observer as the supervisor sees it: the process that tells plugins what happens.
+"""The observer, the process that notifies plugins, as the supervisor sees it.
 
-It is started when a front-end says that an installed plugin implements one of its hooks. What
-happens before is kept; without such a plugin there is no process.
+It is started when a front-end reports that an installed plugin implements one of its hooks. Earlier
+events are kept until then; without such a plugin there is no process.
 """
 
 import errno
@@ -30,7 +30,7 @@ MAX_WAITING = 1000  #: messages, until the observer has started or reads on
 
 
 class ObserverProcess:
-    """Sends the observer what its plugins want to know; the oldest is dropped if it is slow."""
+    """Sends events to the observer; the oldest are dropped if it does not keep up."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class ObserverProcess:
         journal: Journal,
         on_change: Callable[[], object],
     ) -> None:
-        """Keep what happens until it is known whether anybody wants to know."""
+        """Keep events until a front-end reports the hooks of plugins."""
         self._loop = loop
         self._run_dir = run_dir
         self._log_format = log_format
         self._journal = journal
-        self._hooks: Collection[str] | None = None  #: ``None``: no front-end has said so yet
+        self._hooks: Collection[str] | None = None  #: ``None``: no front-end has reported them yet
         self._waiting: deque[bytes] = deque()
         self._lost = 0
         self._has_complained = False
@@ -64,7 +64,7 @@ class ObserverProcess:
         return self._process.pid
 
     def want(self, hooks: Collection[str]) -> None:
-        """Start it if plugins implement some of its *hooks*; a front-end says so."""
+        """Start it if plugins implement some of its *hooks*, as a front-end reports."""
         has_listener, self._hooks = self._listener is not None, hooks
         if not hooks:
             self._waiting.clear()
@@ -139,7 +139,7 @@ class ObserverProcess:
         self._flush()
 
     def _flush(self) -> None:
-        """Send what waits, as far as the observer takes it: one message is sent whole or not."""
+        """Send waiting messages until the socket is full; each is sent whole or not at all."""
         try:
             while self._waiting and self._connection:
                 if self._lost:
@@ -154,7 +154,7 @@ class ObserverProcess:
             if error.errno == errno.EMSGSIZE:  # a very long line of the log
                 self._waiting.popleft()
                 self._lost += 1
-            else:  # it has ended; the next one is sent what waits
+            else:  # it has ended; the next one gets the waiting messages
                 self._disconnect()
         else:
             self._watch(0)

@@ -18,7 +18,7 @@ __all__ = ["Shutdown"]
 MARGIN_S = 2.0  #: the front-end keeps to the grace itself; this is for one that does not
 LEAVE_S = 5.0  #: a worker whose front-end is gone holds no batch; it may still close its service
 QUICK_S = 1.0
-LAST_S = 1.5  #: of a hurry: for the daemons and the observer, which go last
+LAST_S = 1.5  #: in a hurry: for the daemons and the observer, which are last
 
 
 class Shutdown:

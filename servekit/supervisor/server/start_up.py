@@ -43,7 +43,7 @@ class StartUp:
         self.error: StartupError | None = None
 
     def advance(self, *, is_front_end_ready: bool) -> None:
-        """Judge anew; call it whenever something has changed."""
+        """Check again; called whenever something has changed."""
         if self.is_serving or self.error:
             return
         if error := self._problem():
@@ -59,7 +59,7 @@ class StartUp:
             self._on_failure(str(error))
 
     def _problem(self) -> StartupError | None:
-        """Return why the start has failed, if it has; with ``reload`` the next save may mend it."""
+        """Return why the start has failed, if it has; with ``reload`` models may fail."""
         failed = [model for model in self._registry if model.has_settled and not model.is_loaded]
         if len(failed) == len(self._registry) and not self._settings.reload:
             kind = AllRefused if all(model.failure for model in failed) else StartupError

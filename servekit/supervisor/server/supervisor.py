@@ -193,7 +193,7 @@ class Supervisor:
         self._registry.load()
 
     def _on_bug(self, error: Exception) -> None:
-        """Go on: a mistake in the handling of one replica must not unload the others."""
+        """Log and continue: a bug in the handling of one replica must not stop the others."""
         text = "internal error: " + "".join(traceback.format_exception(error))
         self._reporter.notice(Notice("internal_error", "servekit", text, "error"))
 
