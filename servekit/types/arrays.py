@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 __all__ = ["ARRAY", "Array", "array_schema"]
 
 ARRAY: Final = "servekit.array"  #: key of ``Meta.extra``: the declaration, as in ``[signature]``
-LARGEST: Final = {"float16": 65504.0, "float32": 3.4028234663852886e38}
+#: as JSON has them: the shortest decimal of the largest float32 is a little more than its value
+LARGEST: Final = {"float16": 65504.0, "float32": 3.4028235e38}
 INTEGERS: Final = {
     f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)
 }

@@ -2,6 +2,7 @@
 """The server does what ``/openapi.json`` says of it: schemathesis, with all of its checks."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -26,4 +27,4 @@ def test_every_answer_is_one_that_is_described(serve, tmp_path):
     )  # fmt: skip
 
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert "Selected: 12/12" in run.stdout
+    assert int(re.search(r"Selected: (\d+)/\1 total", run.stdout)[1]) >= 12

@@ -85,7 +85,7 @@ class KServeV1(Protocol):
 
     def openapi(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the paths of the protocol."""
-        return fragment(document)
+        return fragment(document, self._server.models)
 
 
 def _json(value: Any, status: int = 200) -> HttpResponse:

@@ -180,7 +180,7 @@ def test_a_model_that_is_ready(served, path):
 
 def test_the_protocol_is_described(served):
     document = json.loads(served.get("/openapi.json").body)
-    operation = document["paths"]["/v1/models/{model}:predict"]["post"]
+    operation = document["paths"]["/v1/models/odd:predict"]["post"]
 
     assert operation["security"] == [{"token": []}]
 
