@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from servekit.errors import NotAcceptable
 from servekit.extension.exchange import BaseExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.extension.exchange import Exchange
+    from servekit.extension.exchange import BodyWriter, Exchange
     from servekit.extension.http import HttpResponse
 
 __all__ = ["BackgroundExchange"]
@@ -67,12 +68,29 @@ class BackgroundExchange(BaseExchange):
         elif self._keep is not None:
             self._keep(response)
 
-    def begin_stream(self, _stream: Any, _response: HttpResponse) -> Any:
-        """Refuse: a response that is kept cannot be streamed."""
-        raise TypeError("a background exchange takes whole responses only")
+    def begin_stream(self, _stream: Any, response: HttpResponse) -> BodyWriter:
+        """Respond with an error, and drop the stream: a response that is kept has to be whole."""
+        prediction = self.prediction
+        self.fail(NotAcceptable("a stream cannot be fetched later"), response.request_id)
+        if prediction is not None:
+            prediction.cancel()
+        return NoWriter()
 
     def end_stream(self, _size: int, _status: int = 200) -> None:
-        """Never called: no stream has begun."""
+        """Do nothing: the stream was dropped."""
 
     def reset(self) -> None:
-        """Never called: no stream has begun."""
+        """Do nothing: the stream was dropped."""
+
+
+class NoWriter:
+    """Takes the body of a stream that was dropped."""
+
+    is_waiting = False
+
+    def write(self, _piece: bytes) -> bool:
+        """Ignore the piece."""
+        return True
+
+    def end(self) -> None:
+        """Do nothing."""

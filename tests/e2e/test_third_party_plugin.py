@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the documentation, followed to the letter."""
+"""Pages of the documentation, followed to the letter, and a plugin written from them alone."""
 
 import shutil
 import subprocess
@@ -16,6 +16,70 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not shutil.which("curl"), reason="the documents use curl"),
 ]
+
+
+PLUGIN = Path(__file__).with_name("plugins") / "servekit-csv"
+USE = """
+# `shout/model.toml`
+```toml
+name = "shout"
+service = "service:Shout"
+```
+# `shout/service.py`
+```python
+from servekit import Service
+
+class Shout(Service):
+    def predict(self, batch):
+        return [row["word"].upper() for row in batch]
+```
+# `rows.csv`
+```csv
+word,language
+hello,en
+salut,fr
+```
+# `predictions.csv`
+```csv
+prediction
+HELLO
+SALUT
+```
+# `error.csv`
+```csv
+error
+no model is called nobody
+```
+```sh
+pip install --quiet servekit servekit-archiver servekit-csv
+servekit --help | grep 'predict for each row of a CSV file'
+```
+```sh
+servekit start shout
+```
+```sh
+servekit csv http://localhost:8080/csv/shout rows.csv | diff - predictions.csv
+curl -s localhost:8080/csv | grep '/csv/shout'
+curl -s --data-binary @rows.csv localhost:8080/csv/nobody | diff - error.csv
+```
+```sh
+curl -s localhost:8080/ | python -c 'import json, sys; print(json.load(sys.stdin)["links"]["csv"])'
+curl -s localhost:8080/metrics | grep 'rule="/csv"'
+```
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_protocol_a_page_and_a_command_are_a_plugin_of_less_than_80_lines(tmp_path):
+    clean = tmp_path / "clean"
+    subprocess.run([sys.executable, "-m", "venv", clean], check=True)
+    lines = [line for path in PLUGIN.rglob("*.py") for line in path.read_text().splitlines()]
+    distributions = f"{ROOT} {ROOT / 'archiver'} {PLUGIN}"
+    assert len(lines) < 80
+
+    Reader(tmp_path, clean / "bin").follow(
+        USE, {"servekit servekit-archiver servekit-csv": distributions}
+    )
 
 
 @pytest.mark.timeout(400)
