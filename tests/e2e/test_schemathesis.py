@@ -27,4 +27,4 @@ def test_every_answer_is_one_that_is_described(serve, tmp_path):
     )  # fmt: skip
 
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert int(re.search(r"Selected: (\d+)/\1 total", run.stdout)[1]) >= 12
+    assert int(re.search(r"Selected: (\d+)/\1\b", run.stdout)[1]) >= 12
