@@ -21,7 +21,7 @@ PUBLIC_PAIRS = {
     "Response": "a service returns one, and servekit.testing shows what a client gets",
 }
 #: names that are still to be changed: take them out when they are
-TODO = {"Exchange", "Part", "Protocol", "Replica", "Route", "Server"}
+TODO = {"Part", "Replica", "Route", "Server"}
 
 
 def classes() -> dict[str, list[str]]:

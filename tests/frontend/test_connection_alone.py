@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection without its process: what no client can bring about from outside."""
+"""A connection and its reader without a process."""
 
 import socket
 
+import pytest
+
+from servekit.frontend.http.request_builder import BODY, IDLE
 from servekit.frontend.http1.connection import Http1Connection
+from servekit.frontend.http1.known_heads import KnownHeads
 from servekit.frontend.http1.listener import Http1Listener
+from servekit.frontend.http1.reader import RequestReader
+from servekit.frontend.memory.pressure import Pressure
+from servekit.settings import Settings
 
 from .conftest import post
 from .stand_ins import make_host
@@ -27,3 +34,71 @@ def test_mistake_of_ours_is_logged_and_closes_the_connection(caplog):
         "unexpected error while reading a request"
     ]
     assert len(host.connections) == 0
+
+
+HEAD = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+NOT_KNOWN = {
+    "a secret": b"Authorization: Bearer a\r\n",
+    "cookies": b"Cookie: a=b\r\n",
+    "an expectation": b"Expect: 100-continue\r\n",
+    "the last request": b"Connection: close\r\n",
+}
+
+
+def events(reader, *pieces):
+    """Return the requests that the reader makes of *pieces*."""
+    found = []
+    for piece in pieces:
+        reader.feed(piece)
+        found.append(reader.next_event())
+    return found
+
+
+@pytest.fixture
+def reader():
+    return RequestReader(Settings(), None, Pressure(0, 1.0), KnownHeads())
+
+
+def test_heads_that_come_again_mean_the_same(reader):
+    requests = events(reader, *(HEAD + b"\r\n" + body for body in (b"ab", b"cd", b"ef", b"gh")))
+
+    assert [request.body for request in requests] == [b"ab", b"cd", b"ef", b"gh"]
+    assert {(request.method, request.target) for request in requests} == {(b"POST", b"/a")}
+    assert all(request.headers == requests[0].headers for request in requests)
+    assert len({id(request.headers) for request in requests}) == 4
+
+
+def test_known_head_with_a_body_that_is_not_whole(reader):
+    whole = HEAD + b"\r\nab"
+    events(reader, whole, whole, whole)
+    reader.feed(whole[:-1])
+    assert reader.next_event() == BODY
+    reader.feed(b"b" + whole)
+
+    assert [reader.next_event().body for _ in range(2)] == [b"ab", b"ab"]
+    assert reader.next_event() == IDLE
+
+
+def test_known_head_after_part_of_a_line_is_refused(reader):
+    whole = HEAD + b"\r\nab"
+    events(reader, whole, whole, whole, b"\r")
+    reader.feed(whole)
+
+    assert reader.next_event().refusal is not None
+
+
+@pytest.mark.parametrize("line", NOT_KNOWN.values(), ids=NOT_KNOWN)
+def test_heads_that_are_not_kept(line):
+    known = KnownHeads()
+    for _ in range(3):
+        reader = RequestReader(Settings(), None, Pressure(0, 1.0), known)
+        events(reader, HEAD + line + b"\r\nab", HEAD + line + b"\r\nab")
+
+    assert known.find(HEAD + line + b"\r\nab") is None
+
+
+def test_heads_that_never_come_again_are_not_kept(reader):
+    whole = [HEAD + b"X-Request-Id: %d\r\n\r\nab" % number for number in range(10)]
+    events(reader, *whole)
+
+    assert [reader._known.find(each) for each in whole] == [None] * 10

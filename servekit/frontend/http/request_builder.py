@@ -133,7 +133,8 @@ class RequestBuilder:
             self.version = fields.check_version_and_host(version, host)
         if self.target not in targets.known:
             self._check_target()
-        if b"transfer-encoding" in headers:
+        is_chunked = b"transfer-encoding" in headers
+        if is_chunked:
             fields.check_transfer_encoding(headers[b"transfer-encoding"], headers, self.version)
         if b"content-encoding" in headers:
             given, taken = headers[b"content-encoding"], self.settings.compression
@@ -141,13 +142,18 @@ class RequestBuilder:
         if self.received > self.settings.max_header:
             fields.check_size(headers, self.settings.max_header)
         length = headers.get(b"content-length")
-        if length is not None:
+        if length is not None and int(length) > self.settings.max_body:
             self._check_body_size(int(length))
         self.stage = BODY
         if b"expect" in headers and self.version != "1.0":
             fields.wants_continue(headers[b"expect"])
         if self.guard is not None:
             self._ask_guard(self.guard, has_body)
+        if is_chunked:
+            self.begin_chunks()
+
+    def begin_chunks(self) -> None:
+        """Handle that a chunked body follows. HTTP/1.1 alone has them."""
 
     def _ask_guard(self, guard: Guard, has_body: bool | None) -> None:
         method, headers = self.method, self.headers

@@ -210,7 +210,8 @@ class Http1Connection:
             self.expires = monotonic() + self._host.settings.keep_alive
             if not self._input.is_reading:
                 self._input.resume()
-            self._advance()
+            if self._reader.builder.stage != IDLE:
+                self._advance()
 
     def _leave(self) -> None:
         """Close after the last response; a client that still sends gets the chance to read it."""

@@ -31,34 +31,39 @@ class KnownHead(NamedTuple):
 class KnownHeads:
     """Shared by the connections of one listener."""
 
-    __slots__ = ("_heads",)
+    __slots__ = ("_heads", "missed")
 
     def __init__(self) -> None:
         """Know none."""
         self._heads: dict[bytes, KnownHead] = {}
+        self.missed = b""  #: header section that was not found last
 
     def find(self, data: bytes) -> HttpRequest | None:
         """Return the request if *data* is exactly one, with a header section that is known."""
         end = data.find(END) + len(END)
-        head = self._heads.get(data[:end])
-        if head is None or len(data) != end + head.body_bytes:
+        head = data[:end]
+        known = self._heads.get(head)
+        if known is None or len(data) != end + known.body_bytes:
+            self.missed = head
             return None
-        return HttpRequest(head.method, head.target, head.headers.copy(), data[end:], True, "1.1")
+        headers = known.headers.copy()
+        return HttpRequest(known.method, known.target, headers, data[end:], True, "1.1")
 
-    def add(self, data: bytes, request: HttpRequest) -> None:
-        """Remember the header section of *request*, if *data* is that request and nothing else."""
-        headers, body, end = request.headers, request.body, data.find(END) + len(END)
+    def add(self, request: HttpRequest, size: int) -> None:
+        """Remember the head that was missed last, if it and a body make up *request*.
+
+        :param size: bytes of data that *request* came of.
+        """
+        head, headers, body = self.missed, request.headers, request.body
         if (
-            request.version != "1.1"
-            or not request.keeps_alive
-            or not isinstance(body, bytes)
-            or end + len(body) != len(data)
-            or end > MAX_BYTES
-            or not UNFIT.isdisjoint(headers)
+            UNFIT.isdisjoint(headers)
+            and request.version == "1.1"
+            and request.keeps_alive
+            and isinstance(body, bytes)
+            and len(head) + len(body) == size
+            and len(head) <= MAX_BYTES
         ):
-            return
-        if len(self._heads) >= MAX_KNOWN:
-            self._heads.clear()
-        self._heads[data[:end]] = KnownHead(
-            request.method, request.target, headers.copy(), len(body)
-        )
+            if len(self._heads) >= MAX_KNOWN:
+                self._heads.clear()
+            known = KnownHead(request.method, request.target, headers.copy(), len(body))
+            self._heads[head] = known

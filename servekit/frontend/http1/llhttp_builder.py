@@ -32,16 +32,15 @@ class LlhttpBuilder(RequestBuilder):
 
     on_url = RequestBuilder.add_target
     on_header = RequestBuilder.add_field
+    on_headers_complete = RequestBuilder.end_head
 
     def on_message_begin(self) -> None:
         """Note the first byte of a request line; an empty line before it does not count."""
         self.stage = HEAD
 
-    def on_headers_complete(self) -> None:
-        """Check the head; a chunked body goes another way."""
-        self.end_head()
-        if b"transfer-encoding" in self.headers:
-            raise ChunkedBody
+    def begin_chunks(self) -> None:
+        """Stop llhttp: it must not see a chunked body."""
+        raise ChunkedBody
 
     def on_body(self, data: bytes) -> None:
         """Add a piece of a body whose size llhttp knows."""

@@ -50,12 +50,12 @@ class RequestParser:
         "_chunks",
         "_framing_limit",
         "_is_parsing_rest",
-        "_lines",
         "_llhttp",
         "_max_header",
         "_rest",
         "after_preface",
         "builder",
+        "lines",
         "requests",
     )
 
@@ -70,7 +70,7 @@ class RequestParser:
         self.after_preface: bytes | None = None  #: the bytes after the preface of HTTP/2
         self._max_header = settings.max_header
         self._framing_limit = settings.max_header + settings.max_target
-        self._lines = LineChecker()
+        self.lines = LineChecker()
         self._chunks: ChunkDecoder | None = None  #: decodes a chunked body
         self._rest = b""  #: bytes that llhttp must not see, or not yet
         self._is_parsing_rest = False
@@ -80,11 +80,6 @@ class RequestParser:
         llhttp: Any = httptools.HttpRequestParser(self.builder)
         llhttp.set_dangerous_leniencies(lenient_version=True)  # the builder checks it
         self._llhttp = self.builder.line = llhttp
-
-    @property
-    def is_between_requests(self) -> bool:
-        """Whether the next byte is the first of a request."""
-        return self.builder.stage == IDLE and not self._lines.partial
 
     def end_body(self) -> None:
         """End a body whose rest was read elsewhere."""
@@ -104,7 +99,7 @@ class RequestParser:
 
     def feed(self, data: bytes) -> ServekitError | None:
         """Parse *data*; return the error after which nothing more can be read."""
-        builder, lines, left = self.builder, self._lines, 0
+        builder, lines, left = self.builder, self.lines, 0
         if builder.stage == IDLE:
             if (lines.partial or data[: data.find(b"\n") + 1] not in known_lines) and (
                 error := lines.check(data)
@@ -154,13 +149,13 @@ class RequestParser:
 
     def _check_later_lines(self, data: bytes, left: int, before: int) -> ServekitError | None:
         """Check the request lines in *data* after the first, which llhttp has read too."""
-        text = self._lines.text(data, left)
-        bad = self._lines.check_later(text, left, list(self.requests)[before:])
+        text = self.lines.text(data, left)
+        bad = self.lines.check_later(text, left, list(self.requests)[before:])
         if bad is not None:
             while len(self.requests) > before + bad[0]:
                 self.requests.pop()
             return bad[1]
-        self._lines.keep_tail(text if self.builder.stage == HEAD else b"")
+        self.lines.keep_tail(text if self.builder.stage == HEAD else b"")
         return None
 
     def _error_of(self, error: httptools.HttpParserError, data: bytes) -> RequestError | None:
@@ -201,7 +196,7 @@ class RequestParser:
         """Decode the chunks after the header section that ends in *data*."""
         if self.builder.method == b"CONNECT":
             return MethodNotAllowed("CONNECT: this is not a proxy")
-        text, requests = self._lines.text(data, left), list(self.requests)[before:]
+        text, requests = self.lines.text(data, left), list(self.requests)[before:]
         error = self._check_later_lines(data, left, before)
         if error is not None:
             return error

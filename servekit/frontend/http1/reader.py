@@ -34,7 +34,7 @@ class Preface(NamedTuple):
 class RequestReader:
     """Reads the requests of one connection."""
 
-    __slots__ = ("_known", "_parser", "builder", "is_over", "requests")
+    __slots__ = ("_known", "_last_head", "_parser", "builder", "is_over", "requests")
 
     def __init__(
         self, settings: Settings, guard: Guard | None, pressure: Pressure, known: KnownHeads
@@ -46,6 +46,7 @@ class RequestReader:
         """
         self._parser = RequestParser(settings, guard, pressure)
         self._known = known if guard is None else None
+        self._last_head = b""  #: the last one that was not known
         self.builder = self._parser.builder  #: holds the request that is incomplete
         self.requests = self._parser.requests  #: events that are next, in order
         self.is_over = False  #: nothing that follows is read as a request
@@ -53,7 +54,7 @@ class RequestReader:
     def feed(self, data: bytes) -> None:
         """Read *data*."""
         parser, requests = self._parser, self.requests
-        known = self._known if parser.is_between_requests else None
+        known = None if self.builder.stage or parser.lines.partial else self._known
         if known is not None:
             request = known.find(data)
             if request is not None:
@@ -64,8 +65,10 @@ class RequestReader:
             self.refuse(error)
         elif parser.after_preface is not None:
             self.is_over = True
-        elif known is not None and len(requests) == before + 1 and parser.is_between_requests:
-            known.add(data, requests[-1])
+        elif known is not None:
+            if known.missed == self._last_head and len(requests) == before + 1:
+                known.add(requests[-1], len(data))
+            self._last_head = known.missed
 
     def next_event(self) -> HttpRequest | Preface | int:
         """Return the next request, or ``Preface``; else the stage of the one that is incomplete.
