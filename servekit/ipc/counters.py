@@ -101,20 +101,21 @@ class Counters:
 
     def read(self) -> dict[Key, list[float]]:
         """Return the sums over all shares."""
-        for _ in range(TRIES):
-            before = self._merges
-            totals = self._add_up()
-            if before % 2 == 0 and before == self._merges:
-                break
-        return totals
-
-    def _add_up(self) -> dict[Key, list[float]]:
         totals: dict[Key, list[float]] = {}
-        for number in range(self._count):
-            for key, _, numbers, _ in self._records(number):
+        for memory in self._copy_shares():
+            for key, _, numbers, _ in _records(memory):
                 so_far = totals.get(key)
                 totals[key] = _sum(so_far, numbers) if so_far else numbers
         return totals
+
+    def _copy_shares(self) -> list[bytes]:
+        """Return the used part of each share, all from one moment between two merges."""
+        for _ in range(TRIES):
+            before = self._merges
+            copies = [self._copy(number) for number in range(self._count)]
+            if before % 2 == 0 and before == self._merges:
+                break
+        return copies
 
     # ------------------------------------------------------------ for the process that forks them
 
@@ -130,9 +131,9 @@ class Counters:
         """Add the counts of a front-end that has exited to the first share, and clear its own."""
         self._given.discard(number)
         first = self.share(0)
-        own = {record.key: record for record in self._records(0)}
+        own = {record.key: record for record in _records(self._copy(0))}
         self._merges |= 1
-        for record in self._records(number):
+        for record in _records(self._copy(number)):
             numbers = [0.0 if i in record.gauges else n for i, n in enumerate(record.numbers)]
             known = own.get(record.key)
             if known is None:
@@ -173,16 +174,9 @@ class Counters:
         end: int = END.unpack(os.pread(self.descriptor, END.size, _offset(number)))[0]
         return end
 
-    def _records(self, number: int) -> Iterator[Record]:
-        memory = memoryview(os.pread(self.descriptor, self._end(number), _offset(number)))
-        offset = END.size
-        while offset < len(memory):
-            described, count = HEADER.unpack_from(memory, offset)
-            start = offset + HEADER.size
-            values = start + padded(described)
-            offset = values + count * NUMBER.size
-            key, gauges = _decode(memory[start : start + described])
-            yield Record(key, gauges, list(memory[values:offset].cast("d")), values)
+    def _copy(self, number: int) -> bytes:
+        """Return a share up to the end of its last record."""
+        return os.pread(self.descriptor, self._end(number), _offset(number))
 
     def _write(self, number: int, offset: int, numbers: list[float]) -> None:
         os.pwrite(self.descriptor, array("d", numbers), _offset(number) + offset)
@@ -193,6 +187,18 @@ def _complain(key: Key) -> None:
 
     text = "the memory for counters is full: %s is not shown"
     logging.getLogger("servekit.frontend").warning(text, " ".join(key))
+
+
+def _records(share: bytes) -> Iterator[Record]:
+    memory = memoryview(share)
+    offset = END.size
+    while offset < len(memory):
+        described, count = HEADER.unpack_from(memory, offset)
+        start = offset + HEADER.size
+        values = start + padded(described)
+        offset = values + count * NUMBER.size
+        key, gauges = _decode(memory[start : start + described])
+        yield Record(key, gauges, list(memory[values:offset].cast("d")), values)
 
 
 def _offset(number: int) -> int:
