@@ -120,7 +120,6 @@ class Predict(Struct, array_like=True, tag=1):
     batch: int  #: from 1, increasing: 0 marks nothing as cancelled
     items: list[SentItem]
     freed: list[int] = []  #: offsets of slabs of answers that were sent
-    may_have_protocols: bool = False  #: otherwise none of the items has one
 
 
 class Reply(Struct, array_like=True, tag=2):

@@ -130,6 +130,12 @@ class ModelRow(Struct):
         """The model, and the stage if this is the row of one."""
         return f"{self.name}:{self.stage}" if self.stage else self.name
 
+    @property
+    def asked(self) -> list[str]:
+        """Headers and query parameters that the services of its workers want to see."""
+        interfaces = filter(None, (self.interface, *self.beside.values()))
+        return sorted({name for each in interfaces for name in each.asked})
+
 
 def stage_rows(row: ModelRow) -> list[ModelRow]:
     """Return a row for each stage with workers, as if it were a model."""

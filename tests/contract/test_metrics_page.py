@@ -11,7 +11,8 @@ import pytest
 from flask import Flask
 from prometheus_client.core import Metric
 
-from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics, collect
+from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics
+from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.replicas import supervised
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table

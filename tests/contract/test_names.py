@@ -21,7 +21,7 @@ PUBLIC_PAIRS = {
     "Response": "a service returns one, and servekit.testing shows what a client gets",
 }
 #: names that are still to be changed: take them out when they are
-TODO = {"Part", "Replica", "Route", "Server"}
+TODO = {"Route", "Server"}
 
 
 def classes() -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from time import monotonic
 
-from servekit.frontend.metrics.counters import collect
+from servekit.frontend.metrics.families import collect
 
 from .conftest import WAIT_S, post
 

@@ -15,8 +15,8 @@ ROW = SimpleNamespace(name="m", version="1.0", stage="a", label="m:a")
 
 
 def batch_of(size, deadline=100.0):
-    batcher = SimpleNamespace(row=ROW)
-    return [SimpleNamespace(batcher=batcher, arrived=1.0, deadline=deadline) for _ in range(size)]
+    owner = SimpleNamespace(row=ROW)
+    return [SimpleNamespace(owner=owner, arrived=1.0, deadline=deadline) for _ in range(size)]
 
 
 def reply_to(batch, **more):

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from servekit.frontend.metrics.counters import collect
+from servekit.frontend.metrics.families import collect
 from servekit.ipc.table import Interface, ReplicaRow
 
 from .conftest import FrontEndUnderTest, post, receive

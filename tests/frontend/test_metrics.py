@@ -8,9 +8,10 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from servekit.frontend.batching.replies import observe_stages
+from servekit.frontend.batching.replies import count_batch
 from servekit.frontend.metrics import counters as metrics
-from servekit.frontend.metrics.counters import ModelMetrics, collect
+from servekit.frontend.metrics.counters import ModelMetrics
+from servekit.frontend.metrics.families import collect
 from servekit.ipc.batches import Item, MethodCall
 from servekit.ipc.counters import Counters, create_memory
 
@@ -107,18 +108,18 @@ def test_stages_of_one_worker_are_counted_with_their_own_tasks():
             observe_queue=lambda queue_s: seen.append((name, queue_s)),
         )
 
-    beside = {name: counters(name) for name in ("before", "idle")}
+    colocated = {name: counters(name) for name in ("before", "idle")}
     host = SimpleNamespace(
         metrics=counters("host"),
-        beside=beside,
+        colocated=colocated,
         row=SimpleNamespace(stage="host"),
     )
     led, alone = (
-        SimpleNamespace(batcher=host, item=Item(b"", b"", b"", "", 1.0, None, calls))
+        SimpleNamespace(owner=host, item=Item(b"", b"", b"", "", 1.0, None, calls))
         for calls in ((MethodCall("before"), MethodCall("host")), (MethodCall("before"),))
     )
-    observe_stages([led, alone, alone], 0.5, {"before": 0.1, "host": 0.2})
-    observe_stages([alone], 0.5, {"before": 0.3})
+    count_batch([led, alone, alone], 0.5, 0.3, {"before": 0.1, "host": 0.2})
+    count_batch([alone], 0.5, 0.3, {"before": 0.3})
 
     assert seen == [
         *(("host", 0.5), ("before", 3, 0.1), ("host", 1, 0.2)),

@@ -3,7 +3,7 @@
 
 import pytest
 
-from servekit.frontend.metrics.counters import collect
+from servekit.frontend.metrics.families import collect
 from servekit.ipc.table import Interface
 
 from .conftest import post, receive

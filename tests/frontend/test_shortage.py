@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from servekit.frontend.memory import pressure
-from servekit.frontend.memory.body_arena import Bodies
+from servekit.frontend.memory.body_arena import BodyArena
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.memory.shedding import Shedder
 
@@ -106,8 +106,8 @@ def test_bodies_have_room_for_their_part_of_the_memory(thousand):
 
 def test_bodies_of_a_model_that_is_gone_take_no_room():
     unlimited = Pressure(0, 5.0)
-    bodies = Bodies(2**20, unlimited)
-    slab = bodies.lay([bytes(100_000)], 65_536)
+    bodies = BodyArena(2**20, unlimited, 2**16)
+    slab = bodies.lay([bytes(100_000)])
     assert unlimited.bodies == 100_000
     bodies.close()
     assert unlimited.bodies == 0

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from servekit.frontend.metrics.counters import collect
+from servekit.frontend.metrics.families import collect
 from servekit.ipc.batches import Part
 from servekit.ipc.control import Hung, Lost
 

@@ -7,14 +7,14 @@ import pytest
 
 from servekit.errors import NotReady
 from servekit.frontend.batching.batcher import Batcher
+from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.batching.queue import QueueMemory
-from servekit.frontend.batching.task import Task
+from servekit.frontend.batching.task import make_task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
-from servekit.settings import Settings
 
 ROW = ModelRow("m", "1", "", [ReplicaRow(0, 1, "/nobody", "serving")], 8, 0.0, 30.0, 1000)
 ROW.interface = Interface()
@@ -38,7 +38,11 @@ def model(tmp_path):
 
     def make():
         metrics = ModelMetrics(Share(create_memory(), 0), f"m{next(names)}")
-        made = Batcher(ROW, metrics, None, Settings(arena=2**16), memory, Pressure(0, 5.0))
+        environment = BatchingEnvironment(
+            loop=None, pressure=Pressure(0, 5.0), queue_memory=memory, report=None,
+            front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
+        )  # fmt: skip
+        made = Batcher(ROW, metrics, {}, environment)
         made.clients, made.memory = Clients(), memory
         return made
 
@@ -47,7 +51,7 @@ def model(tmp_path):
 
 def put(batcher, name, size=10, deadline=30.0):
     item = Item(b"x" * size, b"", b"", name, deadline)
-    task = Task(batcher.clients, batcher, item, name, 0.0, deadline, size)
+    task = make_task(batcher, batcher.clients, item, 0.0)
     batcher.put(task)
     return task
 
@@ -81,7 +85,7 @@ def test_early_deadlines_are_kept_in_the_middle_of_the_queue(model):
         put(batcher, name, deadline=deadline)
     batcher.queue.expire(3.0)
 
-    assert (batcher.clients.statuses, batcher.waiting) == ({"b": 504}, 2)
+    assert (batcher.clients.statuses, len(batcher.queue)) == ({"b": 504}, 2)
 
 
 def test_tasks_that_are_done_are_not_kept_until_their_deadline(model):
@@ -136,7 +140,7 @@ def test_a_hot_model_leaves_memory_to_the_others(model):
         number = count()
         while batcher.queue.has_room(10):
             put(batcher, str(next(number)), size=10)
-        assert batcher.waiting == expected
+        assert len(batcher.queue) == expected
     other.queue.fail(NotReady())
 
     assert third.queue.has_room(10)

@@ -12,14 +12,14 @@ from time import monotonic, process_time
 from typing import Any
 
 from servekit.frontend.batching.batcher import Batcher
+from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.batching.queue import QueueMemory
-from servekit.frontend.batching.task import Task
+from servekit.frontend.batching.task import Task, make_task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
-from servekit.settings import Settings
 
 BATCH = 32
 SWEEPS = 20
@@ -27,13 +27,16 @@ BODY = b'{"x":[1.5,2.5,3.5,4.5]}'
 
 
 class Straw:
-    """A connection that takes any answer, and a replica that takes any batch."""
+    """An exchange that takes any answer, and a replica that takes any batch."""
 
-    def answer_problem(self, *answer: Any) -> None:
+    has_room = False  #: after it was sent a batch
+
+    def fail(self, *answer: Any) -> None:
         """Forget it."""
 
-    def send(self, batch: list[Task], now: float) -> None:
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
         """Forget it."""
+        return []
 
 
 class QueueAlone:
@@ -42,14 +45,17 @@ class QueueAlone:
     def __init__(self, directory: Path, count: int) -> None:
         replica = ReplicaRow(0, 1, str(directory / "nobody.sock"), "serving")
         row = ModelRow("alone", "1.0", "", [replica], BATCH, 0.0, 1e6, count, interface=Interface())
-        self.batcher = Batcher(
-            row,
-            ModelMetrics(Share(create_memory(), 0), "alone"),
-            None,
-            Settings(),
-            QueueMemory(2**29),
-            Pressure(0, 5.0),
+        environment = BatchingEnvironment(
+            loop=None,  # type: ignore[arg-type]
+            pressure=Pressure(0, 5.0),
+            queue_memory=QueueMemory(2**29),
+            report=lambda _message: None,
+            front_ends=1,
+            arena_bytes=2**20,
+            large_body_bytes=2**20,
         )
+        metrics = ModelMetrics(Share(create_memory(), 0), "alone")
+        self.batcher = Batcher(row, metrics, {}, environment)
         self.straw = Straw()
         self.tasks: list[Task] = []
         self.count = count
@@ -59,7 +65,7 @@ class QueueAlone:
         now = monotonic()
         item = Item(BODY, b"application/json", b"", "0123456789ab-1", now + timeout_s)
         self.tasks = [
-            Task(self.straw, self.batcher, item, "", now, item.deadline, len(BODY))
+            make_task(self.batcher, self.straw, item, now)  # type: ignore[arg-type]
             for _ in range(self.count)
         ]
 
@@ -70,14 +76,12 @@ class QueueAlone:
     def sweep(self) -> None:
         """Do what happens ten times a second, ``SWEEPS`` times."""
         for _ in range(SWEEPS):
-            self.batcher.expire(monotonic())
+            self.batcher.sweep(monotonic())
 
     def take(self) -> None:
         """Hand everything out in batches."""
-        while self.batcher.waiting:
-            self.batcher.idle.append(self.straw)
-            self.batcher.dispatch()
-        self.batcher.idle.clear()
+        while len(self.batcher.queue):
+            self.batcher.on_room(self.straw)
 
     def cancel(self) -> None:
         """Every client goes away."""
@@ -86,7 +90,7 @@ class QueueAlone:
 
     def expire(self) -> None:
         """Every task's time is over at once."""
-        self.batcher.expire(monotonic() + 2e6)
+        self.batcher.sweep(monotonic() + 2e6)
 
 
 def queue_alone(count: int, rounds: int) -> tuple[float, ...]:

@@ -1,38 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision to take a task: is the model able to answer, and is there room to wait."""
+"""The decision to take a task: can the model answer, and is there room to wait?"""
 
-from servekit.errors import PoisonRequest, QueueFull, ServekitError
-from servekit.frontend.batching.task import Task
+from __future__ import annotations
 
-__all__ = ["admit", "pass_on", "refuse"]
+from time import monotonic
+from typing import TYPE_CHECKING
 
+from servekit.errors import NotReady, PoisonRequest, QueueFull, ServekitError
+from servekit.frontend.batching.poison import PoisonList
+from servekit.frontend.batching.throughput import Throughput, whole_seconds
 
-def admit(task: Task) -> None:
-    """Queue *task* with its model, or answer it at once."""
-    batcher = task.batcher
-    if not batcher.is_open:
-        refuse(task, batcher.not_ready())
-    elif not batcher.queue.has_room(task.body_bytes):
-        wait_s = batcher.rate.seconds_for(batcher.waiting, task.arrived)
-        refuse(task, QueueFull(retry_after_s=wait_s))
-    elif batcher.culprits.sizes and batcher.is_culprit(task):
-        refuse(task, PoisonRequest())
-    else:
-        batcher.put(task)
+if TYPE_CHECKING:
+    from servekit.frontend.batching.queue import TaskQueue
+    from servekit.frontend.batching.task import Task
+    from servekit.ipc.table import ModelRow
+
+__all__ = ["Admission"]
 
 
-def pass_on(task: Task) -> None:
-    """Queue *task*, whose request has been admitted, for one of its steps."""
-    batcher = task.batcher
-    if not batcher.is_open:
-        task.fail(batcher.not_ready())
-    elif batcher.culprits.sizes and batcher.is_culprit(task):
-        task.fail(PoisonRequest())
-    else:
-        batcher.put(task)
+class Admission:
+    """Of one model. A refusal says when to try again."""
 
+    __slots__ = ("_next_tries", "_queue", "is_open", "poison", "throughput")
 
-def refuse(task: Task, error: ServekitError) -> None:
-    """Answer *task* with *error* before it was queued."""
-    task.batcher.metrics.count_status(error.status)
-    task.fail(error)
+    def __init__(self, queue: TaskQueue) -> None:
+        """Refuse everything that would wait in *queue*, until ``update``."""
+        self._queue = queue
+        self._next_tries: list[float] = []  #: ``monotonic``: when workers are started again
+        self.is_open = False  #: there is a replica that answers, or will be in a moment
+        self.poison = PoisonList()
+        self.throughput = Throughput()
+
+    def update(self, row: ModelRow) -> None:
+        """Take over what the routing table says now."""
+        was_ready = row.interface is not None
+        self.is_open = any(
+            replica.state == "serving" or (was_ready and replica.state in ("starting", "backoff"))
+            for replica in row.replicas
+        )
+        self._next_tries = [replica.next_try for replica in row.replicas]
+
+    def takes_at_once(self, body_bytes: int) -> bool:
+        """Whether a task with a body of *body_bytes* is admitted, whatever else it holds."""
+        return self.is_open and not self.poison.sizes and self._queue.has_room(body_bytes)
+
+    def refusal(self, body_bytes: int) -> ServekitError | None:
+        """Return why no task with a body of *body_bytes* is admitted; ``None`` if it may be."""
+        if not self.is_open:
+            return self.not_ready()
+        return None if self._queue.has_room(body_bytes) else self.queue_full()
+
+    def refusal_of_content(self, task: Task) -> ServekitError | None:
+        """Return why *task* cannot be answered, whether there is room or not."""
+        if not self.is_open:
+            return self.not_ready()
+        return PoisonRequest() if self.poison.has(task, task.arrived) else None
+
+    def queue_full(self) -> QueueFull:
+        """Return the refusal of a queue without room."""
+        wait_s = self.throughput.seconds_for(len(self._queue), monotonic())
+        return QueueFull(retry_after_s=wait_s)
+
+    def not_ready(self) -> NotReady:
+        """Return the refusal of a model without a replica."""
+        now = monotonic()
+        waits = [moment - now for moment in self._next_tries if moment > now]
+        return NotReady(retry_after_s=whole_seconds(min(waits)) if waits else None)

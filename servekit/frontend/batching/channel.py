@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front-end's end of one channel: frames to and from one worker, never blocking."""
+"""The front-end's end of a channel: frames to and from one worker. It never blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gevent.monkey import get_original
 
 from servekit.ipc.arena import ArenaReader
-from servekit.ipc.batches import ReplyMessage, Welcome
+from servekit.ipc.batches import ReplyMessage, Slab, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.ipc.metric_memory import SIZE
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.ipc.arena import Arena
 
-from servekit.ipc.batches import Slab
-
-__all__ = ["Link"]
+__all__ = ["Channel"]
 
 READ, WRITE = 1, 2
 
 
-class Link:
-    """Open from its making until ``close``, which it calls itself when the worker goes."""
+class Channel:
+    """Open from its creation until ``close``, which it calls itself when the worker ends."""
 
     __slots__ = (
         "_answers",
@@ -51,7 +50,7 @@ class Link:
 
     def __init__(
         self,
-        loop: Any,
+        loop: EventLoop,
         address: str,
         bodies: Arena,
         places: int,
@@ -60,10 +59,10 @@ class Link:
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
 
-        As much of the worker's arena as there is of ours will stay mapped.
+        As much of the worker's arena stays mapped as *bodies* is large.
 
-        :param places: of the longest batch.
-        :param on_lost: called once when the worker is gone or breaks the protocol.
+        :param places: in the longest batch.
+        :param on_lost: called once, when the worker ends or breaks the protocol.
         :raises OSError: the listener's backlog is full.
         """
         sock = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -81,7 +80,7 @@ class Link:
         self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
         self._mapped = bodies.size
-        self.measures: memoryview | None = None  #: the metrics of the service, if it has some
+        self.measures: memoryview | None = None  #: the metrics of the service, if it has any
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
@@ -92,11 +91,11 @@ class Link:
 
     @property
     def is_writing(self) -> bool:
-        """A frame is on its way: the buffer is not free for the next one."""
+        """A frame has been sent in part: the buffer is not free for the next one."""
         return self._rest is not None
 
     def send(self, message: msgspec.Struct) -> None:
-        """Send *message*, after those that are still on their way.
+        """Send *message*, after those that have not been sent whole.
 
         :raises FrameTooLarge: nothing was sent.
         """
@@ -121,11 +120,11 @@ class Link:
         :raises ChannelClosed: it lies outside the worker's arena.
         """
         if self._answers is None:
-            raise ChannelClosed("the peer sent no arena")
+            raise ChannelClosed("the worker sent no arena")
         return self._answers.view(slab)
 
     def trim(self) -> None:
-        """Give back what we have mapped of answers; what is still needed is mapped anew."""
+        """Unmap the answers that were read; those that are still needed are mapped again."""
         if self._answers is not None:
             self._answers.trim()
 
@@ -183,9 +182,9 @@ class Link:
 
 
 def _measures_in(descriptors: list[int]) -> memoryview | None:
-    """Map the one descriptor that a worker may send besides that of its answers.
+    """Map the one descriptor that a worker may send besides the one of its answers.
 
-    :raises ChannelClosed: it is no arena of the size that it has to have.
+    :raises ChannelClosed: it is not an arena of the right size.
     """
     for descriptor in descriptors:
         return ArenaReader(descriptor).view(Slab(0, SIZE))

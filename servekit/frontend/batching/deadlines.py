@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from servekit.errors import ClientError
 from servekit.frontend.batching.task import INFINITY
@@ -14,22 +13,18 @@ __all__ = ["TIMEOUT_FIELD", "Deadlines", "deadlines_of"]
 TIMEOUT_FIELD = b"x-request-timeout-ms"
 MILLISECONDS = re.compile(rb"[0-9]{1,9}")
 
-
-class Deadlines(NamedTuple):
-    """Moments are ``monotonic``."""
-
-    first: float  #: of the response, or of a stream's next output
-    last: float  #: of all of a stream
-    refusal: ClientError | None = None  #: the client asked for something else than milliseconds
+#: ``monotonic``: of the response, or of a stream's first output; of all of a stream; and why the
+#: request is refused, if its client asks for something that is not a number of milliseconds
+Deadlines = tuple[float, float, ClientError | None]
 
 
 def deadlines_of(headers: dict[bytes, bytes], timeout_s: float, now: float) -> Deadlines:
     """Return the deadlines of a request that arrived *now* for a model with *timeout_s*."""
     asked = headers.get(TIMEOUT_FIELD)
     if asked is None:
-        return Deadlines(now + timeout_s, INFINITY)
+        return now + timeout_s, INFINITY, None
     if not MILLISECONDS.fullmatch(asked):
         text = "X-Request-Timeout-Ms: not a whole number of milliseconds"
-        return Deadlines(now + timeout_s, INFINITY, ClientError(text))
+        return now + timeout_s, INFINITY, ClientError(text)
     asked_s = int(asked) / 1000
-    return Deadlines(now + min(timeout_s, asked_s), now + asked_s)
+    return now + min(timeout_s, asked_s), now + asked_s, None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory that crossed one channel: bodies lent to the worker, answers lent by it."""
+"""Shared memory that the two ends of one channel lend each other: bodies, and large answers."""
 
 from __future__ import annotations
 
@@ -10,70 +10,82 @@ from servekit.ipc.batches import Slab
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from servekit.frontend.batching.channel import Link
+    from servekit.frontend.batching.channel import Channel
     from servekit.frontend.batching.task import Task
-    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.memory.body_arena import BodyArena
     from servekit.ipc.batches import SentItem
 
-__all__ = ["Loans"]
+__all__ = ["Leases"]
 
 
-class Loans:
-    """What either side may look at in the other's arena; belongs to a ``Replica``."""
+class Leases:
+    """Belongs to one replica; outlives its channels, as a worker may outlive its channel."""
 
-    __slots__ = ("_bodies", "_lent", "_link", "returned")
+    __slots__ = ("_bodies", "_channel", "_lent", "_returned")
 
-    def __init__(self, bodies: Bodies) -> None:
-        """Give to *bodies* what the worker looks at no more."""
+    def __init__(self, bodies: BodyArena) -> None:
+        """Free bodies in *bodies* once the worker no longer reads them."""
         self._bodies = bodies
-        self._lent: dict[int, Slab] = {}  #: bodies that the worker may look at, by offset
-        self.returned: list[int] = []  #: answers that the worker may overwrite, by offset
-        self._link: Link | None = None
+        self._lent: dict[int, Slab] = {}  #: bodies that the worker may read, by offset
+        self._returned: list[int] = []  #: offsets of answers that the worker may overwrite
+        self._channel: Channel | None = None
 
-    def begin(self, link: Link) -> None:
-        """The worker at the other end of *link* has an arena of its own."""
-        self._link, self.returned = link, []
+    def begin(self, channel: Channel) -> None:
+        """Lend over *channel* from now on; the worker has an arena of its own."""
+        self._channel, self._returned = channel, []
 
     def close(self) -> None:
-        """The channel is closed: let go of it, so that its shared memory goes at once."""
-        self._link = None
+        """The channel is closed: drop it, so that its shared memory goes at once."""
+        self._channel = None
 
     def lend(self, items: list[SentItem]) -> None:
-        """The worker gets *items* to look at."""
+        """The worker may read the bodies of *items*."""
         for item in items:
             if type(item.body) is Slab:
                 self._lent[item.body.offset] = item.body
 
     def end(self, offsets: Iterable[int]) -> None:
-        """The worker looks at these bodies no more."""
+        """The worker no longer reads these bodies."""
         for offset in offsets:
             slab = self._lent.pop(offset, None)
             if slab is not None:
                 self._bodies.free(slab)
 
     def end_all_but(self, held: list[int]) -> None:
-        """The worker looks at no other bodies than these."""
+        """The worker reads no bodies but these."""
         if self._lent:
             self.end([offset for offset in self._lent if offset not in held])
 
     def end_all(self) -> None:
-        """The process that could look at them is gone."""
+        """The worker process has ended."""
         self.end(list(self._lent))
 
-    def keep(self, tasks: list[Task]) -> None:
-        """*tasks* go to another worker with their bodies; this one only reads, and is going."""
+    def move(self, tasks: list[Task]) -> None:
+        """*tasks* go to another worker with their bodies; this one only reads, and is ending."""
         for task in tasks:
             if type(task.item.body) is Slab:
                 self._lent.pop(task.item.body.offset, None)
 
-    def borrow(self, link: Link, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
-        """Return an answer's bytes, and what to call when the client has them.
+    def borrow(self, channel: Channel, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
+        """Return the bytes of a large answer, and what to call when they have been sent.
 
         :raises ChannelClosed: it lies outside the worker's arena.
         """
 
         def release() -> None:
-            if self._link is link:
-                self.returned.append(slab.offset)
+            if self._channel is channel:
+                self._returned.append(slab.offset)
 
-        return link.view(slab), release
+        return channel.view(slab), release
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether the worker has yet to hear of answers that it may overwrite."""
+        return bool(self._returned)
+
+    def take_returned(self) -> list[int]:
+        """Return the offsets of answers that the worker may overwrite, to tell it."""
+        returned = self._returned
+        if returned:
+            self._returned = []
+        return returned

@@ -1,37 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that killed a worker, remembered for a while by what they said."""
+"""Requests that killed a worker. They are refused for a while."""
 
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-__all__ = ["MAX_CULPRITS", "REMEMBERED_S", "Culprits"]
+if TYPE_CHECKING:
+    from servekit.frontend.batching.task import Task
+
+__all__ = ["MAX_POISON", "REMEMBERED_S", "PoisonList"]
 
 REMEMBERED_S = 600.0
-MAX_CULPRITS = 1024
+MAX_POISON = 1024  #: requests that are remembered
 
 
-class Culprits:
-    """Of one model. Nothing is hashed unless the size of a body is that of a culprit's."""
+class PoisonList:
+    """Of one model. Nothing is hashed unless the size of a body is that of a poison request."""
 
     __slots__ = ("_until", "sizes")
 
     def __init__(self) -> None:
         self._until: dict[tuple[int, bytes], float] = {}  #: oldest first
-        self.sizes: frozenset[int] = frozenset()  #: of their bodies; empty where there are none
+        self.sizes: frozenset[int] = frozenset()  #: of their bodies; empty if there are none
 
-    def remember(self, content_type: bytes, body: bytes | memoryview, now: float) -> None:
-        """A worker died of this, at *now*."""
-        key = _key(content_type, body)
+    def add(self, task: Task, now: float) -> None:
+        """Remember *task*, which killed a worker at *now*."""
+        key = _key(task)
         self._until.pop(key, None)
         self._until[key] = now + REMEMBERED_S
-        if len(self._until) > MAX_CULPRITS:
+        if len(self._until) > MAX_POISON:
             del self._until[next(iter(self._until))]
         self._note_sizes()
 
-    def knows(self, content_type: bytes, body: bytes | memoryview, now: float) -> bool:
-        """Whether a worker died of this not long ago."""
-        return self._until.get(_key(content_type, body), now) > now
+    def has(self, task: Task, now: float) -> bool:
+        """Whether a request with the content of *task* killed a worker not long ago."""
+        return task.body_bytes in self.sizes and self._until.get(_key(task), now) > now
 
     def forget(self, now: float) -> None:
         """Drop those whose time is over."""
@@ -45,7 +49,9 @@ class Culprits:
         self.sizes = frozenset(size for size, _ in self._until)
 
 
-def _key(content_type: bytes, body: bytes | memoryview) -> tuple[int, bytes]:
+def _key(task: Task) -> tuple[int, bytes]:
+    content_type = task.item.content_type
+    body = task.owner.bodies.content(task.item.body)
     digest = sha256(b"%d:%b" % (len(content_type), content_type))
     digest.update(body)
     return len(body), digest.digest()

@@ -8,7 +8,6 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, ServekitError
-from servekit.frontend.batching.replies import fail_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +19,11 @@ __all__ = ["MAX_BATCH_BYTES", "QueueMemory", "TaskQueue"]
 
 #: a batch stops growing here, so that one frame stays far below its limit
 MAX_BATCH_BYTES = 64 * 2**20
-KEPT = 64  #: tasks that are done may lie in a queue without being swept out
+KEPT = 64  #: tasks that are done stay in a queue until there are more of them
 
 
 class QueueMemory:
-    """What the bodies that wait in a front-end may still take; shared by its models."""
+    """The memory that waiting bodies may still take in a front-end; shared by its models."""
 
     __slots__ = ("free",)
 
@@ -34,34 +33,34 @@ class QueueMemory:
 
 
 class TaskQueue:
-    """In order of arrival. A task that is done while it waits keeps its place, uncounted."""
+    """In order of arrival. A task that is done while it waits keeps its place, but not counted."""
 
     __slots__ = ("_bytes", "_done", "_early", "_memory", "_metrics", "_tasks", "capacity")
 
     def __init__(self, metrics: ModelMetrics, memory: QueueMemory) -> None:
-        """Count in *metrics* what no worker will see."""
+        """Count the tasks that are dropped in *metrics*."""
         self._metrics = metrics
         self._memory = memory
         self._tasks: deque[Task] = deque()
         self._done = 0
         self._bytes = 0
         self.capacity = 0  #: tasks that may wait
-        #: tasks whose deadline comes before that of some that came earlier
+        #: tasks whose deadline is before that of some that arrived earlier, by deadline
         self._early: list[tuple[float, int, Task]] = []
 
     def __len__(self) -> int:
         return len(self._tasks) - self._done
 
     def __iter__(self) -> Iterator[Task]:
-        """Yield what waits."""
+        """Yield the tasks that wait."""
         return (task for task in self._tasks if not task.is_done)
 
     def has_room(self, size: int) -> bool:
         """Whether a task with a body of *size* bytes may wait.
 
-        Of the memory, a model takes no more than it leaves to the others.
-        So one model alone takes half of it, two take a third each, and there is always some
-        for the next; a model with nothing waiting has room for one body.
+        A model takes no more of the memory than it leaves to the others. So one model alone takes
+        half of it, two take a third each, and there is always some for the next. A model without
+        waiting tasks has room for one body of any size.
         """
         return len(self._tasks) - self._done < self.capacity and (
             self._bytes + size <= self._memory.free or not self._bytes
@@ -81,11 +80,11 @@ class TaskQueue:
             task.is_sent = False
 
     def note_early(self, task: Task) -> None:
-        """*task* may have to be answered before those that came earlier."""
+        """Note that *task* may expire before tasks that arrived earlier."""
         heapq.heappush(self._early, (task.deadline, id(task), task))
 
     def take(self, now: float, room: int) -> list[Task]:
-        """Return up to *room* tasks in order, or the one that goes alone; none if all are done."""
+        """Return up to *room* tasks in order, or one that goes alone; none if all are done."""
         tasks, in_frame, held = self._tasks, 0, 0
         batch: list[Task] = []
         while tasks and len(batch) < room:
@@ -119,11 +118,11 @@ class TaskQueue:
 
     @property
     def first_deadline(self) -> float:
-        """No task of those noted as early has to be answered before this moment."""
+        """The first deadline of those noted as early."""
         return self._early[0][0] if self._early else float("inf")
 
     def expire(self, now: float) -> None:
-        """Answer 504 to what is past its deadline."""
+        """Answer 504 to tasks past their deadline."""
         early = self._early
         while early and early[0][0] <= now:
             task = heapq.heappop(early)[2]
@@ -138,12 +137,12 @@ class TaskQueue:
             heapq.heapify(self._early)
 
     def drop(self, task: Task, reason: str, error: ServekitError | None) -> None:
-        """Take *task* out: answer it with *error*, or with nothing where nobody listens."""
+        """Take *task* out, and answer it with *error*; ``None`` if its client has disconnected."""
         self._metrics.count_drop(reason)
         self._hold(-task.body_bytes)
         self._done += 1
         if error is not None:
-            fail_task(task, error)
+            task.fail(error)
         else:
             task.is_done = True
             task.drop_body()
@@ -153,16 +152,16 @@ class TaskQueue:
             self._done = 0
 
     def fail(self, error: ServekitError) -> None:
-        """Answer *error* to all that waits."""
+        """Answer all tasks with *error*."""
         tasks, self._tasks, self._done = list(self), deque(), 0
         self._early.clear()
         self._hold(-self._bytes)
         for task in tasks:
-            fail_task(task, error)
+            task.fail(error)
 
     def _expire(self, task: Task) -> None:
         self._metrics.count_drop("expired")
-        fail_task(task, DeadlineExceeded())
+        task.fail(DeadlineExceeded())
 
     def _hold(self, size: int) -> None:
         self._bytes += size

@@ -1,319 +1,239 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replica as a front-end sees it: one channel, one batch at a time, or slots of streams.
+"""A replica as a front-end sees it: the channel to the worker that fills it.
 
-The channel follows the worker that fills the replica: it opens when the routing table
-says that a new generation serves, and closes when the worker goes.
+The channel opens when the routing table says that a new generation serves, and closes when the
+worker ends. The worker holds one batch at a time, or as many streams as it has slots.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from servekit.errors import DeadlineExceeded, WorkerLost
-from servekit.frontend.batching.channel import Link
-from servekit.frontend.batching.leases import Loans
-from servekit.frontend.batching.replies import answer_batch, fail_task
-from servekit.frontend.batching.retry import settle
-from servekit.frontend.batching.stream_slots import Slots
-from servekit.ipc.batches import Freed, Hello, Parts, Ping, Pong, Predict, Reply
+from servekit.errors import WorkerLost
+from servekit.frontend.batching.batch_slot import BatchSlot
+from servekit.frontend.batching.channel import Channel
+from servekit.frontend.batching.leases import Leases
+from servekit.frontend.batching.liveness import Liveness, overtime
+from servekit.frontend.batching.replies import answer_batch
+from servekit.frontend.batching.stream_slots import StreamSlots
+from servekit.ipc.batches import Freed, Hello, Parts, Ping, Pong, Reply
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 from servekit.ipc.control import Hung, Lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from servekit.frontend.batching.batcher import Batcher
-    from servekit.frontend.batching.samples import BatchSamples
+    from servekit.frontend.batching.environment import BatchingEnvironment, ReplicaOwner
     from servekit.frontend.batching.task import Task
-    from servekit.ipc.batches import Part
     from servekit.ipc.table import ReplicaRow
 
-__all__ = ["PING_S", "Replica"]
-
-PING_S = 2.0  #: an idle replica is asked for a sign of life after so long a silence
-LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after so long
+__all__ = ["ReplicaProxy"]
 
 
-class Replica:
-    """One channel to one worker; belongs to its ``Batcher``."""
+class ReplicaProxy:
+    """One channel to one worker at a time."""
 
-    def __init__(
-        self,
-        batcher: Batcher,
-        loop: Any,
-        report: Callable[[Hung | Lost], None],
-        samples: BatchSamples | None = None,
-    ) -> None:
-        """Stay closed until ``update`` names a serving generation.
+    row: ReplicaRow
 
-        :param report: tells the supervisor that the worker hangs, or is gone with a batch.
-        :param samples: notes batches that are answered, if a plugin wants to know of them.
-        """
-        self._batcher = batcher
-        self._loop = loop
-        self._report = report
-        self._samples = samples
-        self._link: Link | None = None
-        self._generation = 0  #: the last generation a channel was opened for
-        self._is_greeted = False
-        self._is_given_up = False
-        self._is_retired = False
-        self.batch: list[Task] | None = None  #: with slots, all that have one
-        self._slots: Slots | None = None  #: of a worker that streams
-        self._batch_id = 0
-        self._sent_at = 0.0
-        self._heard_at = 0.0
-        self._pinged_at = 0.0
-        self._ping_failure = ""
-        self._loans = Loans(batcher.bodies)
+    def __init__(self, owner: ReplicaOwner, environment: BatchingEnvironment) -> None:
+        """Stay closed until ``update`` names a serving generation."""
+        self._owner, self._environment = owner, environment
+        self._leases = Leases(owner.bodies)
+        self.channel: Channel | None = None  #: while it is open
+        self._slots: BatchSlot | StreamSlots | None = None  #: once the worker has greeted
+        self._generation = 0  #: the last generation that a channel was opened for
+        self._life = Liveness(0.0)  #: of the worker
+        self._is_retired = False  #: it takes no more tasks
 
-    # ------------------------------------------------------------ the channel's life
+    # ------------------------------------------------------------ the life of the channel
 
     def update(self, row: ReplicaRow) -> None:
-        """Open the channel when a generation serves that we have not seen."""
+        """Open the channel when a generation serves that had none yet."""
         self.row = row
-        if self._link is not None:
+        if self.channel is not None:
             return
-        if row.generation > self._generation or row.state != "serving":
-            self._loans.end_all()
-        if row.generation > self._generation and row.state == "serving":
-            self._open(row)
-
-    @property
-    def is_live(self) -> bool:
-        """The worker answered recently, or has a batch within its time."""
-        silence = monotonic() - self._heard_at
-        return (
-            self._is_greeted
-            and not self._is_given_up
-            and not self._ping_failure
-            and (self.batch is not None or silence < self._batcher.silence_s)
-        )
-
-    @property
-    def measures(self) -> memoryview | None:
-        """The metrics of the service inside, if it has some."""
-        return self._link.measures if self._link is not None else None
-
-    def _open(self, row: ReplicaRow) -> None:
-        batcher = self._batcher
-        with contextlib.suppress(OSError):  # the listener's backlog is full: we try again
-            self._link = Link(
-                self._loop,
+        is_new = row.generation > self._generation
+        if is_new or row.state != "serving":
+            self._leases.end_all()
+        if not is_new or row.state != "serving":
+            return
+        with contextlib.suppress(OSError):  # the listener's backlog is full: ``sweep`` tries again
+            self.channel = Channel(
+                self._environment.loop,
                 row.address,
-                batcher.bodies.arena,
-                batcher.row.max_batch_size,
+                self._owner.bodies.arena,
+                self._owner.row.max_batch_size,
                 self._on_message,
                 self._on_gone,
             )
             self._generation = row.generation
-            self._is_greeted = self._is_given_up = False
-            self._ping_failure = ""
-            self._loans.begin(self._link)
-            self._heard_at = monotonic()
+            self._life = Liveness(monotonic())
+            self._leases.begin(self.channel)
 
     def close(self) -> None:
-        """Close the channel; what it holds is lost."""
-        if self._link is not None:
-            self._link.close()
+        """Close the channel; the tasks of the worker are lost."""
+        if self.channel is not None:
+            self.channel.close()
             self._on_lost()
 
-    def trim(self) -> None:
-        """Give back what we have mapped of answers; what is still needed is mapped anew."""
-        if self._link is not None:
-            self._link.trim()
-
     def retire(self) -> None:
-        """Take no more batches, and close the channel when the one inside is answered."""
+        """Take no more tasks, and close the channel when those in the worker are answered."""
         self._is_retired = True
-        self._leave_idle()
-        if self.batch is None:
+        self._owner.on_busy(self)
+        if not self.tasks:
             self.close()
-            self._loans.end_all()
+            self._leases.end_all()
 
     def _on_gone(self) -> None:
-        if self.batch:
-            self._report_lost(self.batch)
+        if self.tasks:
+            self._report_lost(self.tasks)
         self._on_lost()
 
     def _on_lost(self) -> None:
-        self._link, self._is_greeted = None, False
-        self._heard_at = monotonic()
-        self._loans.close()
-        self._leave_idle()
-        batch, self.batch = self.batch, None
-        if self._slots is not None:
-            slots, self._slots = self._slots, None
-            slots.lose(WorkerLost())
-        elif batch:
-            self._loans.keep(settle(self._batcher, batch))
-            self._batcher.dispatch()
+        self.channel = None
+        self._life.heard_at = monotonic()
+        self._leases.close()
+        self._owner.on_busy(self)
+        slots, self._slots = self._slots, None
+        batch = slots.lose() if slots is not None else []
+        if batch:
+            self._leases.move(self._owner.on_lost(batch))
+            self._owner.dispatch()
 
-    def _report_lost(self, batch: list[Task]) -> None:
+    def _report_lost(self, batch: Sequence[Task]) -> None:
         ids = [task.request_id for task in batch]
-        self._report(Lost(self._batcher.row.name, self.row.index, self._generation, ids))
+        self._environment.report(Lost(self._owner.row.name, self.row.index, self._generation, ids))
 
-    # ------------------------------------------------------------ one batch out, its answers back
+    # ------------------------------------------------------------ tasks out
 
-    def send(self, batch: list[Task], now: float) -> None:
-        """Hand *batch* to the worker. Only an idle replica is sent a batch."""
-        if self._slots is not None:
-            self._begin_streams(self._slots, batch, now)
-            return
-        assert self._link is not None
-        self.batch = batch
-        self._batch_id += 1
-        self._sent_at = now
-        items = [task.item for task in batch]
-        self._loans.lend(items)
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Those that the worker has."""
+        return self._slots.tasks if self._slots is not None else ()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the worker can take tasks."""
+        return self._slots is not None and self._slots.has_room and not self._is_retired
+
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
+        """Hand *tasks* to the worker, and return those that it has no room for."""
+        assert self._slots is not None
         try:
-            has_protocols = self._batcher.has_protocols
-            self._link.send(Predict(self._batch_id, items, self._loans.returned, has_protocols))
-            self._loans.returned = []
+            return self._slots.send(tasks, now)
         except FrameTooLarge:
             self.close()
+            return []
 
     def cancel(self, task: Task) -> None:
-        """Let the worker know that nobody waits for *task* any more, if it has it."""
+        """Tell the worker that the client of *task* has disconnected, if it has the task."""
         if self._slots is not None:
             self._slots.cancel(task)
-        elif self.batch and task in self.batch and self._link is not None:
-            self._link.cancelled.mark(self._batch_id, self.batch.index(task))
 
-    def _begin_streams(self, slots: Slots, batch: list[Task], now: float) -> None:
-        """Hand over as many of *batch* as there is room for."""
-        if self.batch is None:
-            self._sent_at = now
-        waiting = deque(batch)
-        while waiting and slots.has_room and self._slots is slots:
-            slots.put(waiting.popleft(), now)
-        self._batcher.queue.put_back(list(waiting))
-        if self._slots is slots:
-            self.batch = list(slots.tasks)
-            if slots.has_room:
-                self._batcher.idle.insert(0, self)  # the other replicas come first
-
-    def _on_parts(self, parts: list[Part]) -> None:
-        slots = self._slots
-        if slots is None:
-            raise ChannelClosed("outputs of no stream: the channel is in doubt")
-        self._sent_at = self._heard_at  # a turn is over
-        had_room = slots.has_room
-        slots.take(parts, self._heard_at)
-        self.batch = list(slots.tasks) or None
-        if self._is_retired or (slots.has_room and not had_room):
-            self._become_idle()
+    # ------------------------------------------------------------ answers in
 
     def _on_message(self, message: Reply | Hello | Pong | Freed | Parts) -> None:
-        self._heard_at = monotonic()
+        self._life.heard_at = monotonic()
         if type(message) is Reply:
             self._on_reply(message)
         elif isinstance(message, Parts):
-            self._on_parts(message.parts)
+            self._on_parts(message)
         elif isinstance(message, Hello):
             self._on_hello(message)
         elif isinstance(message, Freed):
-            self._loans.end(message.offsets)
+            self._leases.end(message.offsets)
         else:
             assert isinstance(message, Pong)
-            self._ping_failure = message.reason
+            self._life.failure = message.reason
 
     def _on_hello(self, hello: Hello) -> None:
-        if self._is_greeted:
-            raise ChannelClosed("a second greeting: the channel is in doubt")
+        if self._slots is not None or self.channel is None:
+            raise ChannelClosed("malformed answer from worker: a second greeting")
         self._generation = max(self._generation, hello.generation)
-        self._is_greeted = True
-        if hello.slots and self._link is not None:
-            self._slots = Slots(hello.slots, self._link, self._loans)
+        if hello.slots:
+            self._slots = StreamSlots(hello.slots, self.channel, self._leases)
+        else:
+            self._slots = BatchSlot(self.channel, self._leases)
         self._become_idle()
-        self._batcher.hand_over()
+        self._owner.on_greeted()
 
     def _become_idle(self) -> None:
         if self._is_retired:
             self.retire()
-            return
-        self._batcher.idle.append(self)
-        self._batcher.dispatch()
-
-    def _leave_idle(self) -> None:
-        with contextlib.suppress(ValueError):
-            self._batcher.idle.remove(self)
+        else:
+            self._owner.on_room(self)
 
     def _on_reply(self, reply: Reply) -> None:
-        batch, link = self.batch, self._link
-        if batch is None or reply.batch != self._batch_id or len(reply.answers) != len(batch):
-            raise ChannelClosed("an answer to another batch: the channel is in doubt")
-        assert link is not None
-        self.batch = None
-        sent_at, heard_at = self._sent_at, self._heard_at
-        self._loans.end_all_but(reply.held)
+        slot, channel, heard_at = self._slots, self.channel, self._life.heard_at
+        if not isinstance(slot, BatchSlot) or channel is None:
+            raise ChannelClosed("malformed answer from worker: a batch that it was not sent")
+        sent_at, batch = slot.sent_at, slot.take(reply)
         if not reply.is_last:
             self._become_idle()  # the worker gets its next batch before we write the answers
         try:
-            answer_batch(
-                batch,
-                reply,
-                sent_at,
-                heard_at,
-                lambda slab: self._loans.borrow(link, slab),
-            )
+            answer_batch(batch, reply, sent_at, heard_at, partial(self._leases.borrow, channel))
         except ChannelClosed:
             self._report_lost(batch)
             for task in batch:
-                fail_task(task, WorkerLost())
+                task.fail(WorkerLost())
             raise
-        if self._samples is not None:
-            self._samples.note(batch, reply, self.row.index, sent_at, heard_at)
+        if (samples := self._environment.samples) is not None:
+            samples.note(batch, reply, self.row.index, sent_at, heard_at)
+
+    def _on_parts(self, message: Parts) -> None:
+        slots = self._slots
+        if not isinstance(slots, StreamSlots):
+            raise ChannelClosed("malformed answer from worker: it has no streams")
+        had_room = slots.has_room
+        slots.take(message.parts, self._life.heard_at)
+        if self._is_retired or (slots.has_room and not had_room):
+            self._become_idle()
 
     # ------------------------------------------------------------ time
 
-    def expire(self, now: float) -> None:
-        """Answer 504 to members past their deadline; give up a worker that hangs."""
-        for task in self.batch or ():
-            if task.deadline <= now:
-                fail_task(task, DeadlineExceeded())
-        if self._slots is not None:
-            self._slots.look(now)
-        if self._link is None:
-            self.update(self.row)  # the listener's backlog may have been full
-        if not self._is_given_up:
-            self._check_life(now)
+    @property
+    def is_live(self) -> bool:
+        """Whether the worker answered recently, or has tasks within their time."""
+        limits, is_working = self._owner.limits, bool(self.tasks)
+        is_greeted = self._slots is not None
+        return is_greeted and self._life.is_well(monotonic(), limits, is_working=is_working)
 
-    def _check_life(self, now: float) -> None:
-        silence_s = now - self._heard_at
-        if self._link is None:
-            if self._is_stranded and silence_s > LOST_S:
-                self._give_up("closed its channel")
-        elif self.batch is not None:
-            is_streaming = self._slots is not None  # then it says something after every turn
-            batcher = self._batcher
-            limit_s = batcher.predict_timeout_s if is_streaming else batcher.hang_after_s
-            if now - self._sent_at > limit_s:
-                what = "a step" if is_streaming else "predict"
-                self._give_up(f"{what} took longer than {batcher.predict_timeout_s:g} s")
-        elif silence_s > self._batcher.silence_s:
-            self._give_up(f"did not answer for {self._batcher.silence_s:g} s")
-        elif self._is_greeted and not self._link.is_writing:
+    def sweep(self, now: float) -> None:
+        """Answer 504 to tasks past their deadline; report a worker that hangs."""
+        if self._slots is not None:
+            self._slots.sweep(now)
+        if self.channel is None:
+            self.update(self.row)  # the listener's backlog may have been full
+        if self._life.is_given_up:
+            return
+        if reason := self._complaint(now):
+            self._life.is_given_up = True
+            self._owner.on_busy(self)
+            name, index = self._owner.row.name, self.row.index
+            self._environment.report(Hung(name, index, self._generation, reason))
+        elif self._slots is not None and not self._slots.tasks:
             self._say_while_idle(now)
 
-    @property
-    def _is_stranded(self) -> bool:
-        """The worker is said to serve, and we have no channel to it."""
-        return self.row.state == "serving" and self.row.generation == self._generation
+    def _complaint(self, now: float) -> str:
+        """Return what the worker does wrong; "" if nothing."""
+        slots, limits = self._slots, self._owner.limits
+        if self.channel is None:
+            is_said_to_serve = self.row.state == "serving"
+            is_stranded = is_said_to_serve and self.row.generation == self._generation
+            return self._life.absence(now) if is_stranded else ""
+        if slots is None or not slots.tasks:
+            return self._life.silence(now, limits)
+        is_streaming = isinstance(slots, StreamSlots)
+        return overtime(now - slots.sent_at, limits, is_streaming=is_streaming)
 
     def _say_while_idle(self, now: float) -> None:
-        assert self._link is not None
-        if now - max(self._heard_at, self._pinged_at) > PING_S:
-            self._pinged_at = now
-            self._link.send(Ping())
-        elif self._loans.returned:
-            offsets, self._loans.returned = self._loans.returned, []
-            self._link.send(Freed(offsets))
-
-    def _give_up(self, reason: str) -> None:
-        self._is_given_up = True
-        self._leave_idle()
-        self._report(Hung(self._batcher.row.name, self.row.index, self._generation, reason))
+        if self.channel is None or self.channel.is_writing:
+            return
+        if self._life.is_ping_due(now):
+            self._life.pinged_at = now
+            self.channel.send(Ping())
+        elif self._leases.has_returned:
+            self.channel.send(Freed(self._leases.take_returned()))

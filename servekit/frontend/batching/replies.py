@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the answers of a batch into responses, one for each exchange, and counts them."""
+"""Turns the answers of a batch into responses, one for each task, and counts them."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from msgspec import MsgspecError, Struct, json
 from servekit.errors import DeadlineExceeded, RequestError, Unavailable, error_class
 from servekit.extension.http import HttpResponse
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
-from servekit.frontend.metrics import counters as metrics
 from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
 
@@ -23,82 +21,77 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Reply
 
-    #: from a large answer to its bytes and what to call when they are out
+    #: from a large answer to its bytes, and what to call when they have been sent
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
 
-__all__ = ["Lend", "answer_batch", "error_from", "fail_task", "observe_stages", "timing_of"]
+__all__ = ["Lend", "answer_batch", "count_batch", "error_from", "timing_of"]
 
 
 def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, lend: Lend) -> None:
-    """Answer the members of *batch*, sent at *sent_at*, in one pass.
+    """Answer the tasks of *batch*, sent at *sent_at*, in one pass.
 
-    :raises ChannelClosed: an answer is none; the members after it are not answered.
+    :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
     """
+    count_batch(batch, sent_at - batch[0].arrived, reply.predict_s, reply.steps)
     timing = _server_timing(len(batch), reply, now - sent_at)
-    batcher = batch[0].batcher
-    counters, queue_s = batcher.metrics, sent_at - batch[0].arrived
-    if batcher.beside:
-        observe_stages(batch, queue_s, reply.steps)
-    else:
-        counters.observe_batch(len(batch), queue_s, reply.predict_s)
-    values, bounds = counters.values, metrics.DURATIONS
-    responses = reply.responses
+    metrics, responses = batch[0].owner.metrics, reply.responses
     for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
         content, release = lend(body) if isinstance(body, Slab) else (body, None)
-        if task.deadline <= now:
-            fail_task(task, DeadlineExceeded())
-        elif error:
-            fail_task(task, error_from(error, bytes(content)))
-        elif release is not None and batcher.pressure.refuses_answer(now):
-            fail_task(task, Unavailable())
-        if task.is_done:
-            if release is not None:
-                release()
+        is_special = error or release is not None or task.is_done or task.deadline <= now
+        if is_special and _is_settled(task, error, content, release, now):
             continue
-        if task.step is not None:
-            task.is_done = True
-            own = responses.get(batch.index(task)) if responses else None
-            task.step.take(task, media_type, content, release, own)
-            continue
+        queue = b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing)
         response = HttpResponse(
-            200,
-            content,
-            media_types[media_type],
-            task.request_id,
-            b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing),
-            release=release,
+            200, content, media_types[media_type], task.item.request_id, queue, (), release
         )
-        counted = metrics.OK
-        if responses:
-            counted = _take_own(response, responses.get(batch.index(task)))
+        if responses and (own := responses.get(batch.index(task))):
+            check_fields(*own)
+            response.status, response.fields = own
         task.is_done = True
-        duration = now - task.arrived
-        values[metrics.REQUESTS + bisect_left(bounds, duration)] += 1
-        values[metrics.REQUESTS_SUM] += duration
-        values[counted] += 1
-        task.exchange.respond(response)
+        if task.consumer is not None:
+            task.consumer.take(task, response)
+        elif task.exchange is not None:
+            metrics.observe_response(response.status, now - task.arrived)
+            task.exchange.respond(response)
 
 
-def _take_own(response: HttpResponse, own: tuple[int, list[tuple[str, str]]] | None) -> int:
-    """Give *response* the status and fields that the service chose; return where it is counted."""
-    if own is not None:
-        check_fields(*own)
-        response.status, response.fields = own
-    return metrics.PLACES.get(response.status, metrics.OTHER_STATUS)
+def _is_settled(
+    task: Task,
+    error: str,
+    content: bytes | memoryview,
+    release: Callable[[], None] | None,
+    now: float,
+) -> bool:
+    """Answer *task* with an error if there is one; return whether it needs no other answer."""
+    if task.deadline <= now:
+        task.fail(DeadlineExceeded())
+    elif error:
+        task.fail(error_from(error, bytes(content)))
+    elif release is not None and task.owner.pressure.refuses_answer(now):
+        task.fail(Unavailable())
+    if task.is_done and release is not None:
+        release()
+    return task.is_done
 
 
-def observe_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:
-    """Count *batch* with each of the stages of one worker that had a part in it.
+def count_batch(
+    batch: list[Task], queue_s: float, predict_s: float, steps: Mapping[str, float]
+) -> None:
+    """Count *batch*, of workers of one stage or of several.
 
-    :param steps: seconds that each of them took.
+    :param queue_s: that its oldest task waited for a worker.
+    :param steps: seconds that each stage took, if the workers have several.
     """
-    batcher = batch[0].batcher
-    batcher.metrics.observe_queue(queue_s)
+    owner = batch[0].owner
+    if not owner.colocated:
+        owner.metrics.observe_batch(len(batch), queue_s, predict_s)
+        return
+    owner.metrics.observe_queue(queue_s)
     sizes = Counter(call.stage for task in batch for call in task.item.calls)
     for stage, step_s in steps.items():
-        counters = batcher.metrics if stage == batcher.row.stage else batcher.beside.get(stage)
-        if counters is not None and sizes[stage]:
-            counters.observe_step(sizes[stage], step_s)
+        metrics = owner.metrics if stage == owner.row.stage else owner.colocated.get(stage)
+        if metrics is not None and sizes[stage]:
+            metrics.observe_step(sizes[stage], step_s)
 
 
 def timing_of(steps: Mapping[str, float]) -> bytes:
@@ -120,36 +113,31 @@ def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
     )
 
 
-def fail_task(task: Task, error: ServekitError) -> None:
-    """Answer *task* with *error* and count it, unless it is done already."""
-    if not task.is_done:
-        if task.step is None:  # else it is counted with its request
-            task.batcher.metrics.count_status(error.status)
-        task.fail(error)
-
-
-class Said(Struct):
+class ErrorBody(Struct):
     """The body of an error that crossed the channel."""
 
     detail: str = ""
     errors: list[dict[str, str]] = []
-    traceback: str = ""  #: of a failure, where the server is for development
+    traceback: str = ""  #: of a failure, on a server for development
 
 
-_decode_said = json.Decoder(Said).decode
+_decode_error = json.Decoder(ErrorBody).decode
 
 
 def error_from(name: str, body: bytes) -> ServekitError:
-    """Rebuild an error that crossed the channel; what is not the client's to fix says no more."""
+    """Return the error that crossed the channel. What a client cannot fix has no detail.
+
+    :raises ChannelClosed: it is malformed.
+    """
     kind = error_class(name)
     if not issubclass(kind, RequestError) and b'"traceback"' not in body:
         return kind()
     try:
-        said = _decode_said(body)
+        told = _decode_error(body)
     except MsgspecError as error:
-        raise ChannelClosed(f"the peer sent what is no error: {error}") from error
+        raise ChannelClosed(f"malformed answer from worker: {error}") from error
     if issubclass(kind, RequestError):
-        return kind(said.detail, said.errors)
+        return kind(told.detail, told.errors)
     failed = kind()
-    failed.told, failed.traceback = said.detail, said.traceback
+    failed.told, failed.traceback = told.detail, told.traceback
     return failed

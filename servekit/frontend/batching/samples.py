@@ -42,7 +42,7 @@ class BatchSamples:
         self, batch: Sequence[Task], reply: Reply, replica: int, sent_at: float, now: float
     ) -> None:
         """Count a batch that was answered, and send a sample if it is time for one."""
-        row = batch[0].batcher.row
+        row = batch[0].owner.row
         self._batches[row.label] += 1
         if now < self._due.get(row.label, 0.0):
             return

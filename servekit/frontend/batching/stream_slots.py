@@ -1,84 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streams that one worker holds for us, each in a slot: a task leaves when it ends."""
+"""The streams that a worker produces at a time, each in a slot until it ends."""
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
-from servekit.frontend.batching.replies import fail_task
-from servekit.frontend.batching.stream import StreamedAnswer
+from servekit.errors import DeadlineExceeded, WorkerLost
+from servekit.frontend.batching.stream import StreamedResponse
 from servekit.ipc.batches import Open
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
-    from servekit.errors import ServekitError
-    from servekit.frontend.batching.channel import Link
-    from servekit.frontend.batching.leases import Loans
+    from servekit.frontend.batching.channel import Channel
+    from servekit.frontend.batching.leases import Leases
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Part
 
-__all__ = ["Slots"]
+__all__ = ["StreamSlots"]
 
 
-class Slots:
-    """Belongs to a ``Replica``, and to one worker of it."""
+class StreamSlots:
+    """Sends tasks over one channel, as many at a time as the worker has slots."""
 
-    def __init__(self, count: int, link: Link, loans: Loans) -> None:
-        """All *count* are free."""
-        self._link, self._loans = link, loans
+    def __init__(self, count: int, channel: Channel, leases: Leases) -> None:
+        """All *count* slots are free."""
+        self._channel = channel
+        self._leases = leases
+        self._lend = partial(leases.borrow, channel)
         self._free = list(range(count))
         self._opened = 0
-        self._streams: dict[int, tuple[StreamedAnswer, int]] = {}  #: with their places
-        self.tasks: dict[Task, int] = {}  #: their streams
+        self._streams: dict[int, tuple[StreamedResponse, int]] = {}  #: with their places
+        self._numbers: dict[Task, int] = {}  #: of the streams of tasks
+        self.sent_at = 0.0  #: ``monotonic``: when the turn began that the worker is in
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Those that the worker has."""
+        return list(self._numbers)
 
     @property
     def has_room(self) -> bool:
-        """One more stream may begin."""
+        """Whether a slot is free."""
         return bool(self._free)
 
-    def put(self, task: Task, now: float) -> None:
-        """Hand *task* to the worker. Only if there is room."""
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
+        """Send as many of *tasks* as there are free slots, and return the others."""
+        if not self._numbers:
+            self.sent_at = now
+        rest = deque(tasks)
+        while rest and self._free:
+            self._open(rest.popleft(), now)
+        return list(rest)
+
+    def _open(self, task: Task, now: float) -> None:
         self._opened += 1
-        place = self._free.pop()
-        self._streams[self._opened] = (StreamedAnswer(task, now), place)
-        self.tasks[task] = self._opened
-        self._loans.lend([task.item])
-        returned, self._loans.returned = self._loans.returned, []
-        self._link.send(Open(self._opened, place, task.item, task.until, returned))
+        place, returned = self._free[-1], self._leases.take_returned()
+        self._leases.lend([task.item])
+        response = StreamedResponse(task, now)
+        self._streams[self._opened] = (response, self._free.pop())
+        self._numbers[task] = self._opened
+        self._channel.send(Open(self._opened, place, task.item, task.until, returned))
 
     def take(self, parts: list[Part], now: float) -> None:
-        """Pass on what one turn brought.
+        """Send on the outputs of one turn.
 
-        :raises ChannelClosed: it is for a stream that there is not.
+        :raises ChannelClosed: one belongs to no stream.
         """
+        self.sent_at = now
         for part in parts:
             if part.stream not in self._streams:
-                raise ChannelClosed("an output of another stream: the channel is in doubt")
-            streamed, place = self._streams[part.stream]
-            streamed.write(part, now)
+                raise ChannelClosed("malformed answer from worker: an output of no stream")
+            response, place = self._streams[part.stream]
+            response.write(part, now)
             if part.end is not None:
-                del self._streams[part.stream], self.tasks[streamed.task]
+                del self._streams[part.stream], self._numbers[response.task]
                 self._free.append(place)
-                streamed.end(part, now, lambda slab: self._loans.borrow(self._link, slab))
+                response.end(part, now, self._lend)
 
     def cancel(self, task: Task) -> None:
-        """Let the worker know that nobody waits for *task* any more."""
-        stream = self.tasks.get(task)
-        if stream is not None:
-            self._link.cancelled.mark(stream, self._streams[stream][1])
+        """Tell the worker that the client of *task* has disconnected, if it has the task."""
+        number = self._numbers.get(task)
+        if number is not None:
+            self._channel.cancelled.mark(number, self._streams[number][1])
 
-    def look(self, now: float) -> None:
-        """Tell the worker of what was ended here; say to clients that their streams go on."""
-        for streamed, _ in list(self._streams.values()):
-            if streamed.task.is_done:
-                self.cancel(streamed.task)
+    def sweep(self, now: float) -> None:
+        """Answer 504 to tasks past their deadline, and keep the connections of streams alive."""
+        for response, _ in list(self._streams.values()):
+            task = response.task
+            if task.deadline <= now:
+                task.fail(DeadlineExceeded())
+            if task.is_done:
+                self.cancel(task)
             else:
-                streamed.keep_alive(now)
+                response.keep_alive(now)
 
-    def lose(self, error: ServekitError) -> None:
-        """The worker is gone: end what it held with *error*."""
+    def lose(self) -> list[Task]:
+        """The worker is lost: end its streams. None of them can be tried again."""
         streams, self._streams = self._streams, {}
-        self.tasks = {}
-        for streamed, _ in streams.values():
-            streamed.forget()
-            fail_task(streamed.task, error)
+        self._numbers, self._free = {}, []
+        for response, _ in streams.values():
+            response.forget()
+            response.task.fail(WorkerLost())
+        return []

@@ -1,80 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request's input on its way through admission and batcher."""
+"""One request's input on its way through a queue and a worker."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from servekit.frontend.http.fields import TRACE, picked
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from servekit.errors import ServekitError
     from servekit.extension.exchange import Exchange
-    from servekit.frontend.batching.batcher import Batcher
+    from servekit.extension.http import HttpResponse
+    from servekit.frontend.memory.body_arena import BodyArena
+    from servekit.frontend.memory.pressure import Pressure
+    from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.ipc.batches import SentItem
+    from servekit.ipc.table import ModelRow
 
-__all__ = ["INFINITY", "Task", "make_task"]
+__all__ = ["INFINITY", "Consumer", "Task", "TaskOwner", "make_task"]
 
 INFINITY = float("inf")
+
+
+class TaskOwner(Protocol):
+    """The batcher of a task, as far as the task and its answer need it."""
+
+    @property
+    def metrics(self) -> ModelMetrics:
+        """Counters of the model, or of the stage."""
+
+    @property
+    def colocated(self) -> Mapping[str, ModelMetrics]:
+        """Counters of the other stages that its workers serve, by name."""
+
+    @property
+    def row(self) -> ModelRow:
+        """The model, or the stage that its workers are started for."""
+
+    @property
+    def bodies(self) -> BodyArena:
+        """Where large bodies lie."""
+
+    @property
+    def pressure(self) -> Pressure:
+        """How much memory clients may still take."""
+
+    def cancel(self, task: Task) -> None:
+        """Drop *task*, or tell the worker that has it."""
+
+
+class Consumer(Protocol):
+    """Takes the output of a task in place of its client: a step of a pipeline."""
+
+    def take(self, task: Task, response: HttpResponse) -> None:
+        """Take what the worker returned for *task*."""
+
+    def fail(self, error: ServekitError) -> None:
+        """The task has no output, or no further outputs."""
+
+    def begin_stream(self) -> tuple[float, bytes]:
+        """The outputs go to the client one by one.
+
+        :return: when the request arrived, and ``Server-Timing`` of the steps so far.
+        """
+
+    def end_stream(self, task: Task, now: float) -> None:
+        """The client has all outputs of *task*."""
 
 
 class Task(Struct, eq=False):
     """Answered exactly once, or dropped when the client has disconnected."""
 
-    exchange: Exchange
-    batcher: Any  #: the ``Batcher`` of its model
+    exchange: Exchange | None  #: of the client; ``None`` if only the consumer takes the output
+    owner: TaskOwner
     item: SentItem
-    request_id: str
     arrived: float  #: ``monotonic``
     deadline: float  #: ``monotonic``
     body_bytes: int
     until: float = INFINITY  #: ``monotonic``: all of a stream; ``deadline`` is of its next output
+    consumer: Consumer | None = None  #: takes the output in place of the client
     is_sent: bool = False  #: a worker has it
     is_done: bool = False  #: answered, or nobody waits for the answer any more
-    is_cancelled: bool = False  #: its client went away while a worker had it
+    is_cancelled: bool = False  #: its client disconnected while a worker had it
     was_lost: bool = False  #: a worker was lost with it: it is tried once more, alone
-    step: Any = None  #: of a pipeline, a ``Part``: takes the answer in place of the exchange
+
+    @property
+    def request_id(self) -> str:
+        """The id of its request."""
+        return self.item.request_id
 
     def fail(self, error: ServekitError) -> None:
-        """Answer with a problem, unless it is done already."""
-        if not self.is_done:
-            self.is_done = True
-            self.drop_body()
-            if self.step is None:
-                self.exchange.fail(error, self.request_id)
-            else:
-                self.step.fail(error)
+        """Answer with *error*, and count it, unless it is done already."""
+        if self.is_done:
+            return
+        self.is_done = True
+        self.drop_body()
+        if self.consumer is not None:  # which counts it with its request
+            self.consumer.fail(error)
+        elif self.exchange is not None:
+            self.owner.metrics.count_status(error.status)
+            self.exchange.fail(error, self.item.request_id)
 
     def drop_body(self) -> None:
-        """Give the shared memory of a body back that no worker has been sent."""
+        """Free the shared memory of a body that no worker has been sent."""
         body = self.item.body
         if type(body) is Slab and not self.is_sent:
-            self.batcher.bodies.free(body)
+            self.owner.bodies.free(body)
 
     def cancel(self) -> None:
-        """The client has gone: no worker needs to see this task, or to go on with it."""
-        self.batcher.cancel(self)
+        """Drop it: the client has disconnected."""
+        self.owner.cancel(self)
 
 
 def make_task(
-    batcher: Batcher,
-    exchange: Exchange,
+    owner: TaskOwner,
+    exchange: Exchange | None,
     item: SentItem,
-    headers: dict[bytes, bytes],
-    now: float,
-    until: float,
+    arrived: float,
+    until: float = INFINITY,
+    consumer: Consumer | None = None,
 ) -> Task:
-    """Return the task that *item* becomes in the queue of *batcher*.
-
-    :param headers: of the request, and parameters of its query; the service sees what it asked for.
-    :param now: when it arrived, ``monotonic``.
-    :param until: as ``Task.until``.
-    """
+    """Return the task of *item* for the queue of *owner*; the parameters are as in ``Task``."""
     body = item.body
-    size = len(body) if isinstance(body, bytes) else body.size
-    if TRACE in headers or batcher.asked:
-        item.headers = picked(headers, batcher.asked)
-    return Task(exchange, batcher, item, item.request_id, now, item.deadline, size, until)
+    size = len(body) if type(body) is bytes else body.size  # type: ignore[union-attr]
+    return Task(exchange, owner, item, arrived, item.deadline, size, until, consumer)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a model answers, and so how long its queue will take. Pure: moments are handed in."""
+"""How fast a model answers, and from that how long its queue will take."""
 
 from collections import deque
 from math import ceil
 
-__all__ = ["LONGEST_S", "AnswerRate", "whole_seconds"]
+__all__ = ["LONGEST_S", "Throughput", "whole_seconds"]
 
-WINDOW_S = 5.0  #: the rate of so long; longer where a batch takes longer
-KNOWN_AFTER_S = 1.0  #: work for so long before the rate says anything
-LONGEST_S = 60  #: nobody is told to wait longer before the next try
+WINDOW_S = 5.0  #: over which the rate is taken; longer if a batch takes longer
+KNOWN_AFTER_S = 1.0  #: of work before the rate says anything
+LONGEST_S = 60  #: no client is told to wait longer before its next try
 
 
 def whole_seconds(seconds: float) -> int:
@@ -16,15 +16,15 @@ def whole_seconds(seconds: float) -> int:
     return min(LONGEST_S, max(1, ceil(seconds)))
 
 
-class AnswerRate:
-    """Looks at a counter of answers now and then, so it costs a request nothing."""
+class Throughput:
+    """Samples a counter of answers now and then, so it costs nothing per request."""
 
     def __init__(self) -> None:
-        #: moment and count, at the beginning of the work and whenever the count had grown
+        #: ``monotonic`` and count, when the work began and whenever the count had grown
         self._samples: deque[tuple[float, float]] = deque()
 
     def sample(self, now: float, answered: float, *, is_idle: bool) -> None:
-        """Note how many tasks were *answered* so far; a rest is not slowness."""
+        """Note how many tasks were *answered* so far; idle time does not count."""
         samples = self._samples
         if is_idle:
             samples.clear()
@@ -34,9 +34,9 @@ class AnswerRate:
             samples.popleft()
 
     def seconds_for(self, tasks: int, now: float) -> int:
-        """Return the whole seconds until *tasks* will have been answered, as far as is known.
+        """Estimate the whole seconds until *tasks* will have been answered.
 
-        While nothing is answered they take at least as long again as it has been so far.
+        While nothing is answered, it is the time that has passed without an answer.
         """
         if not self._samples:
             return 1

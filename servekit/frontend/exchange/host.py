@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ssl
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.connections import OpenConnections
     from servekit.frontend.exchange.date import HttpDate
+    from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
@@ -27,7 +28,7 @@ class Host:
     """One for the listener of clients, and one for each listener of management."""
 
     settings: Settings
-    loop: Any  #: gevent's, of this process
+    loop: EventLoop
     date: HttpDate
     connections: OpenConnections
     pressure: Pressure

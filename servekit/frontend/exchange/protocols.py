@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware
-    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
@@ -66,7 +66,7 @@ class Route(Protocol):
         """The model, or the stage, that answers."""
 
     @property
-    def bodies(self) -> Bodies:
+    def bodies(self) -> BodyArena:
         """Where large request bodies are received."""
 
     @property

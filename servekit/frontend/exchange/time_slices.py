@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections import deque
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from servekit.frontend.exchange.event_loop import EventLoop, Watcher
 
     #: works until ``is_over``; returns whether there is more to do
     Work = Callable[[], bool]
@@ -21,13 +23,13 @@ SLICE_S = 0.002  #: for all such work together; then everything else gets a turn
 class TimeSlices:
     """Shared by the connections of one front-end, however many of them have work to do."""
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         """Begin the first slice."""
         self._left_s = SLICE_S
         self._until = 0.0  #: ``monotonic``: when the current work has to stop
         self._waiting: deque[Work] = deque()
         # 0 s: due in the next turn of the loop, after the events that the kernel reports
-        self._timer: Any = loop.timer(0.0)
+        self._timer: Watcher = loop.timer(0.0)
         self._is_due = False
 
     @property

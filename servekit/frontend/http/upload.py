@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.exchange.protocols import Route
     from servekit.frontend.http.tls import TlsSocket
-    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.memory.body_arena import BodyArena
     from servekit.ipc.batches import Slab
 
 __all__ = ["Upload"]
@@ -46,7 +46,7 @@ class Upload:
         :param limit: largest size that the slab may grow to.
         """
         self.route = route
-        self.bodies: Bodies = route.bodies
+        self.bodies: BodyArena = route.bodies
         self.size = size  #: bytes of the slab that it has, or waits for
         self.slab: Slab | None = None
         self.is_waiting = False  #: for room

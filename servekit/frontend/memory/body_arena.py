@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large bodies: from the socket straight into the shared memory that a worker reads."""
+"""Large bodies: received straight into the shared memory that a worker reads."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.pressure import Pressure
     from servekit.ipc.batches import Slab
 
-__all__ = ["Bodies"]
+__all__ = ["BodyArena"]
 
 
-class Waiting(Protocol):
+class WaitingBody(Protocol):
     """A body that waits for room."""
 
     size: int  #: bytes
@@ -26,20 +26,22 @@ class Waiting(Protocol):
         """Take the room that has become free."""
 
 
-class Bodies:
-    """The arena of one model's request bodies on this front-end, and who waits for room."""
+class BodyArena:
+    """The request bodies of one model on this front-end, and those that wait for room."""
 
-    def __init__(self, size: int, pressure: Pressure) -> None:
+    def __init__(self, size: int, pressure: Pressure, large: int) -> None:
         """Reserve *size* bytes; memory is taken when a body needs it.
 
         :param pressure: is told what is taken, and says whether there is room.
+        :param large: bodies of so many bytes are put here by ``lay``.
         """
         self.arena = Arena(size)
+        self._large = large
         self.shedder = pressure.shedder
         self._pressure = pressure
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[WaitingBody] = deque()
         self._is_trimmed = True
-        self._held = 0  #: bytes that the pressure was told of
+        self._held = 0  #: bytes that are counted in the pressure
         self._is_closed = False
 
     def _count(self, size: int) -> None:
@@ -48,7 +50,7 @@ class Bodies:
             self._pressure.bodies += size
 
     def close(self) -> None:
-        """The model is gone, and with it what its workers still held of bodies."""
+        """The model is gone, and so are the workers that read its bodies."""
         self._count(-self._held)
         self._is_closed = True
         self.arena.close()
@@ -58,10 +60,10 @@ class Bodies:
         return size <= self.arena.size
 
     def content(self, body: bytes | Slab) -> bytes | memoryview:
-        """Return the bytes of *body*, wherever they lie."""
+        """Return the bytes of *body*, in shared memory or not."""
         return body if isinstance(body, bytes) else self.arena.view(body)
 
-    def allocate(self, upload: Waiting) -> Slab | None:
+    def allocate(self, upload: WaitingBody) -> Slab | None:
         """Return room for *upload*, or ``None``: its ``start`` is called when there is some."""
         is_free = not self._waiting and self._pressure.has_room(upload.size)
         slab = self._take(upload.size) if is_free else None
@@ -77,9 +79,10 @@ class Bodies:
         return slab
 
     def grow(self, slab: Slab, size: int) -> Slab | None:
-        """Return room for *size* bytes with what is in *slab*, which is gone, or ``None``.
+        """Return room for *size* bytes that holds what is in *slab*, and free *slab*.
 
-        None who has some room waits for more: they might all wait for one another.
+        ``None`` if there is none. No body that has some room waits for more: they might all wait
+        for one another.
         """
         if not self._pressure.has_room(size - slab.size):
             return None
@@ -94,13 +97,13 @@ class Bodies:
         return moved
 
     def free(self, slab: Slab) -> None:
-        """Take *slab* back and give its room to who waited longest."""
+        """Free *slab*, and give its room to the body that has waited longest."""
         self.arena.free(slab)
         self._count(-slab.size)
         self.serve()
 
     def shrink(self, slab: Slab, size: int) -> Slab:
-        """Return *slab* with its first *size* bytes alone, which are all that it holds."""
+        """Return *slab* cut to *size* bytes, and free the rest."""
         if size == slab.size:
             return slab
         shrunk = self.arena.shrink(slab, size)
@@ -109,7 +112,7 @@ class Bodies:
         return shrunk
 
     def serve(self) -> None:
-        """Give room to those who wait, as far as there is some."""
+        """Give room to bodies that wait, in order, as far as there is some."""
         while self._waiting and self._pressure.has_room(self._waiting[0].size):
             room = self._take(self._waiting[0].size)
             if room is None:
@@ -117,20 +120,20 @@ class Bodies:
             self._waiting.popleft().start(room)
 
     def relieve(self) -> None:
-        """Where bodies wait for room, end those that come in too slowly to leave it to others."""
+        """If bodies wait for room, end those that are received too slowly to make any."""
         self.serve()
         if self._waiting:
             wanted = self._waiting[0].size
-            is_ours = self._pressure.has_room(wanted)  # it is the arena that is full
+            is_ours = self._pressure.has_room(wanted)  # so the arena is full
             self.shedder.shed(
                 wanted,
                 lambda holder: holder.bodies is self or not (is_ours or holder.bodies is None),
             )
 
-    def lay(self, pieces: Sequence[bytes | memoryview], large: int) -> bytes | Slab:
-        """Return *pieces* as one body: in the arena, if they are *large* and there is room."""
+    def lay(self, pieces: Sequence[bytes | memoryview]) -> bytes | Slab:
+        """Return *pieces* as one body: in the arena, if it is large and there is room."""
         size = sum(map(len, pieces))
-        slab = None if size < large or self._waiting else self._take(size)
+        slab = None if size < self._large or self._waiting else self._take(size)
         if slab is None:
             return pieces[0] if len(pieces) == 1 and type(pieces[0]) is bytes else b"".join(pieces)
         view, end = self.arena.view(slab), 0
@@ -139,13 +142,13 @@ class Bodies:
             end += len(piece)
         return slab
 
-    def leave(self, upload: Waiting) -> None:
-        """*upload* waits no longer."""
+    def leave(self, upload: WaitingBody) -> None:
+        """*upload* no longer waits."""
         if upload in self._waiting:
             self._waiting.remove(upload)
 
     def trim(self) -> None:
-        """Give the memory back once nobody needs it; at once where it is scarce."""
+        """Give free memory back to the system: once all is free, or at once if memory is scarce."""
         if not self._is_trimmed and (self.arena.is_empty or self._pressure.is_high):
             self.arena.trim()
             self._is_trimmed = self.arena.is_empty

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much memory this process holds for its clients, and whether there is room for more.
 
-What is held is counted byte by byte where it is taken and given back: bodies under way,
-waiting, or with a worker, and answers that their clients have not taken. What the process
-takes as a whole is measured at every sweep. Both are held to one limit.
+Bodies that are received, that wait or that a worker has, and responses that clients have yet to
+read, are counted byte by byte. The memory of the whole process is measured at every sweep. One
+limit holds for both.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from servekit.system.cgroups import memory_groups
 
 __all__ = ["Pressure"]
 
-HIGH = 0.85  #: of the limit: nothing large is taken any more, and what is idle is let go of
-FULL = 0.95  #: of the limit: no prediction is taken
-BODIES = 0.6  #: part of what clients may take that is for bodies; the rest is for answers
+HIGH = 0.85  #: of the limit: no more large bodies, and idle memory is given back
+FULL = 0.95  #: of the limit: no more predictions
+BODIES = 0.6  #: share of the bodies in what clients may take; the rest is for responses
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TRIM_S = 1.0
-STALL_S = 0.25  #: how long workers wait for clients to take answers; then large ones are refused
+STALL_S = 0.25  #: how long workers wait for clients to read; then large responses are refused
 
 
 class Pressure:
-    """Counts what is held, and compares it and the resident memory with a limit."""
+    """Compares what is held, and the resident memory, with a limit."""
 
     def __init__(self, limit: int, patience_s: float) -> None:
-        """Keep to *limit* bytes; 0 takes that of our control group, if there is one.
+        """Keep to *limit* bytes; 0 takes the limit of our control group, if there is one.
 
-        :param patience_s: that clients wait for memory which others hold.
+        :param patience_s: the longest that clients wait for memory that others hold.
         """
         self.shedder = Shedder(patience_s)
         self._limit = limit or min((group.limit for group in memory_groups()), default=0)
         self._trim_at = 0.0
         self._resident = resident() if self._limit else 0
         self._for_clients = max(0, int(self._limit * HIGH) - self._resident)
-        self.bodies = 0  #: bytes of bodies, whole or under way
-        self._answers = 0  #: bytes of answers that their clients have not taken
-        self.is_stalled = False  #: too many answers wait for their clients
-        self._patience_until = 0.0  #: ``monotonic``: until then no worker is asked for more
+        self.bodies = 0  #: bytes of bodies, whole or not
+        self._answers = 0  #: bytes of responses that clients have yet to read
+        self.is_stalled = False  #: too many responses wait for their clients
+        self._patience_until = 0.0  #: ``monotonic``: no worker gets a batch until then
         self.is_high = False
         self.is_full = False
 
     def has_room(self, size: int) -> bool:
-        """Whether *size* bytes more of a body may be taken."""
+        """Whether a body may take *size* more bytes."""
         return not self._limit or (
             self.bodies + size <= self._for_clients * BODIES
             and self._resident + size <= self._limit * HIGH
         )
 
     def hold_answers(self, size: int) -> None:
-        """Count *size* bytes of answers more that their clients have not taken."""
+        """Count *size* more bytes of responses that clients have yet to read."""
         self._answers += size
         is_stalled = self._excess > 0
         if is_stalled and not self.is_stalled:
@@ -62,20 +62,20 @@ class Pressure:
         self.is_stalled = is_stalled
 
     def is_waiting(self, now: float) -> bool:
-        """Whether no worker is to be asked for more, as the answers that wait may soon be gone."""
+        """Whether workers get no batches, since clients may soon have read their responses."""
         return self.is_stalled and now < self._patience_until
 
     def refuses_answer(self, now: float) -> bool:
-        """Whether a large answer is given up: those that wait have not gone in time."""
+        """Whether a large response is refused: clients have not read the others in time."""
         return self.is_stalled and now >= self._patience_until
 
     @property
     def _excess(self) -> int:
-        """Bytes of answers that are to be taken before any worker is asked for more."""
+        """Bytes of responses that have to be read before any worker gets a batch."""
         return int(self._answers - self._for_clients * (1 - BODIES)) if self._limit else 0
 
     def sweep(self, now: float) -> None:
-        """Look at the resident memory, and end answers that nobody takes if there are too many."""
+        """Measure the resident memory; if too many responses wait, end those read too slowly."""
         self.shedder.look(now)
         if not self._limit:
             return
@@ -90,12 +90,12 @@ class Pressure:
 
 
 def resident() -> int:
-    """Return the bytes of this process that are in memory, shared ones too."""
+    """Return the bytes of this process that are in memory, shared memory included."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE
 
 
 def trim() -> None:
-    """Give back what the C library keeps of what was freed; only glibc can."""
+    """Give freed memory that the C library keeps back to the system; only glibc can."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):
         library.malloc_trim(0)

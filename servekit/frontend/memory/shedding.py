@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends what slow clients hold memory for, while others wait for that memory."""
+"""Ends the requests of slow clients when others wait for the memory that they hold."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.memory.body_arena import BodyArena
 
 __all__ = ["Holder", "Shedder"]
 
-LOOK_S = 1.0  #: the pace of a client is what it did in so long
+LOOK_S = 1.0  #: the pace of a client is measured over this time
 
 
 class Holder(Protocol):
-    """A body that comes in, or an answer that goes out, in memory of ours."""
+    """A body that is received, or a response that is sent, in memory of ours."""
 
     @property
-    def bodies(self) -> Bodies | None:
+    def bodies(self) -> BodyArena | None:
         """Where it lies, if it is a body."""
 
     @property
     def held(self) -> int:
-        """Bytes that are free when it ends."""
+        """Bytes that its end frees."""
 
     @property
     def moved(self) -> int:
-        """Bytes that have come or gone so far."""
+        """Bytes that were received or sent so far."""
 
     @property
     def left(self) -> int:
-        """Bytes that are still to come or to go."""
+        """Bytes that have yet to be received or sent."""
 
     def shed(self) -> None:
         """End it: its client is too slow."""
 
 
 class Pace(Struct):
-    """What is known of one holder."""
+    """How fast one holder gets on."""
 
     since: float  #: ``monotonic``
     moved: int  #: by then
-    left_s: float = 0.0  #: that it will take at the pace of the last look
+    left_s: float = 0.0  #: until it is over, at the pace of the last look
 
 
 class Shedder:
-    """Looks at the pace of all holders once a second, and ends the slowest when asked to.
+    """Measures the pace of all holders once a second, and ends the slowest when asked to.
 
-    A holder is slow if, at its pace, it would take longer than those who wait will wait. It
-    has been looked at for a second before it can be that.
+    A holder is slow if it would take longer, at its pace, than others wait for memory. That is
+    known only after it has been measured for a second.
     """
 
     def __init__(self, patience_s: float) -> None:
-        """Those who wait for memory do so for *patience_s*."""
+        """Clients wait for memory for at most *patience_s*."""
         self._patience_s = patience_s
         self._paces: dict[Holder, Pace] = {}
         self._looked_at = 0.0
 
     def add(self, holder: Holder) -> None:
-        """Look at *holder* from now on."""
+        """Measure *holder* from now on."""
         self._paces[holder] = Pace(monotonic(), holder.moved)
 
     def discard(self, holder: Holder) -> None:
-        """*holder* is over."""
+        """Measure *holder* no more: it is over."""
         self._paces.pop(holder, None)
 
     def look(self, now: float) -> None:
-        """Take the pace of each holder, if a second is over."""
+        """Measure the pace of each holder, if the last time was a second ago."""
         if now < self._looked_at + LOOK_S:
             return
         self._looked_at = now
@@ -83,7 +83,7 @@ class Shedder:
                 pace.since, pace.moved = now, holder.moved
 
     def shed(self, wanted: int, is_of_use: Callable[[Holder], bool]) -> None:
-        """End the slowest holders that are of use until *wanted* bytes are free, if there are."""
+        """End the slowest holders that are of use, until *wanted* bytes are free."""
         slow = [
             (pace.left_s, holder.held, id(holder), holder)
             for holder, pace in self._paces.items()

@@ -43,7 +43,7 @@ class Decompression:
         :param find: looks up the route of a request.
         """
         self._codings = codings
-        self._max_body, self._large_body = settings.max_body, settings.large_body
+        self._max_body = settings.max_body
         self._find = find
         self._pressure = pressure
 
@@ -106,7 +106,7 @@ class Decompression:
         if route is None:
             request.body = b"".join(pieces)
         else:
-            request.body = route.bodies.lay(pieces, self._large_body)
+            request.body = route.bodies.lay(pieces)
         proceed(exchange, request)
 
     def _refuse(

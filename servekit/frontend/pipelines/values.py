@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values between steps as bytes: cut out of lists and put together, never decoded.
 
-A value is msgpack. So a list of values is a header and the values, one after the other,
-and so is a mapping. A list that is to be cut up again says where: ``VALUES``.
+A value is msgpack. So a list of values is a header and the values, one after the other, and so is
+a mapping. A list that will be cut up again begins with the lengths of its values: ``VALUES``.
 """
 
 from __future__ import annotations
@@ -11,37 +11,102 @@ import struct
 from struct import Struct
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import msgpack
 
+from servekit.ipc.batches import VALUE, VALUES
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Content = bytes | memoryview
 
-__all__ = ["as_list", "as_mapping", "as_values", "split"]
+__all__ = ["Gathering", "StepValue", "as_list", "as_mapping", "as_values", "joined", "split"]
 
 COUNT = Struct("<I")
 
 
-def split(values: Content) -> list[memoryview]:
-    """Return the values of a list that says where they are.
+class StepValue(msgspec.Struct, eq=False):
+    """What the client sent, or a step returned."""
 
-    :raises ChannelClosed: it does not: the peer did not write it.
+    content: Content
+    content_type: bytes
+    release: Callable[[], None] | None = None  #: called when nobody needs ``content`` any more
+    uses: int = 0  #: nodes that have yet to get it
+
+    def use(self) -> None:
+        """One node less needs it."""
+        self.uses -= 1
+        if not self.uses:
+            self.drop()
+
+    def drop(self) -> None:
+        """Nobody needs it."""
+        release, self.release = self.release, None
+        if release is not None:
+            release()
+
+
+class Gathering:
+    """The outputs of the elements of a list, which come in any order."""
+
+    def __init__(self, size: int) -> None:
+        """Wait for *size* outputs."""
+        self._values: list[StepValue | None] = [None] * size
+        self._missing = size
+
+    def put(self, at: int, value: StepValue) -> bool:
+        """Put *value* in its place; return whether it was the last one."""
+        self._values[at] = value
+        self._missing -= 1
+        return not self._missing
+
+    def finish(self) -> StepValue:
+        """Return the list, which can be cut up again."""
+        pieces = as_values([value.content for value in self._values if value is not None])
+        content = b"".join(pieces)
+        self.drop()
+        return StepValue(content, VALUES.encode())
+
+    def drop(self) -> None:
+        """Nobody needs the outputs any more."""
+        for value in self._values:
+            if value is not None:
+                value.drop()
+
+
+def joined(names: Sequence[str], values: Sequence[StepValue]) -> tuple[list[Content], bytes]:
+    """Return the pieces of the mapping of *names* to *values*, and its content type.
+
+    Without names there is one value, and it is returned as it is.
+    """
+    if not names:
+        return [values[0].content], values[0].content_type
+    contents = [
+        as_list(value.content) if value.content_type == VALUES.encode() else [value.content]
+        for value in values
+    ]
+    return as_mapping(names, contents), VALUE.encode()
+
+
+def split(values: Content) -> list[memoryview]:
+    """Return the values of a list that begins with their lengths.
+
+    :raises ChannelClosed: it does not: no worker has written it.
     """
     view = memoryview(values)
     try:
         (count,) = COUNT.unpack_from(view)
         lengths = Struct(f"<{count}I").unpack_from(view, COUNT.size)
     except struct.error as error:
-        raise ChannelClosed(f"the peer sent what is no list of values: {error}") from error
+        raise ChannelClosed(f"malformed answer from worker: a list: {error}") from error
     parts, start = [], COUNT.size * (count + 1)
     for length in lengths:
         parts.append(view[start : start + length])
         start += length
     if start != len(view):
-        raise ChannelClosed("the peer sent a list of values of another size than it says")
+        raise ChannelClosed("malformed answer from worker: a list of another size than it says")
     return parts
 
 

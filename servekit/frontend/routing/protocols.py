@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware
     from servekit.extension.protocol import Protocol
     from servekit.frontend.exchange.protocols import Route
-    from servekit.frontend.memory.body_arena import Bodies
+    from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.routing.router import Router
     from servekit.ipc.table import ModelRow
@@ -58,7 +58,7 @@ class ProtocolRoute:
         return self._route.row
 
     @property
-    def bodies(self) -> Bodies:
+    def bodies(self) -> BodyArena:
         """Where large request bodies are received."""
         return self._route.bodies
 

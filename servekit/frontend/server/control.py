@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gevent.monkey import get_original
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.ipc.control import ControlMessage
 
 __all__ = ["Control"]
@@ -34,7 +35,7 @@ class Control:
         self._socket.connect(str(path))
         self._reader: FrameReader[Table] = FrameReader(self._socket, Table)
 
-    def follow(self, loop: Any, on_table: Callable[[Table], None]) -> None:
+    def follow(self, loop: EventLoop, on_table: Callable[[Table], None]) -> None:
         """Hand every new table to *on_table*."""
         self._on_table = on_table
         self._watcher = loop.io(self._socket.fileno(), READ)

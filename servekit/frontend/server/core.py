@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gevent
 
+from servekit.frontend.batching.environment import BatchingEnvironment
+from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.samples import BatchSamples
 from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.ipc.counters import Counters, Share
     from servekit.settings import Settings
 
@@ -33,7 +36,7 @@ class Core:
 
     settings: Settings
     run_directory: Path
-    loop: Any  #: gevent's
+    loop: EventLoop
     counters: Counters  #: of all front-ends
     share: Share  #: where this one counts
     control: Control
@@ -59,6 +62,16 @@ def create_core(
     if "batch_served" in observer_hooks:
         samples = BatchSamples(run_directory / "observer.sock")
     pressure = Pressure(settings.memory, settings.body_timeout)
+    environment = BatchingEnvironment(
+        loop=loop,
+        pressure=pressure,
+        queue_memory=QueueMemory(settings.queue_memory),
+        report=control.say,
+        front_ends=settings.front_ends,
+        arena_bytes=settings.arena,
+        large_body_bytes=settings.large_body,
+        samples=samples,
+    )
     return Core(
         settings=settings,
         run_directory=run_directory,
@@ -66,7 +79,7 @@ def create_core(
         counters=counters,
         share=share,
         control=control,
-        routing=Routing(settings, counters, share, loop, control.say, pressure, samples),
+        routing=Routing(environment, counters, share),
         connections=OpenConnections(settings),
         pressure=pressure,
         slices=TimeSlices(loop),

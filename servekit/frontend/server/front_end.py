@@ -88,16 +88,14 @@ class FrontEnd:
         for acceptor in self._management:
             acceptor.close(is_last=False)
         self._close_idle_for(grace_s)
-        for batcher in routing.models:
-            batcher.fail_all(Draining())
+        routing.batchers.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
         if self._access_log is not None:
             self._access_log.write()
 
     def _set_draining(self) -> None:
         self.core.connections.is_draining = True
-        for batcher in self.core.routing.models:
-            batcher.is_draining = True
+        self.core.routing.batchers.drain()
 
     def _close_idle_for(self, limit_s: float) -> None:
         """Close each connection when it is idle, until none is left or the time is over."""
@@ -112,7 +110,7 @@ class FrontEnd:
     def _sweep(self) -> None:
         core, now = self.core, monotonic()
         core.pressure.sweep(now)
-        core.routing.models.sweep(now)
+        core.routing.batchers.sweep(now)
         core.connections.sweep(now)
         if self._shares is not None and not core.connections.is_draining:
             self._shares.note(len(core.connections), now)

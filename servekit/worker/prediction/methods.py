@@ -2,6 +2,7 @@
 """Finds the predictor that answers the calls of a batch: a method of a service, or a reader."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from servekit.errors import BootError, InputError, RouteNotFound
@@ -22,6 +23,7 @@ __all__ = ["Methods", "Mixed"]
 #: a service to its predictor and its interface
 Wrap = Callable[[Service], tuple[Predictor, Interface]]
 
+CALLS_OF = attrgetter("calls")
 NOWHERE: Final = error_answer(RouteNotFound())
 
 
@@ -86,7 +88,7 @@ class Methods:
 
     def of(self, items: Sequence[Item[Any]]) -> "Predictor | Run | Mixed":
         """Return what answers a batch of *items*."""
-        wanted = {item.calls for item in items}
+        wanted = set(map(CALLS_OF, items))
         found = self.find(*wanted) if len(wanted) == 1 else None
         return found or Mixed(self)
 

@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import struct
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
@@ -34,6 +35,7 @@ __all__ = ["BatchServer", "answer_with"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that reads no answer in this time is disconnected
 TIMEVAL = struct.Struct("ll")
+PROTOCOL_OF = attrgetter("protocol")
 PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -164,7 +166,7 @@ class BatchServer:
         except OSError:  # ChannelClosed: a slab outside the arena
             self._close(channel)
             return
-        has_protocols = message.may_have_protocols and any(item.protocol for item in items)
+        has_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped() if has_protocols else found
         result = answer_with(speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the steps of a route to places: who answers, and what each gets from whom."""
+"""From the steps of a route to nodes: who answers, and what each gets from whom."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from servekit.frontend.pipelines.pipeline import REQUEST
-from servekit.frontend.pipelines.planner import Unresolved, resolve
+from servekit.frontend.pipelines.planner import Unresolved, plan
 from servekit.ipc.batches import MethodCall, Reading
 from servekit.ipc.table import ModelRow, RouteRow, StageRow, StepRow
 
@@ -29,8 +29,8 @@ BACK = model("back", "k", own=[StepRow(model="loop")])
 HOST = model("host", "h", "other", beside={"h": ["guest"]})
 
 
-def places_of(row, *steps):
-    """Resolve *steps*; show each place as label, batcher, sources, names, is_each, calls."""
+def nodes_of(row, *steps):
+    """Resolve *steps*; show each node as label, batcher, sources, names, is_each, calls."""
     rows = {each.name: each for each in (AB, ALONE, WITHOUT, LOOP, BACK, HOST)}
     batchers = {
         label: SimpleNamespace(
@@ -43,48 +43,48 @@ def places_of(row, *steps):
             *([(each.name, "", {})] if not each.stages else []),
         ]
     }
-    found = resolve(row, RouteRow("/r", list(steps)), rows, batchers)
+    found = plan(row, RouteRow("/r", list(steps)), rows, batchers)
     return [
         (each.label, each.batcher.label, each.sources, each.names, each.is_each, each.calls)
         for each in found
     ]
 
 
-def place(label, batcher, sources, names=(), calls=(), *, is_each=False):
+def node(label, batcher, sources, names=(), calls=(), *, is_each=False):
     return label, batcher, list(sources), list(names), is_each, calls
 
 
 READ, CUT = [(MethodCall(method=each),) for each in (Reading.WHOLE, Reading.ELEMENTS)]
 A, B = StepRow(stage="a"), StepRow(stage="b")
-FIRST = place("a", "ab:a", [REQUEST])
+FIRST = node("a", "ab:a", [REQUEST])
 WAYS = {
-    "a chain": (AB, [A, B], [FIRST, place("b", "ab:b", [0])]),
+    "a chain": (AB, [A, B], [FIRST, node("b", "ab:b", [0])]),
     "a stage twice": (
         AB,
         [A, StepRow(stage="a", name="again")],
-        [FIRST, place("again", "ab:a", [0])],
+        [FIRST, node("again", "ab:a", [0])],
     ),
     "several inputs": (
         AB,
         [A, StepRow(stage="b", inputs=["a", "request"])],
         [
             FIRST,
-            place("", "ab:b", [REQUEST], calls=READ),
-            place("b", "ab:b", [0, 1], ["a", "request"]),
+            node("", "ab:b", [REQUEST], calls=READ),
+            node("b", "ab:b", [0, 1], ["a", "request"]),
         ],
     ),
     "an earlier step alone": (
         AB,
         [A, StepRow(stage="b", name="aside"), StepRow(stage="b", inputs=["a"])],
-        [FIRST, place("aside", "ab:b", [0]), place("b", "ab:b", [0])],
+        [FIRST, node("aside", "ab:b", [0]), node("b", "ab:b", [0])],
     ),
     "each of what the client sent": (
         AB,
         [StepRow(stage="a", each=True), B],
         [
-            place("", "ab:a", [REQUEST], calls=CUT),
-            place("a", "ab:a", [0], is_each=True),
-            place("b", "ab:b", [1]),
+            node("", "ab:a", [REQUEST], calls=CUT),
+            node("a", "ab:a", [0], is_each=True),
+            node("b", "ab:b", [1]),
         ],
     ),
     "each at the end is written for the client": (
@@ -92,39 +92,39 @@ WAYS = {
         [A, StepRow(stage="b", each=True)],
         [
             FIRST,
-            place("b", "ab:b", [0], is_each=True),
-            place("", "ab:b", [1], calls=READ),
+            node("b", "ab:b", [0], is_each=True),
+            node("", "ab:b", [1], calls=READ),
         ],
     ),
     "an endpoint": (
         AB,
         [StepRow(stage="a", target="m")],
-        [place("a", "ab:a", [REQUEST], calls=(MethodCall(method="m"),))],
+        [node("a", "ab:a", [REQUEST], calls=(MethodCall(method="m"),))],
     ),
     "a model of one service": (
         AB,
         [A, StepRow(model="alone")],
-        [FIRST, place("alone", "alone", [0])],
+        [FIRST, node("alone", "alone", [0])],
     ),
     "a model of stages": (
         HOST,
         [StepRow(model="ab", name="inner"), StepRow(stage="other", inputs=["inner"])],
-        [FIRST, place("b", "ab:b", [0]), place("other", "host:other", [1])],
+        [FIRST, node("b", "ab:b", [0]), node("other", "host:other", [1])],
     ),
-    "stages of one worker are one place": (
+    "stages of one worker are one node": (
         HOST,
         [StepRow(stage="h"), StepRow(stage="guest"), StepRow(stage="other")],
         [
-            place("h+guest", "host:h", [REQUEST], calls=(MethodCall("h"), MethodCall("guest"))),
-            place("other", "host:other", [0]),
+            node("h+guest", "host:h", [REQUEST], calls=(MethodCall("h"), MethodCall("guest"))),
+            node("other", "host:other", [0]),
         ],
     ),
 }
 
 
 @pytest.mark.parametrize(("row", "steps", "expected"), WAYS.values(), ids=WAYS)
-def test_steps_become_places(row, steps, expected):
-    assert places_of(row, *steps) == expected
+def test_steps_become_nodes(row, steps, expected):
+    assert nodes_of(row, *steps) == expected
 
 
 PROBLEMS = {
@@ -148,9 +148,9 @@ PROBLEMS = {
 @pytest.mark.parametrize(("steps", "problem"), PROBLEMS.values(), ids=PROBLEMS)
 def test_what_is_not_there_is_named(steps, problem):
     with pytest.raises(Unresolved, match=problem):
-        places_of(AB, *steps)
+        nodes_of(AB, *steps)
 
 
 def test_a_path_that_is_anothers_leads_nowhere():
     with pytest.raises(Unresolved, match="already belongs to a route of x"):
-        resolve(AB, RouteRow("/r", [A], problem="already belongs to a route of x"), {}, {})
+        plan(AB, RouteRow("/r", [A], problem="already belongs to a route of x"), {}, {})

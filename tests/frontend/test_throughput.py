@@ -3,12 +3,12 @@
 
 import pytest
 
-from servekit.frontend.batching.throughput import AnswerRate, whole_seconds
+from servekit.frontend.batching.throughput import Throughput, whole_seconds
 
 
 def rate_of(*samples, now):
     """Return the rate of a model that worked all the time."""
-    rate = AnswerRate()
+    rate = Throughput()
     for moment, answered in samples:
         rate.sample(moment, answered, is_idle=False)
     return lambda tasks: rate.seconds_for(tasks, now)
@@ -38,7 +38,7 @@ def test_the_wait_is_what_the_queue_will_take(samples, now, tasks, seconds):
 
 
 def test_a_rest_is_not_slowness():
-    rate = AnswerRate()
+    rate = Throughput()
     rate.sample(0, 0, is_idle=True)
     rate.sample(1000, 0, is_idle=True)
     rate.sample(1001, 100, is_idle=False)

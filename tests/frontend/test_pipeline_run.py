@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servekit.errors import InputError, PredictFailed, ResultNotEncodable, WorkerLost
-from servekit.frontend.pipelines.pipeline import REQUEST, Pipeline, Place
-from servekit.frontend.pipelines.run import Flow
+from servekit.extension.http import HttpResponse
+from servekit.frontend.pipelines.pipeline import REQUEST, Node, Pipeline
+from servekit.frontend.pipelines.run import PipelineRun
+from servekit.frontend.pipelines.submission import Submission
 from servekit.frontend.pipelines.values import as_values
 from servekit.ipc.batches import VALUE, VALUES, Item
 from servekit.ipc.channel import ChannelClosed
@@ -19,14 +21,18 @@ from servekit.ipc.channel import ChannelClosed
 class Stage:
     """Stands where a ``Batcher`` does: keeps what it is given."""
 
-    is_open, asked, predict_timeout_s, flows = True, [], 1.0, 0
-    culprits = SimpleNamespace(sizes=())
+    admission = SimpleNamespace(refusal=lambda _size: None)
 
     def __init__(self, name):
-        self.row = SimpleNamespace(name=name)
+        self.row = SimpleNamespace(name=name, asked=[], predict_timeout_s=1.0)
         self.queue = Waiting()
-        self.bodies = SimpleNamespace(lay=lambda pieces, _large: b"".join(map(bytes, pieces)))
-        self.tasks, self.cancelled = [], []
+        self.bodies = SimpleNamespace(
+            lay=lambda pieces: b"".join(map(bytes, pieces)), content=lambda body: body
+        )
+        self.tasks, self.cancelled, self.users = [], [], 0
+
+    def hold(self, users):
+        self.users += users
 
     def put(self, task):
         self.tasks.append(task)
@@ -40,49 +46,51 @@ class Waiting(list):
 
 
 class Client:
-    """Stands where a connection does."""
+    """A ``Responder`` that remembers what it gets."""
+
+    exchange = None
 
     def __init__(self):
-        self.said = []
+        self.said, self.statuses = [], []
 
     def respond(self, response):
         self.said.append(bytes(response.body))
+        self.statuses.append(response.status)
         response.discard()
 
-    def fail(self, error, _request_id):
+    def fail(self, error):
         self.said.append(error)
+        self.statuses.append(error.status)
 
 
 class Way:
-    """A request on its way through *places*."""
+    """A request on its way through *nodes*."""
 
-    def __init__(self, *places):
-        self.client, self.released, self.statuses, self.later = Client(), [], [], []
+    def __init__(self, *nodes):
+        self.client, self.released, self.later = Client(), [], []
         loop = SimpleNamespace(run_callback=lambda call, *given: self.later.append((call, given)))
-        row = SimpleNamespace(name="m")
-        self.pipeline = Pipeline(row, places, None, large_body=1 << 20, loop=loop)
-        self.pipeline.count = lambda status, _duration_s: self.statuses.append(status)
-        self.pipeline.count_failure = self.statuses.append
+        self.pipeline = Pipeline(nodes, loop)
         item = Item(b"sent", b"text/plain", b"*/*", "r1", monotonic() + 9)
-        self.flow = Flow(self.pipeline, self.client, item, {}, monotonic(), monotonic() + 9)
+        submission = Submission(item, {}, monotonic(), monotonic() + 9)
+        self.run = PipelineRun(self.pipeline, submission, self.client)
         self.taken = 0
-        self.flow.begin()
+        self.run.begin()
 
     def give(self, task, content, media_type=VALUE):
         """Let a worker answer *task*; its bytes are to be released once."""
         self.taken += 1
         number = self.taken
         task.is_done = True
-        task.step.take(task, media_type, content, lambda: self.released.append(number), None)
+        response = HttpResponse(200, content, media_type)
+        response.release = lambda: self.released.append(number)
+        task.consumer.take(task, response)
 
     def check_end(self):
         """Everything that was lent is released, once, and no stage is held any more."""
         for call, given_ in self.later:
             call(*given_)
         assert sorted(self.released) == [*range(1, self.taken + 1)]
-        assert [place.batcher.flows for place in self.pipeline.places] == [0] * len(
-            self.pipeline.places
-        )
+        assert not any(node.batcher.users for node in self.pipeline.nodes)
 
 
 def sent(task):
@@ -91,16 +99,16 @@ def sent(task):
 
 
 def chain():
-    return [Place("a", Stage("a"), [REQUEST], []), Place("b", Stage("b"), [0], [])]
+    return [Node("a", Stage("a"), [REQUEST], []), Node("b", Stage("b"), [0], [])]
 
 
 def listed(count):
     """Return a way whose second step has *count* tasks, and those."""
     one, each, last = Stage("one"), Stage("each"), Stage("last")
     way = Way(
-        Place("one", one, [REQUEST], []),
-        Place("each", each, [0], [], is_each=True),
-        Place("last", last, [0, 1], ["one", "each"]),
+        Node("one", one, [REQUEST], []),
+        Node("each", each, [0], [], is_each=True),
+        Node("last", last, [0, 1], ["one", "each"]),
     )
     parts = [bytes([number]) for number in range(count)]
     way.give(one.tasks[0], b"".join(as_values(parts)), VALUES)
@@ -118,7 +126,7 @@ def test_what_one_step_gives_the_next_one_gets_as_it_is():
     assert way.client.said == []
 
     way.give(task, b"answer", "application/json")
-    assert (way.client.said, way.statuses) == ([b"answer"], [200])
+    assert (way.client.said, way.client.statuses) == ([b"answer"], [200])
     way.check_end()
 
 
@@ -151,7 +159,7 @@ def test_the_first_error_is_the_answer_and_the_rest_is_dropped(order, when):
         each.tasks[number].fail(PredictFailed())
 
     assert [error.detail for error in way.client.said] == ["no"]
-    assert (way.statuses, last.tasks) == ([422], [])
+    assert (way.client.statuses, last.tasks) == ([422], [])
     way.check_end()
     assert {id(task) for task in each.cancelled} >= {id(each.tasks[number]) for number in late}
 
@@ -161,11 +169,11 @@ def test_nothing_is_said_to_a_client_that_has_gone(order, when):
     way, each, _ = listed(6)
     for number in order[:when]:
         way.give(each.tasks[number], b"x")
-    way.flow.cancel()
+    way.run.cancel()
     for number in order[when:]:
         way.give(each.tasks[number], b"late")
 
-    assert (way.client.said, way.statuses) == ([], [])
+    assert (way.client.said, way.client.statuses) == ([], [])
     way.check_end()
 
 
@@ -188,7 +196,7 @@ def test_a_list_longer_than_the_queue_is_refused():
 
 def test_a_peer_that_writes_no_list_is_in_doubt():
     one, each = Stage("one"), Stage("each")
-    way = Way(Place("one", one, [REQUEST], []), Place("each", each, [0], [], is_each=True))
+    way = Way(Node("one", one, [REQUEST], []), Node("each", each, [0], [], is_each=True))
     with pytest.raises(ChannelClosed):
         way.give(one.tasks[0], b"\xff\xff\xff\xff", VALUES)
 
@@ -198,10 +206,10 @@ def test_a_peer_that_writes_no_list_is_in_doubt():
 
 def test_what_is_no_value_is_neither_cut_up_nor_put_together():
     def ways():
-        one = Place("one", Stage("one"), [REQUEST], [])
-        yield Way(one, Place("each", Stage("each"), [0], [], is_each=True)), one.batcher.tasks[0]
-        one = Place("one", Stage("one"), [REQUEST], [])
-        yield Way(one, Place("two", Stage("two"), [0, 0], ["a", "b"])), one.batcher.tasks[0]
+        one = Node("one", Stage("one"), [REQUEST], [])
+        yield Way(one, Node("each", Stage("each"), [0], [], is_each=True)), one.batcher.tasks[0]
+        one = Node("one", Stage("one"), [REQUEST], [])
+        yield Way(one, Node("two", Stage("two"), [0, 0], ["a", "b"])), one.batcher.tasks[0]
         way, each, _ = listed(2)
         yield way, each.tasks[0]
 
@@ -215,21 +223,21 @@ def test_what_is_no_value_is_neither_cut_up_nor_put_together():
 def test_elements_may_be_cut_up_in_turn():
     one, outer, inner = Stage("one"), Stage("outer"), Stage("inner")
     Way(
-        Place("one", one, [REQUEST], []),
-        outer_place := Place("outer", outer, [0], [], is_each=True),
-        Place("inner", inner, [1], [], is_each=True),
-        Place("", inner, [2], []),
+        Node("one", one, [REQUEST], []),
+        outer_node := Node("outer", outer, [0], [], is_each=True),
+        Node("inner", inner, [1], [], is_each=True),
+        Node("", inner, [2], []),
     )
 
-    assert outer_place.accept == VALUE.encode()
+    assert outer_node.accept == VALUE.encode()
 
 
 def test_steps_that_need_the_request_alone_begin_together_and_their_end_is_awaited():
     left, right, both = Stage("left"), Stage("right"), Stage("both")
     way = Way(
-        Place("left", left, [REQUEST], []),
-        Place("right", right, [REQUEST], []),
-        Place("both", both, [0, 1], ["left", "right"]),
+        Node("left", left, [REQUEST], []),
+        Node("right", right, [REQUEST], []),
+        Node("both", both, [0, 1], ["left", "right"]),
     )
     way.give(right.tasks[0], b"\x02")
     assert both.tasks == []

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one batch that a worker has at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from servekit.errors import DeadlineExceeded
+from servekit.ipc.batches import Predict
+from servekit.ipc.channel import ChannelClosed
+
+if TYPE_CHECKING:
+    from servekit.frontend.batching.channel import Channel
+    from servekit.frontend.batching.leases import Leases
+    from servekit.frontend.batching.task import Task
+    from servekit.ipc.batches import Reply
+
+__all__ = ["BatchSlot"]
+
+
+class BatchSlot:
+    """Sends batches over one channel, one at a time."""
+
+    __slots__ = ("_channel", "_leases", "_number", "sent_at", "tasks")
+
+    def __init__(self, channel: Channel, leases: Leases) -> None:
+        """Send nothing yet."""
+        self._channel, self._leases = channel, leases
+        self._number = 0
+        self.tasks: list[Task] = []  #: that the worker has
+        self.sent_at = 0.0  #: ``monotonic``
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the worker is idle."""
+        return not self.tasks
+
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
+        """Send *tasks* as one batch. Only if there is room.
+
+        :return: those that do not fit: none.
+        :raises FrameTooLarge: nothing was sent.
+        """
+        self.tasks, self.sent_at = tasks, now
+        self._number += 1
+        items = [task.item for task in tasks]
+        self._leases.lend(items)
+        self._channel.send(Predict(self._number, items, self._leases.take_returned()))
+        return []
+
+    def take(self, reply: Reply) -> list[Task]:
+        """Return the tasks that *reply* answers, in its order; the worker is idle.
+
+        :raises ChannelClosed: it answers something else.
+        """
+        tasks = self.tasks
+        if reply.batch != self._number or not tasks or len(reply.answers) != len(tasks):
+            raise ChannelClosed("malformed answer from worker: it is for another batch")
+        self.tasks = []
+        self._leases.end_all_but(reply.held)
+        return tasks
+
+    def cancel(self, task: Task) -> None:
+        """Tell the worker that the client of *task* has disconnected, if it has the task."""
+        if task in self.tasks:
+            self._channel.cancelled.mark(self._number, self.tasks.index(task))
+
+    def sweep(self, now: float) -> None:
+        """Answer 504 to tasks past their deadline; the worker goes on with the batch."""
+        for task in self.tasks:
+            if task.deadline <= now:
+                task.fail(DeadlineExceeded())
+
+    def lose(self) -> list[Task]:
+        """The worker is lost: return the tasks that it had, to be tried again or answered."""
+        tasks, self.tasks = self.tasks, []
+        return tasks

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The replicas of one model on this front-end: which there are, which leave, which are idle."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from servekit.frontend.batching.environment import TaskTaker
+    from servekit.frontend.batching.replica import ReplicaProxy
+    from servekit.frontend.batching.task import Task
+    from servekit.ipc.table import ReplicaRow
+
+__all__ = ["ReplicaPool"]
+
+
+class ReplicaPool:
+    """Follows the routing table. Replicas of an older version serve until others can."""
+
+    def __init__(self, make: Callable[[], ReplicaProxy]) -> None:
+        """Be empty; *make* adds replicas."""
+        self._make = make
+        self._current: dict[int, ReplicaProxy] = {}
+        self.leaving: list[ReplicaProxy] = []  #: of an older version
+        self._idle: list[TaskTaker] = []  #: that can take tasks; the last one is next
+
+    def __iter__(self) -> Iterator[ReplicaProxy]:
+        """Yield those that the table names and those that leave."""
+        return iter([*self._current.values(), *self.leaving])
+
+    @property
+    def current(self) -> list[ReplicaProxy]:
+        """Those that the table names."""
+        return list(self._current.values())
+
+    def part(self, rows: Sequence[ReplicaRow]) -> None:
+        """Have those leave that *rows* do not name."""
+        gone = self._current.keys() - {row.index for row in rows}
+        self.leaving += [self._current.pop(index) for index in gone]
+
+    def follow(self, rows: Sequence[ReplicaRow]) -> None:
+        """Open channels to the workers of *rows*."""
+        for row in rows:
+            if row.index not in self._current:
+                self._current[row.index] = self._make()
+            self._current[row.index].update(row)
+
+    def hand_over(self) -> bool:
+        """Retire those that leave if another replica answers; return whether they were."""
+        if not self.leaving or not any(replica.is_live for replica in self._current.values()):
+            return False
+        for replica in self.leaving:
+            replica.retire()
+        self.leaving = [replica for replica in self.leaving if replica.tasks]
+        return True
+
+    # ------------------------------------------------------------ tasks
+
+    @property
+    def idle(self) -> int:
+        """Number of replicas that can take tasks."""
+        return len(self._idle)
+
+    @property
+    def running(self) -> int:
+        """Number of tasks that workers have."""
+        return sum(len(replica.tasks) for replica in self)
+
+    def add_idle(self, replica: TaskTaker) -> None:
+        """*replica* can take tasks."""
+        self._idle.append(replica)
+
+    def remove_idle(self, replica: TaskTaker) -> None:
+        """*replica* can take no tasks."""
+        with contextlib.suppress(ValueError):
+            self._idle.remove(replica)
+
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
+        """Hand *tasks* to an idle replica, and return those that it has no room for."""
+        replica = self._idle.pop()
+        rest = replica.send(tasks, now)
+        if replica.has_room:
+            self._idle.insert(0, replica)  # the other replicas come first
+        return rest
+
+    def trim(self) -> None:
+        """Unmap the answers that were read; those that are still needed are mapped again."""
+        for replica in self:
+            if replica.channel is not None:
+                replica.channel.trim()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path whose requests are one task each: that of a model, of an endpoint, or of one stage."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from servekit.frontend.batching.deadlines import deadlines_of
+from servekit.frontend.batching.task import make_task
+from servekit.frontend.http.fields import TRACE, picked, with_query
+from servekit.ipc.batches import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
+    from servekit.frontend.batching.batcher import Batcher
+    from servekit.frontend.batching.replica import ReplicaProxy
+    from servekit.ipc.batches import Calls, ProtocolCall, SentItem
+
+__all__ = ["TaskRoute", "asked_headers"]
+
+
+class TaskRoute:
+    """Made anew with each routing table."""
+
+    call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
+
+    __slots__ = (
+        *("_batcher", "_calls", "_timeout_s"),
+        *("asked", "bodies", "metrics", "middleware", "row"),
+    )
+
+    def __init__(
+        self, batcher: Batcher, calls: Calls = (), middleware: Middleware | None = None
+    ) -> None:
+        """Have workers of *batcher* run *calls*.
+
+        :param middleware: of this route alone.
+        """
+        self._batcher, self._calls = batcher, calls
+        self._timeout_s = batcher.row.predict_timeout_s
+        self.row, self.bodies, self.metrics = batcher.row, batcher.bodies, batcher.metrics
+        self.asked: Sequence[str] = batcher.row.asked
+        self.middleware = middleware
+
+    @property
+    def leaving(self) -> Sequence[ReplicaProxy]:
+        """Replicas of an older version that still answer."""
+        return self._batcher.pool.leaving
+
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
+        """Make a task of *request* and queue it, or respond at once.
+
+        :param call: the protocol of a plugin that the request comes by, if it comes by one.
+        """
+        headers, now = request.headers, monotonic()
+        deadline, until, refusal = deadlines_of(headers, self._timeout_s, now)
+        item = item_of(request, deadline, call)
+        if self._calls:
+            item.calls = self._calls
+        if self.asked or TRACE in headers:
+            item.headers = asked_headers(request, self.asked)
+        exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)
+        if refusal is None:
+            self._batcher.admit(task)
+        else:
+            task.fail(refusal)
+
+
+def item_of(request: HttpRequest, deadline: float, call: ProtocolCall | None) -> SentItem:
+    """Return what a worker gets of *request*, whichever model it is for."""
+    headers = request.headers
+    media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
+    item: SentItem = Item(request.body, media_type, accept, request.request_id, deadline)
+    if call is not None:
+        item.protocol = call
+    if request.identity is not None:
+        item.identity = request.identity.name, dict(request.identity.attributes)
+    return item
+
+
+def asked_headers(request: HttpRequest, asked: Sequence[str]) -> dict[str, str]:
+    """Return the headers and query parameters of *request* that services have *asked* for."""
+    return picked(with_query(request.headers, request.target), asked)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``/metrics`` shows of the counters of the hot path."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from servekit.frontend.metrics.counters import (
+    CACHED,
+    DROPS,
+    HISTOGRAMS,
+    KEY,
+    LENGTH,
+    OF_REQUESTS,
+    PLACES,
+    STATUSES,
+    STREAMS,
+)
+from servekit.ipc.counters import Counters
+
+__all__ = ["collect", "waiting"]
+
+#: statuses that are shown from the start; the others once there was one
+SHOWN = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
+STAGE = ":"  #: between a model and its stage, in the label of an array
+#: of the stages of a model that has several
+STAGE_HISTOGRAMS = ("queue_duration_seconds", "predict_duration_seconds", "batch_size")
+
+#: the arrays, added up, by the labels of their series
+Totals = dict[tuple[str, ...], list[float]]
+
+
+def collect(counters: Counters) -> Iterator[Metric]:
+    """Yield the series of all models and stages, summed over all front-ends, past ones too.
+
+    Requests are counted for their model, or for the one stage that answered them. A model with
+    stages has series of queues and batches for each of them.
+    """
+    models: Totals = {}
+    stages: Totals = {}
+    for label, values in sorted(_read(counters).items()):  # a model before its stages
+        model, _, stage = label.partition(STAGE)
+        if stage:
+            stages[model, stage] = values
+            whole = models.setdefault((model,), [0.0] * LENGTH)
+            for place in OF_REQUESTS:
+                whole[place] += values[place]
+        else:
+            models[model,] = values
+    for name in HISTOGRAMS:
+        yield _histogram(f"servekit_{name}", name, ["model"], models)
+    yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
+    yield _counters("servekit_tasks_dropped", "Tasks dropped from a queue", "reason", DROPS, models)
+    yield _counters("servekit_cache_looks", "Cache lookups", "result", CACHED, models)
+    yield _gauge("servekit_tasks_waiting", "Tasks in the queue", ["model"], models)
+    yield _gauge("servekit_tasks_running", "Tasks being processed", ["model"], models)
+    yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
+    if stages:
+        for name in STAGE_HISTOGRAMS:
+            yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
+        labels = ["model", "stage"]
+        yield _gauge("servekit_stage_tasks_waiting", "Tasks in the queue", labels, stages)
+        yield _gauge("servekit_stage_tasks_running", "Tasks being processed", labels, stages)
+
+
+def waiting(counters: Counters) -> dict[str, int]:
+    """Return how many tasks wait for each model, in all front-ends that run."""
+    return {model: int(values[PLACES["waiting"]]) for model, values in _read(counters).items()}
+
+
+def _read(counters: Counters) -> dict[str, list[float]]:
+    return {key[1]: values for key, values in counters.read().items() if key[0] == KEY}
+
+
+def _streams(values: list[float]) -> bool:
+    """Whether there have been any streams; a model without needs no series of them."""
+    return bool(values[PLACES["streams"]] or values[PLACES["outputs"]])
+
+
+def _of_streams(totals: Totals) -> Iterator[Metric]:
+    yield _histogram("servekit_first_output_seconds", "first_output_seconds", ["model"], totals)
+    for kind, name, text, key in (
+        (GaugeMetricFamily, "streams_open", "Streams being produced", "streams"),
+        (CounterMetricFamily, "outputs", "Outputs of streams", "outputs"),
+        (
+            CounterMetricFamily,
+            "streams_cancelled",
+            "Streams whose client disconnected",
+            "streams_cancelled",
+        ),
+    ):
+        family = kind(f"servekit_{name}", text, labels=["model"])
+        for model, values in totals.items():
+            family.add_metric(model, values[PLACES[key]])
+        yield family
+
+
+def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> HistogramMetricFamily:
+    text, bounds = (HISTOGRAMS | STREAMS)[kind]
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for key, values in totals.items():
+        _add_histogram(family, key, bounds, values[PLACES[kind] :])
+    return family
+
+
+def _gauge(name: str, text: str, labels: list[str], totals: Totals) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for key, values in totals.items():
+        family.add_metric(key, values[PLACES[name.rpartition("_")[2]]])
+    return family
+
+
+def _add_histogram(
+    family: HistogramMetricFamily,
+    key: tuple[str, ...],
+    bounds: tuple[float, ...],
+    values: list[float],
+) -> None:
+    counts = [0.0]
+    for value in values[: len(bounds) + 1]:
+        counts.append(counts[-1] + value)
+    names = [*map(str, bounds), "+Inf"]
+    buckets = [(name, after) for name, (_, after) in zip(names, pairwise(counts), strict=True)]
+    family.add_metric(key, buckets=buckets, sum_value=values[len(bounds) + 1])
+
+
+def _counters(
+    name: str,
+    text: str,
+    label: str,
+    shown: Sequence[object],
+    totals: Totals,
+    others: Iterable[object] = (),
+) -> CounterMetricFamily:
+    """Return one series for each of *shown*, and for each of *others* that is not 0."""
+    family = CounterMetricFamily(name, text, labels=["model", label])
+    for model, values in totals.items():
+        met = [key for key in others if key not in shown and values[PLACES[key]]]
+        for key in (*shown, *met):
+            family.add_metric([*model, str(key)], values[PLACES[key]])
+    return family

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path whose requests go through a pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from servekit.errors import NotSupported
+from servekit.frontend.pipelines.run import PipelineRun
+from servekit.frontend.pipelines.submission import ClientResponder, submit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.extension.middleware import Middleware
+    from servekit.frontend.batching.replica import ReplicaProxy
+    from servekit.frontend.memory.body_arena import BodyArena
+    from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.frontend.pipelines.pipeline import Pipeline
+    from servekit.ipc.batches import ProtocolCall
+    from servekit.ipc.table import ModelRow
+
+__all__ = ["PipelineRoute"]
+
+
+class PipelineRoute:
+    """Made anew with each routing table."""
+
+    call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
+
+    def __init__(
+        self,
+        row: ModelRow,
+        pipeline: Pipeline,
+        metrics: ModelMetrics,
+        middleware: Middleware | None = None,
+    ) -> None:
+        """Have requests go through *pipeline*, and count them in *metrics*.
+
+        :param middleware: of this route alone.
+        """
+        self.row, self._pipeline, self.metrics = row, pipeline, metrics
+        self.middleware = middleware
+        self.asked: Sequence[str] = pipeline.asked
+
+    @property
+    def bodies(self) -> BodyArena:
+        """Where large request bodies are received."""
+        return self._pipeline.bodies
+
+    @property
+    def leaving(self) -> Sequence[ReplicaProxy]:
+        """Replicas of an older version that still answer."""
+        return self._pipeline.leaving
+
+    def begin(
+        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
+    ) -> None:
+        """Start the run of *request*, or respond at once.
+
+        :param call: the protocol of a plugin that the request comes by, if it comes by one.
+        """
+        submission, refusal = submit(request, self._pipeline.predict_timeout_s, call)
+        if call is not None and len(self._pipeline.nodes) > 1:
+            refusal = refusal or NotSupported("a model with several steps has no such route")
+        responder = ClientResponder(exchange, self.metrics, submission)
+        exchange.prediction = run = PipelineRun(self._pipeline, submission, responder)
+        run.begin(refusal)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into a pipeline, and who gets what comes out."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from servekit.frontend.batching.deadlines import deadlines_of
+from servekit.frontend.batching.task_route import item_of
+from servekit.frontend.http.fields import with_query
+
+if TYPE_CHECKING:
+    from servekit.errors import ServekitError
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.ipc.batches import ProtocolCall, SentItem
+
+__all__ = ["ClientResponder", "Responder", "Submission", "submit"]
+
+
+class Submission(Struct, eq=False):
+    """A request, or one instance of it, before its first node."""
+
+    item: SentItem
+    headers: dict[bytes, bytes]  #: of the request, with its query; each node gets what it asked for
+    arrived: float  #: ``monotonic``
+    until: float  #: ``monotonic``: when the client wants to have all of a stream
+
+
+def submit(
+    request: HttpRequest, timeout_s: float, call: ProtocolCall | None = None
+) -> tuple[Submission, ServekitError | None]:
+    """Return what goes into a pipeline of *request*, and why it is refused, if it is."""
+    now = monotonic()
+    deadline, until, refusal = deadlines_of(request.headers, timeout_s, now)
+    headers = with_query(request.headers, request.target)
+    return Submission(item_of(request, deadline, call), headers, now, until), refusal
+
+
+class Responder(Protocol):
+    """Gets the outcome of a run: one call of one of its methods."""
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """Of the client, to stream to; ``None`` if only a whole response is of use."""
+
+    def respond(self, response: HttpResponse) -> None:
+        """Take the output of the last node."""
+
+    def fail(self, error: ServekitError) -> None:
+        """Take the error that ended the run."""
+
+    def end_stream(self, now: float) -> None:
+        """All outputs of the last node have been sent to the exchange."""
+
+
+class ClientResponder:
+    """Responds to a client, and counts the request."""
+
+    __slots__ = ("_arrived", "_metrics", "_request_id", "exchange")
+
+    def __init__(self, exchange: Exchange, metrics: ModelMetrics, submission: Submission) -> None:
+        """Respond on *exchange*, and count in *metrics*."""
+        self.exchange = exchange
+        self._metrics = metrics
+        self._arrived, self._request_id = submission.arrived, submission.item.request_id
+
+    def respond(self, response: HttpResponse) -> None:
+        """Send *response*."""
+        self._metrics.observe_response(response.status, monotonic() - self._arrived)
+        self.exchange.respond(response)
+
+    def fail(self, error: ServekitError) -> None:
+        """Respond with the problem details of *error*; a stream ends with them."""
+        self._metrics.count_status(error.status)
+        self.exchange.fail(error, self._request_id)
+
+    def end_stream(self, now: float) -> None:
+        """All outputs have been sent to the exchange."""
+        self._metrics.observe_response(200, now - self._arrived)
