@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from servekit.extension.archives import ArchiveInfo, Refused
     from servekit.extension.background import BackgroundExchange
+    from servekit.extension.base_exchange import BaseExchange
     from servekit.extension.commands import Command
     from servekit.extension.envelope import (
         Codecs,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         WorkerExited,
         WorkerReady,
     )
-    from servekit.extension.exchange import BaseExchange, Exchange, InThread, ResponseFilter
+    from servekit.extension.exchange import Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.extension.models import ModelView
@@ -87,6 +88,7 @@ __all__ = [
 MODULES = {
     ".archives": ("ArchiveInfo", "Refused"),
     ".background": ("BackgroundExchange",),
+    ".base_exchange": ("BaseExchange",),
     ".commands": ("Command",),
     ".envelope": (
         "Codecs",
@@ -108,7 +110,7 @@ MODULES = {
         "WorkerExited",
         "WorkerReady",
     ),
-    ".exchange": ("BaseExchange", "Exchange", "InThread", "ResponseFilter"),
+    ".exchange": ("Exchange", "InThread", "ResponseFilter"),
     ".http": ("HttpRequest", "HttpResponse"),
     ".middleware": ("Middleware", "Proceed"),
     ".models": ("ModelView",),

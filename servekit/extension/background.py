@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import NotAcceptable
-from servekit.extension.exchange import BaseExchange
+from servekit.extension.base_exchange import BaseExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,8 @@ loop of a front-end, which never block.
   ``host.pressure`` counts the memory that is held for them.
 """
 
-from servekit.extension.exchange import BaseExchange, OutputStream
+from servekit.extension.base_exchange import BaseExchange
+from servekit.extension.exchange import OutputStream
 from servekit.extension.http import NO_LENGTH
 from servekit.frontend.exchange.host import Host
 from servekit.frontend.exchange.protocols import Guard, Timed

@@ -64,6 +64,12 @@ PLUGIN = """
         elif way == "filter raises":
             exchange.add_filter(broken)
             proceed(exchange, request)
+        elif way == "filter returns nothing":
+            exchange.add_filter(lambda response: None)
+            proceed(exchange, request)
+        elif way == "observer raises":
+            exchange.add_observer(broken)
+            proceed(exchange, request)
         elif way == "thread raises":
             exchange.add_filter(lambda response: InThread(lambda: 1 / 0, None))
             proceed(exchange, request)
@@ -76,7 +82,7 @@ PLUGIN = """
         return response
 
 
-    def broken(response):
+    def broken(*arguments):
         raise RuntimeError("secret")
 
 
@@ -127,6 +133,8 @@ WAYS = {
     "respond and raise": (201, b"mine"),
     "twice": (200, b"[1]"),
     "filter raises": (500, b"Internal error"),
+    "filter returns nothing": (500, b"Internal error"),
+    "observer raises": (200, b"[1]"),
     "thread raises": (500, b"Internal error"),
 }
 
@@ -151,8 +159,10 @@ def test_each_request_has_one_response_and_the_connection_goes_on(front, way):
         ("raise late", "plugin mine: the middleware failed, request r7"),
         ("respond and raise", "plugin mine: the middleware failed, request r7"),
         ("twice", "RuntimeError: a request was passed on twice, or after the response"),
-        ("filter raises", "response filter mine.broken failed, request r7"),
-        ("thread raises", "response filter mine.middleware.<locals>.<lambda> failed, request r7"),
+        ("filter raises", "filter mine.broken failed, request r7"),
+        ("filter returns nothing", "TypeError: a filter returned NoneType"),
+        ("thread raises", "filter mine.middleware.<locals>.<lambda> failed, request r7"),
+        ("observer raises", "observer mine.broken failed"),
     ],
 )
 def test_the_log_names_the_plugin_that_failed(front, way, text):

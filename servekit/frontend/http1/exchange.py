@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from servekit.extension.exchange import BaseExchange
+from servekit.extension.base_exchange import BaseExchange
 from servekit.frontend.http.socket_writer import JOIN_BYTES
 from servekit.frontend.http.tls import TlsSocket
 from servekit.frontend.http1.response import CLOSE, KEEP_ALIVE, ChunkWriter
