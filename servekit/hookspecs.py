@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from servekit.service.base import Service
 
 __all__ = [
-    "ARCHIVE_HOOKS",
     "OBSERVER_HOOKS",
     "CodecTarget",
     "PredictionRequest",
@@ -271,11 +270,6 @@ def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-b
 
 
 # ---------------------------------------------------------------- archives
-#
-# These run in the short-lived child that prepares a model, which starts for every model and
-# looks only for plugins that are named in the group ``servekit.archives`` besides ``servekit``.
-
-ARCHIVE_HOOKS = frozenset({"open_archive", "accept_archive"})
 
 
 @hookspec(firstresult=True)
@@ -304,6 +298,10 @@ def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
     Runs in: the prepare child, at the start and at each reload; ``servekit check``. The archive
     is unpacked and verified, and nothing of it has run: its requirements are installed, its
     assets fetched and its service imported later.
+
+    Prepare children start for every model, so they import only the plugins that implement this
+    hook: those are named in the group ``servekit.accept_archive`` of entry points, besides the
+    group ``servekit``.
 
     :return: ``None``, or ``Refused(reason)``. Any refusal wins. An exception, or anything else
         that is returned, refuses the archive too. A plugin that cannot be imported cannot refuse:

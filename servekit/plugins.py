@@ -16,6 +16,7 @@ from servekit_archiver.plugins import HookFailure, HookManager, InstalledPlugin
 from servekit import __version__, hookspecs
 from servekit.builtin import DEFAULT_PLUGINS
 from servekit.errors import PluginError
+from servekit.extension.archives import ACCEPT_GROUP
 
 __all__ = [
     "InstalledPlugin",
@@ -28,10 +29,6 @@ __all__ = [
     "import_target",
     "installed_plugins",
 ]
-
-
-#: of entry points: plugins that prepare children import, besides being in the usual group
-ARCHIVES = "servekit.archives"
 
 
 class Offer(NamedTuple):
@@ -66,11 +63,12 @@ class PluginManager(HookManager):
 
     def _load(self, point: EntryPoint) -> InstalledPlugin:
         found = super()._load(point)
-        hooks = sorted(hookspecs.ARCHIVE_HOOKS.intersection(found.hooks))
-        if not hooks or point.name in {each.name for each in entry_points(group=ARCHIVES)}:
+        if "accept_archive" not in found.hooks:
+            return found
+        if point.name in {each.name for each in entry_points(group=ACCEPT_GROUP)}:
             return found
         self.unregister(name=point.name)
-        problem = f"implements {hooks[0]}, but is not named in the group {ARCHIVES}"
+        problem = f"implements accept_archive, but is not named in the group {ACCEPT_GROUP}"
         return replace(found, module=None, hooks=(), error=problem)
 
     def contributions(self, hook: str, **arguments: object) -> list[tuple[str, Any]]:

@@ -52,9 +52,12 @@ class HookManager(pluggy.PluginManager):
         self._contributed: list[tuple[str, object]] = []
         self.installed: list[InstalledPlugin] = []  #: filled by ``discover``
 
-    def discover(self) -> None:
-        """Import and register the installed plugins; one that fails is in ``installed`` only."""
-        points = sorted(entry_points(group=GROUP), reverse=True)  # the last one is called first
+    def discover(self, group: str = GROUP) -> None:
+        """Import and register the plugins of a *group* of entry points.
+
+        One that fails is in ``installed`` only.
+        """
+        points = sorted(entry_points(group=group), reverse=True)  # the last one is called first
         self.installed = [self._load(point) for point in points][::-1]
 
     def _load(self, point: EntryPoint) -> InstalledPlugin:

@@ -6,7 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["ArchiveInfo", "Refused"]
+__all__ = ["ACCEPT_GROUP", "ArchiveInfo", "Refused"]
+
+#: entry points of plugins that implement ``accept_archive``: prepare children look for them
+ACCEPT_GROUP = "servekit.accept_archive"
 
 
 class ArchiveInfo(Struct, frozen=True, kw_only=True):
@@ -26,4 +29,4 @@ class ArchiveInfo(Struct, frozen=True, kw_only=True):
 class Refused(Struct, frozen=True):
     """The archive must not be served."""
 
-    reason: str  #: shown in the log and by ``/ping``: one line
+    reason: str  #: one line, shown in the log and by ``servekit models``

@@ -14,7 +14,7 @@ from servekit.extension import Refused
 from servekit.hookspecs import hookimpl
 from servekit.plugins import create_plugin_manager
 from servekit.supervisor.preparing import archive_plugins
-from servekit.supervisor.preparing.archive_plugins import ArchivePlugins, may_have_archive_plugins
+from servekit.supervisor.preparing.archive_plugins import may_have_judges
 from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.prepare import answer
 
@@ -56,8 +56,9 @@ def prepare(monkeypatch, tmp_path):
 
     def run(path, *plugins, **more):
         manager = create_plugin_manager(*plugins, discover=False)
-        monkeypatch.setattr(ArchivePlugins, "_hooks", manager.hook)
-        monkeypatch.setattr(archive_plugins, "may_have_archive_plugins", lambda _path: True)
+        monkeypatch.setattr("servekit.plugins.create_plugin_manager", lambda required: manager)
+        monkeypatch.setattr(archive_plugins, "judges", lambda required: manager)
+        monkeypatch.setattr(archive_plugins, "may_have_judges", lambda _path: True)
         request = PrepareRequest(
             str(path), cache_dir=str(tmp_path / "cache"), scratch=str(tmp_path / "run/a/1"), **more
         )
@@ -219,8 +220,8 @@ def test_a_refused_archive_has_nothing_installed(prepare, model):
 
 
 def test_plugins_are_not_imported_where_none_is_for_archives(archive, monkeypatch, tmp_path):
-    monkeypatch.setattr(ArchivePlugins, "_hooks", property(lambda _self: pytest.fail("imported")))
-    monkeypatch.setattr(archive_plugins, "may_have_archive_plugins", lambda _path: False)
+    monkeypatch.setattr(archive_plugins, "judges", lambda required: pytest.fail("imported"))
+    monkeypatch.setattr(archive_plugins, "may_have_judges", lambda _path: False)
     request = PrepareRequest(str(archive), cache_dir=str(tmp_path / "cache"))
 
     assert answer(request, lambda step: None).model.name == "digits"
@@ -238,7 +239,9 @@ def install(place, name, section, module):
     [
         pytest.param([], False, id="no plugin"),
         pytest.param(["[servekit]"], False, id="another plugin"),
-        pytest.param(["[servekit]", "[servekit.archives]"], True, id="one for archives"),
+        pytest.param(
+            ["[servekit]", "[servekit.accept_archive]"], True, id="one that accepts archives"
+        ),
     ],
 )
 def test_entry_points_are_found(tmp_path, sections, expected):
@@ -246,13 +249,13 @@ def test_entry_points_are_found(tmp_path, sections, expected):
         install(tmp_path, f"p{number}", section, "m")
     (tmp_path / "other.dist-info").mkdir()
 
-    assert may_have_archive_plugins(["/nowhere", str(tmp_path)]) is expected
+    assert may_have_judges(["/nowhere", str(tmp_path)]) is expected
 
 
 def test_packages_in_a_zip_file_are_looked_at_the_slow_way(tmp_path):
     (tmp_path / "packages.zip").touch()
 
-    assert may_have_archive_plugins([str(tmp_path / "packages.zip")])
+    assert may_have_judges([str(tmp_path / "packages.zip")])
 
 
 HOOKS = """
@@ -278,7 +281,7 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("guard_hooks", None)
 
 
-BOTH = ("[servekit]", "[servekit.archives]")
+BOTH = ("[servekit]", "[servekit.accept_archive]")
 
 
 def test_an_installed_plugin_is_asked(installed, archive, tmp_path, capsys):
@@ -289,28 +292,14 @@ def test_an_installed_plugin_is_asked(installed, archive, tmp_path, capsys):
     assert capsys.readouterr().out == "asked\n"
 
 
-@pytest.mark.parametrize(
-    ("sections", "hooks", "required", "complaint"),
-    [
-        pytest.param(
-            BOTH, "import no_such_module", ["guard"], "plugin guard is required and broken: ",
-            id="broken and required",
-        ),
-        pytest.param(
-            BOTH[1:], HOOKS, [], "plugin guard: is in the group servekit.archives, but not in",
-            id="one group only",
-        ),
-    ],
-)  # fmt: skip
-def test_a_plugin_that_cannot_be_used_refuses_every_archive(
-    installed, archive, tmp_path, sections, hooks, required, complaint
-):
-    installed(*sections, hooks=hooks)
+def test_a_required_plugin_that_is_broken_refuses_every_archive(installed, archive, tmp_path):
+    installed(*BOTH, hooks="import no_such_module")
     request = PrepareRequest(
-        str(archive), cache_dir=str(tmp_path / "cache"), required_plugins=required
+        str(archive), cache_dir=str(tmp_path / "cache"), required_plugins=["guard"]
     )
 
-    assert answer(request, lambda step: None).error.startswith(complaint)
+    error = answer(request, lambda step: None).error
+    assert error.startswith("plugin guard is required and broken: ModuleNotFoundError")
 
 
 def test_a_broken_plugin_that_nobody_requires_is_named(installed, archive, tmp_path, capsys):
@@ -326,9 +315,7 @@ def test_a_plugin_that_is_not_named_in_the_group_is_broken(installed):
     (found,) = [each for each in create_plugin_manager().installed if each.name == "guard"]
 
     assert found.module is None
-    assert (
-        found.error == "implements accept_archive, but is not named in the group servekit.archives"
-    )
+    assert found.error.endswith("but is not named in the group servekit.accept_archive")
 
 
 def test_a_required_plugin_that_is_missing_refuses_every_archive(archive, tmp_path):
@@ -375,7 +362,7 @@ def test_a_served_scratch_is_removed_when_it_is_replaced(start, model, tmp_path,
         "def open_archive(url, scratch):\n"
         f"    return shutil.copytree({str(directory)!r}, scratch / 'model')\n"
     )
-    install(shelf, "mount", "[servekit]\nmount = mount_hooks\n[servekit.archives]", "mount_hooks")
+    install(shelf, "mount", "[servekit]", "mount_hooks")
     server = start("mount://digits", PYTHONPATH=os.pathsep.join([str(shelf), *sys.path[:0]]))
     server.wait_for("serving")
     (first,) = run_dir.glob("servekit-run-*/archives/*")

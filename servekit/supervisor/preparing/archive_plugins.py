@@ -1,98 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plugins that open URLs, and plugins that decide what may be served. Runs in: prepare child.
 
-Plugins are imported only to open a URL, or if one of them is named in the group
-``servekit.archives``: a prepare child starts for every model, and importing plugins takes longer
-than everything else that it does for a small one.
+A prepare child starts for every model, and importing all plugins takes longer than everything else
+that it does for a small one. So they are imported only to open a URL, and those that implement
+``accept_archive`` are named in a second group of entry points, which can be looked up quickly.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from servekit.errors import PluginError, StartupError
-from servekit.extension.archives import ArchiveInfo, Refused
+from servekit.extension.archives import ACCEPT_GROUP, ArchiveInfo, Refused
 from servekit.settings.values import shown_url
 
-__all__ = ["ArchivePlugins"]
+if TYPE_CHECKING:
+    from servekit_archiver.plugins import HookManager
 
-GROUP = "servekit.archives"  #: entry points of plugins that implement hooks for archives
+__all__ = ["open_url", "require_acceptance"]
 
 
-class ArchivePlugins:
-    """Imports the plugins when they are needed."""
+def open_url(
+    url: str, scratch: Path, progress: Callable[[int, int], None], required: Sequence[str]
+) -> Path:
+    """Return the archive or directory that a plugin provides for *url*.
 
-    def __init__(self, required: Sequence[str] = ()) -> None:
-        """Import nothing yet. *required*: names of plugins that must be usable."""
-        self._required = required
+    :param scratch: is created for the files of the plugin.
+    :param required: names of plugins that must be usable.
+    :raises StartupError: no plugin opens such URLs, or the one that does failed.
+    """
+    from servekit.plugins import create_plugin_manager
 
-    @cached_property
-    def _hooks(self) -> Any:
-        from importlib.metadata import entry_points
+    shown, scheme = shown_url(url), url.partition(":")[0]
+    hooks = create_plugin_manager(required=required).hook
+    scratch.mkdir(mode=0o700, parents=True)
+    try:
+        path = hooks.open_archive(url=url, scratch=scratch, progress=progress)
+    except (StartupError, OSError) as error:
+        raise StartupError(f"{shown}: {error}") from error
+    except Exception as error:
+        traceback.print_exc()
+        raise StartupError(f"{shown}: {type(error).__name__}: {error}") from error
+    if path is None:
+        raise StartupError(f"{shown}: no installed plugin opens {scheme}:// archives")
+    return Path(path)
 
-        from servekit.plugins import create_plugin_manager
 
-        manager = create_plugin_manager(required=self._required)
-        errors = {plugin.name: plugin.error for plugin in manager.installed}
-        for name in sorted(point.name for point in entry_points(group=GROUP)):
-            if name not in errors:
-                raise PluginError(f"plugin {name}: is in the group {GROUP}, but not in servekit")
-            if errors[name]:
-                sys.stderr.write(f"plugin {name} is not asked: {errors[name]}\n")
-        return manager.hook
+def require_acceptance(archive: ArchiveInfo, required: Sequence[str]) -> None:
+    """Pass if no plugin refuses *archive*.
 
-    def open(self, url: str, scratch: Path, progress: Callable[[int, int], None]) -> Path:
-        """Return the archive or directory that a plugin provides for *url*.
-
-        :param scratch: is created for the files of the plugin.
-        :raises StartupError: no plugin opens such URLs, or the one that does failed.
-        """
-        shown, scheme = shown_url(url), url.partition(":")[0]
-        scratch.mkdir(mode=0o700, parents=True)
-        try:
-            path = self._hooks.open_archive(url=url, scratch=scratch, progress=progress)
-        except (StartupError, OSError) as error:
-            raise StartupError(f"{shown}: {error}") from error
-        except Exception as error:
-            traceback.print_exc()
-            raise StartupError(f"{shown}: {type(error).__name__}: {error}") from error
-        if path is None:
-            raise StartupError(f"{shown}: no installed plugin opens {scheme}:// archives")
-        return Path(path)
-
-    def require_acceptance(self, archive: ArchiveInfo) -> None:
-        """Pass if no plugin refuses *archive*.
-
-        :raises StartupError: names the reasons; a plugin that fails refuses it too.
-        """
-        if not self._required and not may_have_archive_plugins(sys.path):
-            return
-        try:
-            answers = self._hooks.accept_archive(archive=archive)
-        except StartupError:
-            raise
-        except Exception as error:
-            traceback.print_exc()
-            raise StartupError(f"accept_archive failed: {type(error).__name__}: {error}") from error
-        if reasons := [_reason(answer) for answer in answers]:
-            raise StartupError(f"refused: {'; '.join(reasons)}")
+    :param required: names of plugins that must be usable.
+    :raises StartupError: names the reasons; a plugin that fails refuses it too.
+    """
+    if not required and not may_have_judges(sys.path):
+        return
+    hooks = judges(required).hook
+    try:
+        answers = hooks.accept_archive(archive=archive)
+    except Exception as error:
+        traceback.print_exc()
+        raise StartupError(f"accept_archive failed: {type(error).__name__}: {error}") from error
+    if reasons := [_reason(answer) for answer in answers]:
+        raise StartupError(f"refused: {'; '.join(reasons)}")
 
 
 def _reason(answer: object) -> str:
     return answer.reason if isinstance(answer, Refused) else f"accept_archive returned {answer!r}"
 
 
-def may_have_archive_plugins(path: Sequence[str]) -> bool:
-    """Return whether a distribution on *path* names entry points in ``servekit.archives``.
+def judges(required: Sequence[str]) -> "HookManager":
+    """Import the plugins that implement ``accept_archive``, and no others.
+
+    :raises PluginError: one of *required* is not installed, or is a judge and broken.
+    """
+    from importlib.metadata import entry_points
+
+    from servekit_archiver.plugins import HookManager
+
+    from servekit import hookspecs
+
+    installed = {
+        point.name for group in (ACCEPT_GROUP, "servekit") for point in entry_points(group=group)
+    }
+    if missing := [name for name in required if name not in installed]:
+        raise PluginError(f"plugin {missing[0]} is required and not installed")
+    manager = HookManager(hookspecs)
+    manager.discover(ACCEPT_GROUP)
+    for plugin in manager.installed:
+        if plugin.error and plugin.name in required:
+            raise PluginError(f"plugin {plugin.name} is required and broken: {plugin.error}")
+        if plugin.error:
+            sys.stderr.write(f"plugin {plugin.name} is not asked: {plugin.error}\n")
+    return manager
+
+
+def may_have_judges(path: Sequence[str]) -> bool:
+    """Return whether a distribution on *path* names entry points in ``ACCEPT_GROUP``.
 
     Reads the same files as ``importlib.metadata``, in a twentieth of the time. The answer is yes if
     distributions may be in a zip file.
     """
-    section = f"[{GROUP}]".encode()
+    section = f"[{ACCEPT_GROUP}]".encode()
     for place in path:
         try:
             names = os.listdir(place or ".")  # noqa: PTH208 - only names are wanted

@@ -29,7 +29,7 @@ from servekit.supervisor.os.user import (
     open_entry,
     require_readable,
 )
-from servekit.supervisor.preparing.archive_plugins import ArchivePlugins
+from servekit.supervisor.preparing.archive_plugins import open_url, require_acceptance
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
     PrepareOutcome,
@@ -74,10 +74,9 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     cache = Path(request.cache_dir) if request.cache_dir else None
     if user:
         cache = cache_for(user, request.cache_dir)
-    plugins, scratch = ArchivePlugins(request.required_plugins), Path(request.scratch)
-    path = Path(request.path)
+    path, scratch, required = Path(request.path), Path(request.scratch), request.required_plugins
     if is_url(request.path):
-        path = plugins.open(request.path, scratch, _progress("fetching", tell))
+        path = open_url(request.path, scratch, _progress("fetching", tell), required)
     directory, manifest, digest = _open(path, cache, tell)
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
@@ -96,7 +95,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         user=request.worker_user,
         scratch=request.scratch if scratch in directory.parents else "",
     )
-    plugins.require_acceptance(_archive_info(model, path))
+    require_acceptance(_archive_info(model, path), required)
     _provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)
