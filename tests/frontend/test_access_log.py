@@ -251,7 +251,7 @@ def test_standard_output_of_the_server_is_written(tmp_path):
         first = server.stdout.readline()
         address = first.partition("http://")[2].split()[0]
         connection = http.client.HTTPConnection(address, timeout=WAIT_S)
-        connection.request("GET", "/ping")
+        connection.request("GET", "/ping/live")
         connection.getresponse().read()
         connection.close()
         line = json.loads(server.stdout.readline())
@@ -260,5 +260,5 @@ def test_standard_output_of_the_server_is_written(tmp_path):
         server.wait(WAIT_S)
         server.stdout.close()
 
-    assert (line["path"], line["status"]) == ("/ping", 200)
+    assert (line["path"], line["status"]) == ("/ping/live", 200)
     assert not (tmp_path / "-").exists()
