@@ -28,7 +28,7 @@ from servekit.frontend.http.fields import (
     NOT_IN_TRAILERS,
     check_size,
 )
-from servekit.frontend.http.placement import end_unread, start_upload
+from servekit.frontend.http.placement import end_unread, lateness_of, start_upload
 from servekit.frontend.http.request_body import BodyClock
 from servekit.frontend.http.request_builder import MAX_HEADERS, RequestBuilder
 from servekit.frontend.http.socket_reader import SocketReader
@@ -60,5 +60,6 @@ __all__ = [
     "Upload",
     "check_size",
     "end_unread",
+    "lateness_of",
     "start_upload",
 ]

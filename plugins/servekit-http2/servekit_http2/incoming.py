@@ -6,7 +6,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.frontend.transport import BodyClock, end_unread, start_upload
+from servekit.frontend.transport import BodyClock, end_unread, lateness_of, start_upload
 from servekit_http2.hpack_encoder import CONTINUE
 from servekit_http2.request_builder import StreamRequestBuilder
 
@@ -157,7 +157,7 @@ class IncomingRequest:
 
     def lateness(self) -> ServekitError:
         """Return the error of a request that did not arrive in time."""
-        return self._builder.lateness()
+        return lateness_of(self._builder)
 
     def abandon(self) -> None:
         """Free the memory of the body: nobody waits for the request."""

@@ -104,7 +104,7 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
 
 def test_nothing_is_said_to_keep_a_dropped_stream_alive():
     writer = SendQueue(lambda: None, Pressure(0, 5.0), lambda: None)
-    exchange = Mock(is_closed=False, begin_stream=lambda *_: writer)
+    exchange = Mock(is_closed=False, protocol=None, begin_stream=lambda *_: writer)
     task = Mock(exchange=exchange, is_done=False, step=None, arrived=0.0, request_id="1")
     streamed = StreamedAnswer(task, 0.0)
     streamed._begin(EVENTS, 0.0)

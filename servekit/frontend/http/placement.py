@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the body of a request is wanted, and whether it goes to shared memory."""
+"""Whether the body of a request is wanted, whether it goes to shared memory, and if it is late."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from servekit.errors import UnknownMediaType
+from servekit.errors import ClientTooSlow, QueueFull, UnknownMediaType
 from servekit.frontend.http.upload import Upload
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from servekit.frontend.http.request_builder import RequestBuilder
     from servekit.ipc.table import ModelRow
 
-__all__ = ["end_unread", "start_upload"]
+__all__ = ["end_unread", "lateness_of", "start_upload"]
 
 SHARE = 16  #: part of an arena that a body of unknown size gets to begin with
 
@@ -52,6 +52,13 @@ def start_upload(builder: RequestBuilder, host: Host) -> Upload | None:
         return None
     size = declared if declared >= 0 else max(route.bodies.arena.size // SHARE, came)
     return builder.start_upload(route, min(size, limit), limit)
+
+
+def lateness_of(builder: RequestBuilder) -> ServekitError:
+    """Return the error of a request that did not arrive in time."""
+    if builder.waits_for_room:
+        return QueueFull()
+    return ClientTooSlow("the request did not arrive completely in time")
 
 
 def refusal_of_type(route: Route, headers: dict[bytes, bytes]) -> ServekitError | None:

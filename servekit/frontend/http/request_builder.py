@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from servekit.errors import (
     BodyTooLarge,
-    ClientTooSlow,
     HeadersTooLarge,
-    QueueFull,
     TargetTooLong,
 )
 from servekit.extension.http import HttpRequest
@@ -92,8 +90,6 @@ class RequestBuilder:
         self.refusal: ServekitError | None = None  #: the guard's
         self.identity: Identity | None = None  #: of the client, from the guard
 
-    # ------------------------------------------------------------ the head
-
     @property
     def method(self) -> bytes:
         """The method; b"" if it has not arrived."""
@@ -143,7 +139,7 @@ class RequestBuilder:
             fields.check_size(headers, self.settings.max_header)
         length = headers.get(b"content-length")
         if length is not None and int(length) > self.settings.max_body:
-            self._check_body_size(int(length))
+            raise BodyTooLarge(f"body: {int(length)} bytes, limit {self.settings.max_body}")
         self.stage = BODY
         if b"expect" in headers and self.version != "1.0":
             fields.wants_continue(headers[b"expect"])
@@ -176,8 +172,6 @@ class RequestBuilder:
             if authority:  # it outranks the field (RFC 9112 3.2.2)
                 self.headers[b"host"] = authority
 
-    # ------------------------------------------------------------ the body
-
     @property
     def declared_bytes(self) -> int:
         """``Content-Length`` of the request; -1 without one."""
@@ -201,8 +195,9 @@ class RequestBuilder:
     def add_body(self, data: bytes) -> None:
         """Add a piece of the body."""
         sink = self.sink
-        if self.refusal is None:
-            self._check_body_size(self.body_bytes + len(data))
+        size, limit = self.body_bytes + len(data), self.settings.max_body
+        if size > limit and self.refusal is None:
+            raise BodyTooLarge(f"body: {size} bytes or more, limit {limit}")
         if sink is None:
             if not self._first:
                 self._first = data
@@ -220,13 +215,6 @@ class RequestBuilder:
         self._first = b""
         self.sink = upload = Upload(route, begun, size, limit)
         return upload
-
-    def _check_body_size(self, size: int) -> None:
-        limit = self.settings.max_body
-        if size > limit:
-            raise BodyTooLarge(f"body: {size} bytes or more, limit {limit}")
-
-    # ------------------------------------------------------------ the end
 
     def finish(self) -> HttpRequest:
         """Return the whole request, and begin with the next one."""
@@ -252,12 +240,6 @@ class RequestBuilder:
         """Return a request that has *error* for a response, as much of it as has arrived."""
         self.abandon()
         return HttpRequest(self.method, self.target, self.headers, b"", False, "", error)
-
-    def lateness(self) -> ServekitError:
-        """Return the error of a request that did not arrive in time."""
-        if self.waits_for_room:
-            return QueueFull()
-        return ClientTooSlow("the request did not arrive completely in time")
 
     def abandon(self) -> None:
         """Free the memory of the body."""

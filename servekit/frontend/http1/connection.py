@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One HTTP/1.1 connection: drives its reader, and has requests answered one at a time, in order.
 
-Runs as callbacks of the event loop, never blocks. When the framing of a request is in doubt, it
-gets an error, and the connection is closed.
+Runs as callbacks of the event loop, never blocks. A request whose framing is in doubt is the last.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from servekit.errors import RequestError, VersionNotSupported
 from servekit.extension.http import HttpRequest
+from servekit.frontend.http.placement import lateness_of
 from servekit.frontend.http.request_builder import BODY, HEAD, IDLE
 from servekit.frontend.http.socket_reader import SocketReader
 from servekit.frontend.http.socket_writer import SocketWriter
@@ -140,14 +140,10 @@ class Http1Connection:
             prediction.cancel()  # the worker may stop early; its response is still written
 
     def _hand_over(self, data: bytes) -> None:
-        """Leave the socket to another transport.
-
-        :param data: the bytes after the preface.
-        """
+        """Leave the socket to another transport; *data* followed its preface."""
         successor = self._listener.successor(self._socket)
         if successor is None or self._exchange.version:
-            text = "HTTP/2 is not supported here, or not after HTTP/1.1"
-            self._refuse(VersionNotSupported(text))
+            self._refuse(VersionNotSupported("HTTP/2 is not supported here, or not after HTTP/1.1"))
             return
         self._exchange.is_busy = True
         self._input.pause()
@@ -200,7 +196,11 @@ class Http1Connection:
             self.expires = now + SEND_LOOK_S
             self._input.pause()  # the writer calls again
         elif not self._exchange.keeps_alive:
-            self._leave()
+            if self._reader.is_over and not self._input.is_at_end:
+                self.expires = monotonic() + LINGER_S
+                self._input.linger(LINGER_BYTES)  # a client that still sends can read the response
+            else:
+                self.close()
         elif requests:
             self._exchange.is_busy = True  # through the loop: a long pipeline must not recurse
             self._host.loop.run_callback(self._begin, requests.popleft())
@@ -213,14 +213,6 @@ class Http1Connection:
             if self._reader.builder.stage != IDLE:
                 self._advance()
 
-    def _leave(self) -> None:
-        """Close after the last response; a client that still sends gets the chance to read it."""
-        if self._reader.is_over and not self._input.is_at_end:
-            self.expires = monotonic() + LINGER_S
-            self._input.linger(LINGER_BYTES)
-        else:
-            self.close()
-
     def expire(self) -> None:
         """Handle a timeout of the client, or a body that waited too long for room."""
         settings, now, reader = self._host.settings, monotonic(), self._reader
@@ -232,7 +224,7 @@ class Http1Connection:
         elif reader.is_over or reader.builder.stage == IDLE:
             self.close()
         else:
-            self._refuse(reader.builder.lateness())
+            self._refuse(lateness_of(reader.builder))
 
     def close(self) -> None:
         """Close at once; a prediction in progress is cancelled."""
@@ -245,10 +237,7 @@ class Http1Connection:
             self._host.connections.discard(self)
 
     def close_if_idle(self, now: float) -> None:
-        """Close unless a request is being read or answered; that one will be the last.
-
-        A client that has just connected gets the time to send one.
-        """
+        """Close unless a request is in progress, or the client has just connected."""
         is_fresh = not self._exchange.version and now < self._accepted_at + FRESH_S
         if not self._is_in_use and not is_fresh:
             if self._input.is_reading:
@@ -258,5 +247,4 @@ class Http1Connection:
 
     @property
     def _is_in_use(self) -> bool:
-        is_incomplete = self._reader.builder.stage != IDLE
-        return bool(self._exchange.is_busy or self._output.rest or is_incomplete)
+        return bool(self._exchange.is_busy or self._output.rest or self._reader.builder.stage)
