@@ -20,6 +20,7 @@ from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.errors import StartupError
 from servekit.extension.archives import ArchiveInfo
+from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
 from servekit.settings.values import is_url
 from servekit.supervisor.os.user import (
@@ -32,10 +33,10 @@ from servekit.supervisor.os.user import (
 from servekit.supervisor.preparing.archive_plugins import open_url, require_acceptance
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
+    PreparedStage,
     PrepareOutcome,
     PrepareRequest,
 )
-from servekit.supervisor.preparing.stages import stages_of
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.storing import StoreAssets
 
@@ -88,7 +89,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         directory=str(directory),
         python=sys.executable,
         manifest=manifest.to_json(),
-        stages=stages_of(manifest),
+        stages=_stages(manifest),
         may_retry=manifest.retry,
         size_bytes=_size(directory, manifest),
         digest=digest,
@@ -193,3 +194,30 @@ def _size(directory: Path, manifest: Manifest) -> int:
         return sum(info.size for info in manifest.files.values())
     found = (Path(place) / name for place, _, names in os.walk(directory) for name in names)
     return sum(path.lstat().st_size for path in found)
+
+
+def _stages(manifest: Manifest) -> list[PreparedStage]:
+    """Return the stages that have workers; a stage beside another is part of that one."""
+    if not manifest.stages:
+        own = manifest.every_stage[PREDICT]
+        return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
+    found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
+    for name, stage in manifest.stages.items():
+        if stage.beside is not None:
+            found[stage.beside].beside.append(found.pop(name))
+    return list(found.values())
+
+
+def _stage(name: str, manifest: Manifest) -> PreparedStage:
+    worker, batching = manifest.worker, manifest.batching
+    tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
+    return PreparedStage(
+        name=name,
+        manifest=manifest.to_json(),
+        replicas=worker.replicas,
+        max_batch_size=batching.max_batch_size,
+        max_delay_s=batching.max_delay_ms / 1000,
+        predict_timeout_s=worker.predict_timeout_s,
+        load_timeout_s=worker.load_timeout_s,
+        environments=[dict(table) for table in tables],
+    )
