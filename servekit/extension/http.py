@@ -36,7 +36,7 @@ class HttpRequest(Struct, eq=False):
     keeps_alive: bool
     version: str  #: ``2``, ``1.1`` or ``1.0``; "" if the request line never arrived whole
     refusal: ServekitError | None = None  #: the response is this error, whatever the route
-    route: Any = None  #: the ``Route`` that answers, if it has been looked up
+    route: Any = None  #: the ``PredictionRoute`` that answers, if it has been looked up
     identity: Identity | None = None  #: of the client, if ``authorize`` of a plugin has named it
     request_id: str = ""  #: from ``X-Request-Id``, or made here, before middleware sees it
 

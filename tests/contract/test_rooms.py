@@ -108,7 +108,6 @@ def in_circles(package: str) -> list[str]:
     return sorted(arrows)
 
 
-@pytest.mark.xfail(strict=True, reason="some circles are left")
 def test_no_module_is_part_of_a_circle():
     assert in_circles("servekit") == []
 

@@ -11,7 +11,7 @@ import httpx
 
 from servekit_client.answers import JSON, Answer, Health, names
 from servekit_client.attempts import Attempts
-from servekit_client.calls import Call, Server, transport_errors
+from servekit_client.calls import Call, CallBuilder, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
@@ -38,7 +38,7 @@ class AsyncClient:
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Store; nothing is sent yet."""
-        self._server = Server(url, token, compress=compress)
+        self._server = CallBuilder(url, token, compress=compress)
         self._timeout_s = timeout_s
         self._retries = retries
         self._http = http or httpx.AsyncClient()

@@ -15,7 +15,7 @@ from servekit_client.answers import EVENTS, JSON, MSGPACK
 from servekit_client.arrays import pack
 from servekit_client.errors import ConnectionRefused, DeadlineExceeded, Unreachable
 
-__all__ = ["Call", "Server", "transport_errors"]
+__all__ = ["Call", "CallBuilder", "transport_errors"]
 
 AGENT: Final = "servekit-client"
 COMPRESS_BYTES: Final = 1024  #: a smaller body gains nothing
@@ -51,8 +51,8 @@ class Call:
         }
 
 
-class Server:
-    """Where the calls go."""
+class CallBuilder:
+    """Makes the calls of one server."""
 
     def __init__(self, url: str, token: str | None, *, compress: bool) -> None:
         """Store; *url* may hold a path, *token* goes along with every call."""

@@ -11,7 +11,7 @@ import httpx
 
 from servekit_client.answers import JSON, Answer, Health, names
 from servekit_client.attempts import Attempts
-from servekit_client.calls import Call, Server, transport_errors
+from servekit_client.calls import Call, CallBuilder, transport_errors
 from servekit_client.descriptions import Description, description
 from servekit_client.errors import ServekitError, Unavailable
 from servekit_client.events import Events
@@ -47,7 +47,7 @@ class Client:
         :param compress: inputs of a KiB or more go in gzip, to a server with ``compression`` on.
         :param http: with certificates, proxies or limits of your own; to close it is yours too.
         """
-        self._server = Server(url, token, compress=compress)
+        self._server = CallBuilder(url, token, compress=compress)
         self._timeout_s = timeout_s
         self._retries = retries
         self._http = http or httpx.Client()

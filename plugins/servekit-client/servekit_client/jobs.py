@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from servekit_client.answers import Answer, member
-from servekit_client.calls import Call, Server
+from servekit_client.calls import Call, CallBuilder
 from servekit_client.errors import DeadlineExceeded, NotFound
 
 __all__ = ["AsyncJob", "Job"]
@@ -23,7 +23,7 @@ PAUSE_S: Final = 0.1  #: between two, should the server not wait
 class _Job:
     """The state of a job, for both kinds of clients."""
 
-    def __init__(self, server: Server, answer: Answer) -> None:
+    def __init__(self, server: CallBuilder, answer: Answer) -> None:
         """Take the *answer* to what was submitted: a server without jobs gives the real one."""
         self._server = server
         is_job = "Location" in answer.headers
@@ -47,7 +47,7 @@ class _Job:
 class Job(_Job):
     """A running prediction; any thread may use it."""
 
-    def __init__(self, ask: Callable[..., Answer], server: Server, answer: Answer) -> None:
+    def __init__(self, ask: Callable[..., Answer], server: CallBuilder, answer: Answer) -> None:
         """Store; ``Client.submit`` makes jobs."""
         super().__init__(server, answer)
         self._ask = ask
@@ -84,7 +84,7 @@ class AsyncJob(_Job):
     """A running prediction; any task may use it."""
 
     def __init__(
-        self, ask: Callable[..., Awaitable[Answer]], server: Server, answer: Answer
+        self, ask: Callable[..., Awaitable[Answer]], server: CallBuilder, answer: Answer
     ) -> None:
         """Store; ``AsyncClient.submit`` makes jobs."""
         super().__init__(server, answer)

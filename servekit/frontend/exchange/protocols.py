@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
 
-__all__ = ["Find", "Guard", "Route", "Timed"]
+__all__ = ["Find", "Guard", "PredictionRoute", "Timed"]
 
 #: from method, target, headers and whether there is a body to why the request is refused, or to
 #: the client that makes it, if either is known
@@ -30,7 +30,7 @@ class Find(Protocol):
 
     def __call__(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes], /
-    ) -> Route | None:
+    ) -> PredictionRoute | None:
         """Return what predicts; ``None`` for any other request."""
 
 
@@ -50,7 +50,7 @@ class Timed(Protocol):
         """Close if no request is in progress: the front-end shuts down or is short of memory."""
 
 
-class Route(Protocol):
+class PredictionRoute(Protocol):
     """The target of predictions: the batcher of a model, or a pipeline."""
 
     @property

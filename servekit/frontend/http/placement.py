@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.host import Host
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.http.request_builder import RequestBuilder
     from servekit.ipc.table import ModelRow
 
@@ -61,7 +61,7 @@ def lateness_of(builder: RequestBuilder) -> ServekitError:
     return ClientTooSlow("the request did not arrive completely in time")
 
 
-def refusal_of_type(route: Route, headers: dict[bytes, bytes]) -> ServekitError | None:
+def refusal_of_type(route: PredictionRoute, headers: dict[bytes, bytes]) -> ServekitError | None:
     """Return the error of a ``Content-Type`` that *route* surely refuses, or ``None``."""
     if route.call is not None:
         return None  # only the envelope of the protocol knows what it reads

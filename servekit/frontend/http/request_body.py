@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from servekit.errors import QueueFull
 
 if TYPE_CHECKING:
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.memory.pressure import Pressure
     from servekit.ipc.batches import Slab
     from servekit.settings import Settings
@@ -28,7 +28,7 @@ class BodySink(Protocol):
         """Bytes that have arrived."""
 
     @property
-    def route(self) -> Route | None:
+    def route(self) -> PredictionRoute | None:
         """The route whose shared memory the body is in."""
 
     @property

@@ -18,7 +18,7 @@ from servekit.service.identity import Identity
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.frontend.exchange.protocols import Guard, Route
+    from servekit.frontend.exchange.protocols import Guard, PredictionRoute
     from servekit.frontend.http.request_body import BodySink
     from servekit.frontend.memory.pressure import Pressure
     from servekit.settings import Settings
@@ -206,7 +206,7 @@ class RequestBuilder:
             self._first, self.sink = b"", sink
         sink.take(data)
 
-    def start_upload(self, route: Route, size: int, limit: int) -> Upload:
+    def start_upload(self, route: PredictionRoute, size: int, limit: int) -> Upload:
         """Have the body continue in the shared memory of *route*.
 
         :param size: bytes to begin with; the body may grow to *limit*.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.http.tls import TlsSocket
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.ipc.batches import Slab
@@ -39,7 +39,7 @@ class Upload:
         "slab",
     )
 
-    def __init__(self, route: Route, begun: bytes, size: int, limit: int) -> None:
+    def __init__(self, route: PredictionRoute, begun: bytes, size: int, limit: int) -> None:
         """Continue a body that began with *begun*.
 
         :param size: bytes of the slab to begin with: the whole body, if its size is known.

@@ -11,8 +11,6 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.frontend.memory.body_arena import BodyArena
-
 __all__ = ["Holder", "Shedder"]
 
 LOOK_S = 1.0  #: the pace of a client is measured over this time
@@ -22,8 +20,8 @@ class Holder(Protocol):
     """A body that is received, or a response that is sent, in memory of ours."""
 
     @property
-    def bodies(self) -> BodyArena | None:
-        """Where it lies, if it is a body."""
+    def bodies(self) -> object:
+        """The ``BodyArena`` that it lies in; ``None`` if it is a response."""
 
     @property
     def held(self) -> int:

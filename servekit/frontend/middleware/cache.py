@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Proceed
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.ipc.table import ModelRow
 
 __all__ = ["Caches", "ResponseCache"]
@@ -63,7 +63,7 @@ class ResponseCache:
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Respond to *request* from the cache, or have its response cached."""
-        route: Route = request.route
+        route: PredictionRoute = request.route
         if route.leaving:  # during a reload either version may answer
             proceed(exchange, request)
             return
@@ -103,7 +103,7 @@ class ResponseCache:
             self._size -= self._entries.popitem(last=False)[1].size
 
 
-def _key(request: HttpRequest, route: Route) -> bytes:
+def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
     """Return the digest of everything that the response depends on."""
     headers, asked = request.headers, route.asked
     told = picked(with_query(headers, request.target), asked) if asked else {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware
     from servekit.extension.protocol import Protocol
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.routing.router import Router
@@ -42,7 +42,7 @@ class ProtocolRoute:
 
     __slots__ = ("_protocol", "_route", "call")
 
-    def __init__(self, protocol: Protocol, route: Route, call: PredictionCall) -> None:
+    def __init__(self, protocol: Protocol, route: PredictionRoute, call: PredictionCall) -> None:
         """Lead to *route*."""
         self._protocol, self._route = protocol, route
         self.call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)

@@ -10,7 +10,7 @@ from servekit.frontend.http.targets import path_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from servekit.frontend.exchange.protocols import Find, Route
+    from servekit.frontend.exchange.protocols import Find, PredictionRoute
 
 __all__ = ["Router"]
 
@@ -19,11 +19,15 @@ class Router:
     """Finds who answers at a request target. Lookups never touch the file system."""
 
     def __init__(self) -> None:
-        self._routes: dict[bytes, Route] = {}
-        self._calls: Mapping[tuple[str, str], Route] = {}
+        self._routes: dict[bytes, PredictionRoute] = {}
+        self._calls: Mapping[tuple[str, str], PredictionRoute] = {}
         self.find_other: Find | None = None  #: is asked where no model has the path
 
-    def replace(self, routes: Mapping[str, Route], calls: Mapping[tuple[str, str], Route]) -> None:
+    def replace(
+        self,
+        routes: Mapping[str, PredictionRoute],
+        calls: Mapping[tuple[str, str], PredictionRoute],
+    ) -> None:
         """Take over a new routing table.
 
         :param routes: by path.
@@ -32,7 +36,9 @@ class Router:
         self._routes = {path.encode(): way for path, way in routes.items()}
         self._calls = calls
 
-    def find(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> Route | None:
+    def find(
+        self, method: bytes, target: bytes, headers: dict[bytes, bytes]
+    ) -> PredictionRoute | None:
         """Return what answers, or ``None``: the Flask app knows all other routes."""
         if method == b"POST":
             way = self._routes.get(target)
@@ -42,7 +48,7 @@ class Router:
                 return way
         return self.find_other(method, target, headers) if self.find_other is not None else None
 
-    def find_call(self, model: str, endpoint: str) -> Route | None:
+    def find_call(self, model: str, endpoint: str) -> PredictionRoute | None:
         """Return what answers at *endpoint* of *model*; "" is ``predict``."""
         return self._calls.get((model, endpoint))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from servekit.frontend.batching.environment import BatchingEnvironment
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.ipc.counters import Counters, Share
     from servekit.ipc.table import ModelRow, RouteRow
 
@@ -103,7 +103,7 @@ class Routing:
         self.batchers.update(table)
         rows, batchers = {row.name: row for row in table.models}, self.batchers.by_label()
         self._caches.update(rows)
-        routes: dict[str, Route] = {
+        routes: dict[str, PredictionRoute] = {
             f"/{name}/predict": TaskRoute(batchers[name], (), self._caches.find(name))
             for name, row in rows.items()
             if not row.stages
@@ -124,7 +124,7 @@ class Routing:
         route: RouteRow,
         rows: Mapping[str, ModelRow],
         batchers: Mapping[str, Batcher],
-    ) -> Route | None:
+    ) -> PredictionRoute | None:
         """Return what answers at *route* of *row*, or note why nothing does."""
         try:
             nodes = plan(row, route, rows, batchers)
@@ -159,9 +159,11 @@ class Routing:
         return self._metrics[label]
 
 
-def calls_of(rows: Iterable[ModelRow], routes: Mapping[str, Route]) -> dict[tuple[str, str], Route]:
+def calls_of(
+    rows: Iterable[ModelRow], routes: Mapping[str, PredictionRoute]
+) -> dict[tuple[str, str], PredictionRoute]:
     """Return the *routes* of models by model and endpoint; "" is ``predict``."""
-    calls: dict[tuple[str, str], Route] = {}
+    calls: dict[tuple[str, str], PredictionRoute] = {}
     for row in rows:
         if own := routes.get(f"/{row.name}/predict"):
             calls[row.name, ""] = own

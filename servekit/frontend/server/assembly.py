@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servekit.extension.middleware import Middleware
-    from servekit.frontend.exchange.protocols import Find, Route
+    from servekit.frontend.exchange.protocols import Find, PredictionRoute
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.middleware.codings import Coding
     from servekit.frontend.server.connection_shares import ConnectionShares
@@ -175,6 +175,8 @@ class Assembly:
         return Http1Listener(host, self._added.transports)
 
 
-def find_nothing(_method: bytes, _target: bytes, _headers: dict[bytes, bytes]) -> Route | None:
+def find_nothing(
+    _method: bytes, _target: bytes, _headers: dict[bytes, bytes]
+) -> PredictionRoute | None:
     """No model answers at a listener of management."""
     return None

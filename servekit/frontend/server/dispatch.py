@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware, Proceed
-    from servekit.frontend.exchange.protocols import Find, Route
+    from servekit.frontend.exchange.protocols import Find, PredictionRoute
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.routing.protocols import Protocols
@@ -79,7 +79,7 @@ class Dispatcher:
         if request.refusal is not None:
             self._refuse(exchange, request)
             return
-        route: Route | None = request.route or self._find(
+        route: PredictionRoute | None = request.route or self._find(
             request.method, request.target, request.headers
         )
         if route is None:

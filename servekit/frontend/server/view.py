@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
-    from servekit.frontend.exchange.protocols import Route
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.table import Routing
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
@@ -79,7 +79,7 @@ class FrontEndView:
         if route is not None:
             route.metrics.count_status(status)
 
-    def _find(self, request: HttpRequest) -> Route | None:
+    def _find(self, request: HttpRequest) -> PredictionRoute | None:
         router = self.routing.router
         return request.route or router.find(request.method, request.target, request.headers)
 
