@@ -5,7 +5,9 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import signal
+import socket
 import urllib.request
 from pathlib import Path
 from time import monotonic
@@ -136,6 +138,20 @@ def test_a_job_whose_front_end_dies_is_told_to_be_lost_and_answers_stay(server):
     assert (status, json.loads(body)["title"]) == (503, "Job lost")
     assert json.loads(body)["request_id"] == "mine"
     assert result(server, done)[0] == 200
+
+
+def test_operators_see_all_jobs(server):
+    job = json.loads(submit(server, {"id": "seen"})[2])
+    assert result(server, job)[0] == 200
+    path = re.search(r"managed at (\S+)", server.wait_for("managed at"))[1]
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(path)
+        sock.sendall(b"GET /jobs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        listed = json.loads(
+            b"".join(iter(lambda: sock.recv(65_536), b"")).partition(b"\r\n\r\n")[2]
+        )
+
+    assert job | {"status": "completed", "result_status": 200} in listed["jobs"]
 
 
 def test_jobs_under_way_are_finished_before_the_stop(serve):

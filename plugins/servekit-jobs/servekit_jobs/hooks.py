@@ -24,11 +24,16 @@ def register_middleware(server: Server) -> list[Middleware]:
 
 @hookimpl
 def register_routes(server: Server) -> list[Routes]:
-    """Describe jobs, and protect them as predictions are."""
+    """Describe jobs, protect them as predictions are, and list them for operators."""
     from servekit.extension import Routes
     from servekit_jobs.description import jobs_fragment
-    from servekit_jobs.middleware import model_of
+    from servekit_jobs.management import create_blueprint
+    from servekit_jobs.middleware import directory_of, model_of
 
     if not server.settings.jobs:
         return []
-    return [Routes(openapi=jobs_fragment, protected={"/jobs/": partial(model_of, server)})]
+    blueprint = create_blueprint(directory_of(server))
+    return [
+        Routes(openapi=jobs_fragment, protected={"/jobs/": partial(model_of, server)}),
+        Routes(blueprint=blueprint, listener="management", links={"jobs": "/jobs"}),
+    ]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension import Exchange, HttpRequest, Proceed, Server
 
-__all__ = ["Jobs", "model_of"]
+__all__ = ["Jobs", "directory_of", "model_of"]
 
 RESULT_METHODS = "GET, HEAD, OPTIONS"
 METHODS = f"{RESULT_METHODS}, DELETE"
@@ -39,7 +39,7 @@ log = logging.getLogger("servekit.frontend")
 def model_of(server: Server, target: str) -> str:
     """Return the model of the job that a request target is about, or ""."""
     name = name_in(target.encode("latin-1"))
-    job = read_job(_directory(server), name) if name else None
+    job = read_job(directory_of(server), name) if name else None
     return job.model if job is not None else ""
 
 
@@ -49,7 +49,7 @@ class Jobs:
     def __init__(self, server: Server) -> None:
         """Serve the jobs of all front-ends of *server*."""
         self._server = server
-        self._registry = Registry(_directory(server), server.settings)
+        self._registry = Registry(directory_of(server), server.settings)
         self._scan_at = 0.0
         server.add_metrics(self._registry.collect)
         server.call_every(LOOK_S, self._scan)
@@ -174,5 +174,6 @@ class Jobs:
             self._scan_at = now + max(SCAN_S, SCAN_SHARE * (monotonic() - now))
 
 
-def _directory(server: Server) -> Path:
+def directory_of(server: Server) -> Path:
+    """Return where all front-ends keep jobs."""
     return server.run_directory / "jobs"

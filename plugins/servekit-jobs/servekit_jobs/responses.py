@@ -12,7 +12,7 @@ from servekit.extension import HttpResponse
 if TYPE_CHECKING:
     from servekit_jobs.store import StoredJob
 
-__all__ = ["accepted", "allowed", "deleted", "state"]
+__all__ = ["accepted", "allowed", "deleted", "state", "state_of"]
 
 PENDING, COMPLETED, FAILED = "pending", "completed", "failed"
 FIRST_ERROR = 400  #: a status from here on is a failure
@@ -32,14 +32,19 @@ def state(name: str, job: StoredJob, request_id: str, *, is_result: bool) -> Htt
 
     :param is_result: its result was asked for, and there is none yet.
     """
+    fields = [("Retry-After", "1"), NO_STORE] if is_result else [NO_STORE]
+    body = msgspec.json.encode(state_of(name, job))
+    return HttpResponse(202 if is_result else 200, body, JSON, request_id, fields=fields)
+
+
+def state_of(name: str, job: StoredJob) -> dict[str, Any]:
+    """Return the members that show the state of a job."""
     members = _members(name, job.model)
     if job.result is not None:
         status = job.result.status
         members["status"] = FAILED if status >= FIRST_ERROR else COMPLETED
         members["result_status"] = status
-    fields = [("Retry-After", "1"), NO_STORE] if is_result else [NO_STORE]
-    body = msgspec.json.encode(members)
-    return HttpResponse(202 if is_result else 200, body, JSON, request_id, fields=fields)
+    return members
 
 
 def deleted(request_id: str) -> HttpResponse:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["JobStore", "StoredJob", "name_in", "read_job"]
+__all__ = ["JobStore", "StoredJob", "name_in", "read_job", "read_jobs"]
 
 TARGET: Final = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
 NAME_LENGTH: Final = 41  #: of jobs; their other files have longer names, front-ends shorter ones
@@ -92,6 +92,13 @@ def read_job(directory: Path, name: str) -> StoredJob | None:
     head = msgspec.msgpack.decode(whole[SIZE.size : SIZE.size + size], type=Head)
     body = memoryview(whole)[SIZE.size + size :]
     return StoredJob(model, request_id, HttpResponse(body=body, **structs.asdict(head)))
+
+
+def read_jobs(directory: Path) -> dict[str, StoredJob]:
+    """Return all jobs of *directory* by name. Runs in any thread."""
+    names = [path.name for path in directory.glob("*") if len(path.name) == NAME_LENGTH]
+    jobs = {name: read_job(directory, name) for name in sorted(names)}
+    return {name: job for name, job in jobs.items() if job is not None}
 
 
 class JobStore:

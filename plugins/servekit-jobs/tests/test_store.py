@@ -4,6 +4,8 @@
 import os
 
 import pytest
+from flask import Flask
+from servekit_jobs.management import create_blueprint
 from servekit_jobs.store import JobStore
 
 from servekit.extension import HttpResponse
@@ -60,3 +62,22 @@ def test_jobs_of_a_front_end_that_is_gone_are_told_of(stores):
     assert theirs.scan(0.0) == []
     os.close(ours._lock)
     assert theirs.scan(1.0) == [name]
+
+
+def test_operators_see_the_jobs_of_all_front_ends(stores, tmp_path):
+    names = [store.add("echo", "") for store in stores]
+    stores[0].put(names[0], HttpResponse(422))
+    app = Flask("test")
+    app.register_blueprint(create_blueprint(tmp_path))
+    jobs = {job["id"]: job for job in app.test_client().get("/jobs").json["jobs"]}
+
+    assert jobs.keys() == set(names)
+    assert (jobs[names[0]]["status"], jobs[names[0]]["result_status"]) == ("failed", 422)
+    assert (jobs[names[1]]["status"], jobs[names[1]]["model"]) == ("pending", "echo")
+
+
+def test_there_are_no_jobs_before_the_first_one(tmp_path):
+    app = Flask("test")
+    app.register_blueprint(create_blueprint(tmp_path / "jobs"))
+
+    assert app.test_client().get("/jobs").json == {"jobs": []}
