@@ -46,7 +46,7 @@ class CutSocket:
     """Delivers bytes in pieces of the given sizes, then the rest, then the end of file."""
 
     def __init__(self, data, sizes):
-        self.data, self.sizes = data, list(sizes)
+        self.data, self.sizes = memoryview(data), list(sizes)
 
     def recv_into(self, view):
         size = min(len(view), self.sizes.pop(0) if self.sizes else len(view))
