@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real front-end process between a stand-in supervisor and a scripted worker."""
+"""A front-end process between a stand-in supervisor and a scripted worker."""
 
+import atexit
 import contextlib
 import dataclasses
 import json
 import os
 import queue
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,8 @@ from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
+
+from .fork_server import ForkedProcess, ForkServer
 
 WAIT_S = 30.0
 
@@ -139,6 +141,14 @@ class ScriptedWorker:
         self.arena.close()
 
 
+@cache
+def fork_server() -> ForkServer:
+    """Return that of this process."""
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
+
+
 class FrontEndUnderTest:
     """The process, its port, and both of its other ends."""
 
@@ -178,17 +188,10 @@ class FrontEndUnderTest:
         }  # fmt: skip
         return ModelRow(**values | changes)
 
-    def _spawn(self) -> subprocess.Popen:
-        fd = self.listener.fileno()
-        command = [sys.executable, "-m", "servekit.frontend", "--run-dir", str(self.run_dir)]
-        command += ["--listener", str(fd), "--parent", str(os.getpid())]
+    def _spawn(self) -> ForkedProcess:
         self.counters = Counters(create_memory())
-        counters = self.counters.descriptor
-        command += ["--counters", str(counters)]
-        inherited = [fd, counters]
-        return subprocess.Popen(
-            command, pass_fds=inherited, start_new_session=True, stderr=self.stderr
-        )
+        descriptors = {"--listener": self.listener, "--counters": self.counters.descriptor}
+        return fork_server().start(["--run-dir", str(self.run_dir)], descriptors, self.stderr)
 
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""
@@ -205,7 +208,18 @@ class FrontEndUnderTest:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S)
 
     def stop(self) -> int:
+        """Stop it as a server does that stops as a whole; return its exit status."""
+        if self.process.poll() is None:
+            self.control.sendall(encode_frame(Table([self.row], is_draining=True)))
         self.process.terminate()
+        return self._close()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self._close()
+
+    def _close(self) -> int:
         status = self.process.wait(WAIT_S)
         self.worker.close()
         self.control.close()
@@ -275,4 +289,4 @@ def start(tmp_path):
 
     yield start_one
     for front_end in started:
-        front_end.stop()
+        front_end.kill()

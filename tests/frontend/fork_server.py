@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts front-ends by forking a process that has imported them already.
+
+Importing a front-end takes longer than most tests with one. A forked front-end runs the same
+``main`` in a process of its own; that ``python -m servekit.frontend`` leads there is shown by
+the tests that start a server.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from select import poll
+
+MAX_REQUEST_BYTES = 64 * 1024
+MAX_DESCRIPTORS = 8
+
+
+class ForkServer:
+    """The process that forks, seen from the tests. It ends with them."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._socket = ours
+
+    def start(self, arguments, descriptors, stderr=None) -> "ForkedProcess":
+        """Run ``servekit.frontend`` with *arguments*, and with an option for each descriptor.
+
+        :param descriptors: option to descriptor.
+        :param stderr: a file that is open; else that of this process.
+        """
+        request = [
+            arguments,
+            list(descriptors),
+            stderr is not None,
+            dict(os.environ),
+            str(Path.cwd()),
+        ]
+        files = [*descriptors.values(), *([stderr] if has_stderr else [])]
+        numbers = [each if isinstance(each, int) else each.fileno() for each in files]
+        socket.send_fds(self._socket, [json.dumps(request).encode()], numbers)
+        return ForkedProcess(self._reply(), self._wait)
+
+    def _wait(self, pid: int) -> int:
+        self._socket.send(json.dumps(pid).encode())
+        return self._reply()
+
+    def _reply(self) -> int:
+        return json.loads(self._socket.recv(100))
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+class ForkedProcess:
+    """As ``subprocess.Popen``, of a process whose parent is the fork server."""
+
+    def __init__(self, pid, wait) -> None:
+        self.pid, self.returncode, self._wait = pid, None, wait
+        self._pidfd = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        return self._end_within(0)
+
+    def wait(self, timeout: float) -> int:
+        if self._end_within(timeout) is None:
+            raise subprocess.TimeoutExpired("servekit.frontend", timeout)
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def _end_within(self, timeout_s: float) -> int | None:
+        if self.returncode is None:
+            ended = poll()
+            ended.register(self._pidfd)
+            if ended.poll(timeout_s * 1000):
+                os.close(self._pidfd)
+                self.returncode = self._wait(self.pid)
+        return self.returncode
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork front-ends, and say how they ended, until the tests end."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
+        if not message:
+            return
+        request = json.loads(message)
+        if isinstance(request, int):
+            reply = os.waitstatus_to_exitcode(os.waitpid(request, 0)[1])
+        else:
+            reply = fork(requests, request, descriptors)
+            for number in descriptors:
+                os.close(number)
+        requests.send(json.dumps(reply).encode())
+
+
+def fork(requests: socket.socket, request: list, descriptors: list[int]) -> int:
+    """Return the pid of a new front-end."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        requests.close()
+        status = run(parent, request, descriptors)
+    finally:
+        os._exit(status)
+
+
+def run(parent: int, request: list, descriptors: list[int]) -> int:
+    """Be a front-end, and return its exit status."""
+    arguments, options, has_stderr, environment, directory = request
+    os.setsid()
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    if has_stderr:
+        os.dup2(descriptors[-1], 2)
+    for option, number in zip(options, descriptors, strict=False):
+        arguments += [option, str(number)]
+    sys.argv = ["servekit.frontend", *arguments, "--parent", str(parent)]
+    try:
+        frontend.main()
+    except SystemExit as end:
+        return end.code or 0
+    return 0
+
+
+if __name__ == "__main__":
+    import servekit.frontend.__main__ as frontend
+    from servekit.plugins import create_plugin_manager
+
+    create_plugin_manager()  # which imports the plugins that are installed
+    serve(socket.socket(fileno=int(sys.argv[1])))
