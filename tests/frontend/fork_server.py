@@ -38,13 +38,9 @@ class ForkServer:
         :param descriptors: option to descriptor.
         :param stderr: a file that is open; else that of this process.
         """
-        request = [
-            arguments,
-            list(descriptors),
-            stderr is not None,
-            dict(os.environ),
-            str(Path.cwd()),
-        ]
+        options, has_stderr = list(descriptors), stderr is not None
+        directory = str(Path.cwd())
+        request = [arguments, options, has_stderr, dict(os.environ), directory]
         files = [*descriptors.values(), *([stderr] if has_stderr else [])]
         numbers = [each if isinstance(each, int) else each.fileno() for each in files]
         socket.send_fds(self._socket, [json.dumps(request).encode()], numbers)
