@@ -41,6 +41,9 @@ class PredictionCall(Struct, frozen=True, kw_only=True):
     #: for the worker half, which sees ``Content-Type`` and ``Accept`` but no other part of the head
     parameters: dict[str, str] = {}
     is_stream: bool = False  #: outputs are sent as they come; the worker half may decide it, too
+    #: the body names the model, which ``Protocol.find_model`` reads; *model* is a likely one, whose
+    #: memory receives the body
+    is_provisional: bool = False
 
 
 class Protocol:
@@ -63,6 +66,16 @@ class Protocol:
         :return: a prediction; or the response, for requests about models rather than to them; or
             an error of ``servekit.errors``; or ``None`` to leave the request to other protocols
             and the pages of the server.
+        """
+        raise NotImplementedError
+
+    def find_model(self, body: bytes | memoryview) -> str:
+        """Return the model that *body* names; called if ``PredictionCall.is_provisional``.
+
+        It must take microseconds whatever the size of the body, so it looks at its beginning and at
+        its end; the worker half can compare what it finds with the name of its model.
+
+        :raises RequestError: it names none.
         """
         raise NotImplementedError
 

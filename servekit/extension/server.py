@@ -48,7 +48,10 @@ class Server(Protocol):
         """
 
     def find_model(self, request: HttpRequest) -> str:
-        """Return the name of the model that *request* asks for a prediction; "" if it does not."""
+        """Return the name of the model that *request* asks for a prediction; "" if it does not.
+
+        Requests that come by a protocol of a plugin do not count.
+        """
 
     def count_refusal(self, request: HttpRequest, status: int) -> None:
         """Count a prediction that was refused with *status* before it reached its model."""

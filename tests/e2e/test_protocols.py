@@ -19,9 +19,36 @@ from servekit import hookimpl
 
 @hookimpl
 def register_protocols(server):
+    from chat import Chat
     from lines import Lines
 
-    return [Lines()]
+    return [Lines(), Chat()]
+"""
+#: the first line of a body names the model
+CHAT = """
+from lines import Lines, LinesEnvelope
+from servekit.errors import BodyMalformed
+from servekit.extension import PredictionCall
+
+class Chat(Lines):
+    paths = ("/chat",)
+    envelope = "chat:ChatEnvelope"
+    keep_alive = b"~"
+
+    def find(self, head):
+        return PredictionCall(model="upper", is_provisional=True)
+
+    def find_model(self, body):
+        name, line, _ = bytes(body[:100]).partition(b"\\n")
+        if not line:
+            raise BodyMalformed("no model")
+        return name.decode()
+
+class ChatEnvelope(LinesEnvelope):
+    def decode(self, request):
+        name, *lines = super().decode(request)
+        request.is_stream = name == "words"
+        return lines
 """
 pytestmark = pytest.mark.e2e
 
@@ -32,6 +59,7 @@ def directory(tmp_path_factory):
     top = tmp_path_factory.mktemp("protocols")
     section = GUIDE.partition("### register_protocols(server)")[2].partition("\n### ")[0]
     (top / "lines.py").write_text(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1])
+    (top / "chat.py").write_text(CHAT)
     (top / "lines_hooks.py").write_text(HOOKS)
     (top / "lines-1.0.dist-info").mkdir()
     (top / "lines-1.0.dist-info/METADATA").write_text("Name: lines\nVersion: 1.0\n")
@@ -146,7 +174,11 @@ def test_responses_are_cached_apart_from_those_of_other_routes(server):
     native = [post(server, "/cached/predict", b"a")[1]["X-Cache"] for _ in range(2)]
     lines = [post(server, "/lines/cached", b"a") for _ in range(2)]
 
+    other = post(server, "/lines/cached?other", b"a")[1]["X-Cache"]
+    stream = post(server, "/lines/cached?stream", b"a")[1]["X-Cache"]
+
     assert native == ["miss", "hit"]
+    assert (other, stream) == ("hit", "miss")  # the query says nothing, the call differs
     assert [headers["X-Cache"] for _, headers, _ in lines] == ["miss", "hit"]
     assert [body for _, _, body in lines] == [b"A\n"] * 2
 
@@ -159,6 +191,29 @@ def test_requests_are_counted_and_logged(server, directory):
 
     assert [float(each) for each in counted] == [1.0]
     wait_until(lambda: '"/lines/cached"' in log.read_text(), "the access log has it")
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_the_body_names_the_model(server, count):
+    lines = [b"x" * 1000] * count
+    for model in (b"upper", b"cached"):
+        status, _, body = post(server, "/chat", b"\n".join([model, *lines]))
+
+        assert (status, body) == (200, b"\n".join([*lines, b""]).upper())
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"none\na", 404, b"ERROR no model is called none\n"),
+        (b"upper", 400, b"ERROR no model\n"),
+        (b"cached\nrefuse", 422, b"ERROR no text\n"),
+    ],
+)
+def test_errors_of_bodies_that_name_the_model(server, body, status, said):
+    found, _, answer = post(server, "/chat", body)
+
+    assert (found, answer) == (status, said)
 
 
 # ---------------------------------------------------------------- streams
@@ -190,6 +245,15 @@ def test_a_stream_ends_with_an_error_of_the_protocol(server):
 
 def test_without_a_stream_the_output_is_the_list_of_outputs(server):
     assert post(server, "/lines/words", b"one two")[2] == b"['one', 'two']\n"
+
+
+def test_the_body_asks_for_a_stream_and_pauses_are_filled(server):
+    connection, response = opened(server, b"words\none pause two", "/chat")
+    found = response.read()
+    connection.close()
+
+    assert found.replace(b"~", b"") == b"one\npause\ntwo\n"
+    assert b"~" in found
 
 
 def test_a_model_that_does_not_stream_answers_at_once(server):

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.errors import Forbidden, NotReady, ServekitError, TooManyRequests, Unauthorized
+from servekit.extension import Identity
 from servekit.frontend.middleware.auth import Access
 from servekit.settings.tokens import Tokens
 
@@ -158,7 +159,15 @@ def test_refusals_are_counted_for_known_models_only(guarded):
 JOB = b"/jobs/%b-%b" % (b"0" * 8, b"0" * 32)
 
 
-def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **headers):
+def judge(
+    opinions,
+    *,
+    method=b"POST",
+    target=b"/echo/predict",
+    tokens=None,
+    is_provisional=False,
+    **headers,
+):
     """Return what plugins of these *opinions* make of a request, and how often they were asked."""
     asked = []
 
@@ -170,7 +179,9 @@ def judge(opinions, *, method=b"POST", target=b"/echo/predict", tokens=None, **h
 
     counted = []
     batcher = SimpleNamespace(
-        row=SimpleNamespace(name="echo"), metrics=SimpleNamespace(count_status=counted.append)
+        is_provisional=is_provisional,
+        row=SimpleNamespace(name="echo"),
+        metrics=SimpleNamespace(count_status=counted.append),
     )
 
     def find(method, target, _headers):
@@ -208,6 +219,26 @@ def test_opinions_of_plugins(opinions, status):
 
 def test_error_of_a_plugin_tells_the_client_nothing():
     assert type(judge(RuntimeError("secret"))[0]) is ServekitError
+
+
+def test_plugins_are_not_asked_about_a_model_that_the_body_may_change():
+    assert judge([Forbidden("no")], is_provisional=True)[:2] == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("opinions", "found"),
+    [
+        pytest.param([Identity("ada")], Identity("ada"), id="one"),
+        pytest.param([Identity("ada"), Identity("ada")], Identity("ada"), id="two that agree"),
+        pytest.param([Identity("ada"), Identity("bob")], 500, id="two that differ"),
+        pytest.param([Identity("ada"), Identity("ada", {"x": "y"})], 500, id="in attributes"),
+        pytest.param([Identity("ada"), Forbidden("no")], 403, id="a refusal wins"),
+    ],
+)
+def test_identities(opinions, found):
+    verdict = judge(opinions)[0]
+
+    assert (verdict.status if isinstance(verdict, ServekitError) else verdict) == found
 
 
 def test_plugins_are_told_who_asks_for_what():

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.errors import (
+    BodyMalformed,
+    Forbidden,
     ModelNotFound,
     NotReady,
     PluginError,
@@ -14,22 +16,56 @@ from servekit.errors import (
     ServekitError,
     Unauthorized,
 )
-from servekit.extension import BaseExchange, HttpRequest, HttpResponse, PredictionCall, Protocol
-from servekit.frontend.routing.protocols import ProtocolRoute, Protocols
+from servekit.extension import (
+    BaseExchange,
+    HttpRequest,
+    HttpResponse,
+    Identity,
+    PredictionCall,
+    Protocol,
+)
+from servekit.frontend.routing.protocol_routes import ProtocolRoute
+from servekit.frontend.routing.protocols import Protocols
 from servekit.frontend.routing.router import Router
 from servekit.frontend.server.contributions import gather
 from servekit.hookspecs import hookimpl
+from servekit.ipc.batches import Slab
 from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
 
 HEADERS = {b"host": b"a"}
 
 
+class Bodies:
+    """Stands for an arena."""
+
+    def __init__(self):
+        self.slabs = {}
+
+    def content(self, slab):
+        return memoryview(self.slabs[slab])
+
+    def lay(self, pieces):
+        body = b"".join(pieces)
+        if len(body) < 10:
+            return body
+        slab = Slab(len(self.slabs), len(body))
+        self.slabs[slab] = body
+        return slab
+
+    def free(self, slab):
+        del self.slabs[slab]
+
+
 class Route:
     """Stands for a batcher."""
 
+    middleware = None
+
     def __init__(self, name, version="1"):
         self.row, self.begun = SimpleNamespace(name=name, version=version), []
+        self.bodies, self.statuses = Bodies(), []
+        self.metrics = SimpleNamespace(count_status=self.statuses.append)
 
     def begin(self, exchange, request, call=None):
         self.begun.append((exchange, request, call))
@@ -47,8 +83,8 @@ class Scripted(Protocol):
 
     envelope = "package.module:Class"
 
-    def __init__(self, *paths, found=None):
-        self.paths, self.found, self.asked = paths, found, []
+    def __init__(self, *paths, found=None, model=""):
+        self.paths, self.found, self.asked, self.model = paths, found, [], model
 
     def find(self, head):
         self.asked.append(head)
@@ -56,17 +92,25 @@ class Scripted(Protocol):
             raise self.found
         return self.found
 
+    def find_model(self, body):
+        if isinstance(self.model, Exception):
+            raise self.model
+        return self.model
+
     def error_response(self, error, request_id):
         return HttpResponse(error.status, repr(error).encode())
 
 
-MODEL, ENDPOINT = Route("m"), Route("m")
+MODEL, ENDPOINT, OTHER = Route("m"), Route("m"), Route("o")
 
 
-def table(*protocols):
+def table(*protocols, judge=None):
     router = Router()
-    router.replace({"/m/predict": MODEL, "/v1/m": MODEL}, {("m", ""): MODEL, ("m", "e"): ENDPOINT})
-    found = Protocols(protocols, router)
+    router.replace(
+        {"/m/predict": MODEL, "/v1/m": MODEL},
+        {("m", ""): MODEL, ("m", "e"): ENDPOINT, ("o", ""): OTHER},
+    )
+    found = Protocols(protocols, router, judge)
     router.find_other = found.find
     return router, found
 
@@ -196,6 +240,73 @@ def test_an_error_response_that_fails_becomes_problem_details(caplog):
     response = response_of(table(protocol)[1], b"/v1/x")
 
     assert (response.status, response.media_type) == (401, "application/problem+json")
+
+
+# ---------------------------------------------------------------- the body names the model
+
+
+def provisional(model, judge=None, body=b"a"):
+    """Return the exchange and the request after a prediction whose body names *model*."""
+    call = PredictionCall(model="m", is_provisional=True)
+    router, _ = table(Scripted("/v1/", found=call, model=model), judge=judge)
+    asked, exchange = request(b"/v1/x"), Told(None)
+    asked.route = router.find(b"POST", b"/v1/x", HEADERS)
+    asked.body = MODEL.bodies.lay([body])
+    asked.route.begin(exchange, asked)
+    return exchange, asked
+
+
+@pytest.mark.parametrize("body", [b"small", b"large enough for an arena"])
+def test_a_request_is_moved_to_the_model_that_its_body_names(body):
+    _, asked = provisional("o", body=body)
+    (begun,) = OTHER.begun
+    OTHER.begun.clear()
+
+    assert begun[1] is asked
+    assert (asked.route.row.name, bytes(asked.content)) == ("o", body)
+    assert not MODEL.bodies.slabs
+    asked.discard()
+    assert not OTHER.bodies.slabs
+
+
+def test_a_body_that_is_where_it_should_be_stays():
+    _, asked = provisional("m", body=b"large enough for an arena")
+
+    assert list(MODEL.bodies.slabs) == [asked.body]
+    MODEL.begun.clear()
+    asked.discard()
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        pytest.param("x", ModelNotFound, id="no such model"),
+        pytest.param(BodyMalformed("no model"), BodyMalformed, id="no model"),
+        pytest.param(KeyError("model"), ServekitError, id="a bug"),
+    ],
+)
+def test_a_body_without_a_model_is_freed(model, kind, caplog):
+    caplog.set_level(logging.CRITICAL)
+    exchange, _ = provisional(model, body=b"large enough for an arena")
+
+    assert type(exchange.response.error) is kind
+    assert not MODEL.bodies.slabs
+
+
+def test_plugins_are_asked_about_the_model_that_the_body_names():
+    names = []
+
+    def judge(_exchange, _request, model):
+        names.append(model)
+        return Forbidden("no") if model == "o" else Identity("ada")
+
+    refused, _ = provisional("o", judge)
+    _, admitted = provisional("m", judge)
+    MODEL.begun.clear()
+
+    assert names == ["o", "m"]
+    assert (type(refused.response.error), OTHER.statuses, OTHER.begun) == (Forbidden, [403], [])
+    assert admitted.identity == Identity("ada")
 
 
 def offering(*protocols):

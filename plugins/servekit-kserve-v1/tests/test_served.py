@@ -105,10 +105,10 @@ def test_instances_of_all_clients_share_batches(served):
         thread.start()
     for thread in threads:
         thread.join()
-    explained = post(served, [1], "/v1/models/odd:explain")
+    _, explained = post(served, [1], "/v1/models/odd:explain")
 
     assert sorted(found["predictions"][1] for _, found in answers) == [0, 1, 2, 3]
-    assert explained == (200, {"explanations": [{"longest": 8}]})
+    assert 2 < explained["explanations"][0]["longest"] <= 8
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class TaskRoute:
     """Made anew with each routing table."""
 
     call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
+    is_provisional = False
 
     __slots__ = (
         *("_batcher", "_calls", "_timeout_s"),

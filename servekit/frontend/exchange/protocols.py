@@ -62,6 +62,10 @@ class PredictionRoute(Protocol):
         """The call of a plugin's protocol that leads here, or ``None``."""
 
     @property
+    def is_provisional(self) -> bool:
+        """Whether the body may name another model."""
+
+    @property
     def row(self) -> ModelRow:
         """The model, or the stage, that answers."""
 

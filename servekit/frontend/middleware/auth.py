@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.settings.tokens import Tokens
 
@@ -67,6 +68,15 @@ class Access:
         """Return the guard of the requests of *exchange*."""
         return partial(self._judge, exchange)
 
+    def judge_model(
+        self, exchange: Exchange, request: HttpRequest, model: str
+    ) -> ServekitError | Identity | None:
+        """Ask the plugins about a prediction whose body names its *model*."""
+        if self._authorize is None:
+            return None
+        asked = _request(exchange, model, request.method, request.headers)
+        return self._ask_plugins(self._authorize, asked)
+
     def _judge(
         self,
         exchange: Exchange,
@@ -78,6 +88,8 @@ class Access:
         model_of, route = self._model_of(target), self._find(method, target, headers)
         if method in READING and not has_body and model_of is None and route is None:
             return None
+        if route is not None and route.is_provisional:
+            route = None
         verdict: ServekitError | Identity | None = None
         if self._tokens.predict:
             given = headers.get(b"authorization")

@@ -9,6 +9,8 @@ from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import msgpack
+
 from servekit.extension.http import HttpResponse
 from servekit.frontend.http.fields import picked, with_query
 
@@ -112,6 +114,7 @@ def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
         request.target.partition(b"?")[0],
         headers.get(b"content-type", b""),
         headers.get(b"accept", b""),
+        b"" if route.call is None else msgpack.encode(route.call),
         *(told[name].encode() if name in told else b"\0" for name in asked),
     ):
         digest.update(b"%d:%b" % (len(part), part))

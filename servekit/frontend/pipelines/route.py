@@ -29,6 +29,7 @@ class PipelineRoute:
     """Made anew with each routing table."""
 
     call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
+    is_provisional = False
 
     def __init__(
         self,

@@ -10,26 +10,24 @@ from servekit.errors import ModelNotFound, RouteNotFound, ServekitError
 from servekit.extension.http import HttpResponse
 from servekit.extension.protocol import PredictionCall, RequestHead
 from servekit.frontend.http.targets import path_of
-from servekit.ipc.batches import ProtocolCall
+from servekit.frontend.routing.protocol_routes import ProtocolRoute, ProvisionalRoute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Sequence
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
-    from servekit.extension.middleware import Middleware
     from servekit.extension.protocol import Protocol
-    from servekit.frontend.exchange.protocols import PredictionRoute
-    from servekit.frontend.memory.body_arena import BodyArena
-    from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.routing.router import Router
-    from servekit.ipc.table import ModelRow
+    from servekit.service.identity import Identity
+
+    #: what plugins say of a prediction with a model, which the body of a request names
+    Judge = Callable[[Exchange, HttpRequest, str], ServekitError | Identity | None]
 
     #: the protocol that answers a request, and its answer; ``NOBODY`` if there is no such protocol
     Outcome = tuple[Protocol | None, "ProtocolRoute | HttpResponse | ServekitError | None"]
 
-__all__ = ["ProtocolRoute", "Protocols"]
+__all__ = ["Protocols"]
 
 SHOWN = 80  #: characters of a name that an error repeats
 NOBODY = (None, None)
@@ -37,60 +35,17 @@ NOBODY = (None, None)
 log = logging.getLogger("servekit.frontend")
 
 
-class ProtocolRoute:
-    """A route of a model, as one request reaches it by a protocol."""
-
-    __slots__ = ("_protocol", "_route", "call")
-
-    def __init__(self, protocol: Protocol, route: PredictionRoute, call: PredictionCall) -> None:
-        """Lead to *route*."""
-        self._protocol, self._route = protocol, route
-        self.call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
-
-    @property
-    def middleware(self) -> Middleware | None:
-        """The middleware of the model's route."""
-        return self._route.middleware
-
-    @property
-    def row(self) -> ModelRow:
-        """The model."""
-        return self._route.row
-
-    @property
-    def bodies(self) -> BodyArena:
-        """Where large request bodies are received."""
-        return self._route.bodies
-
-    @property
-    def metrics(self) -> ModelMetrics:
-        """Counters of the model."""
-        return self._route.metrics
-
-    @property
-    def asked(self) -> Sequence[str]:
-        """Headers and query parameters that its services want to see."""
-        return self._route.asked
-
-    @property
-    def leaving(self) -> Sequence[Any]:
-        """Replicas of an older version that still answer."""
-        return self._route.leaving
-
-    def begin(
-        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
-    ) -> None:
-        """Start the prediction for *request*, or respond at once."""
-        exchange.protocol = self._protocol
-        self._route.begin(exchange, request, call or self.call)
-
-
 class Protocols:
     """Asks the protocols whose paths a request has."""
 
-    def __init__(self, protocols: Sequence[Protocol], router: Router) -> None:
-        """Look up the models that they name in *router*."""
-        self._router = router
+    def __init__(
+        self, protocols: Sequence[Protocol], router: Router, judge: Judge | None = None
+    ) -> None:
+        """Look up the models that they name in *router*.
+
+        :param judge: asks plugins whether a client may predict with a model, if they decide that.
+        """
+        self._router, self._judge = router, judge
         paths = [(path.encode(), each) for each in protocols for path in each.paths]
         # the longest that fits comes first
         self._below = sorted(
@@ -149,18 +104,43 @@ class Protocols:
     def _route(
         self, protocol: Protocol, found: PredictionCall | HttpResponse | ServekitError
     ) -> ProtocolRoute | HttpResponse | ServekitError:
+        if isinstance(found, PredictionCall):
+            return self._resolve(protocol, found)
         if isinstance(found, HttpResponse | ServekitError):
             return found
-        if not isinstance(found, PredictionCall):
-            raise TypeError(f"find returned {type(found).__name__}")
+        raise TypeError(f"find returned {type(found).__name__}")
+
+    def _resolve(self, protocol: Protocol, found: PredictionCall) -> ProtocolRoute | ServekitError:
         route = self._router.find_call(found.model, found.endpoint)
         if route is None:
             return self._missing(found)
         if found.version not in ("", route.row.version):
             return ModelNotFound(f"{found.model} has no version {found.version[:SHOWN]}")
+        if found.is_provisional:
+            return ProvisionalRoute(protocol, route, found, self._decide)
         return ProtocolRoute(protocol, route, found)
 
     def _missing(self, call: PredictionCall) -> ServekitError:
         if call.endpoint and self._router.find_call(call.model, "") is not None:
             return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:SHOWN]}")
         return ModelNotFound(f"no model is called {call.model[:SHOWN]}")
+
+    def _decide(
+        self, exchange: Exchange, request: HttpRequest, protocol: Protocol, found: PredictionCall
+    ) -> ProtocolRoute | ServekitError:
+        """Return the route of the model that the body names, to which the request is moved."""
+        route = self._resolve(protocol, found)
+        if isinstance(route, ServekitError):
+            return route
+        if self._judge is not None:
+            verdict = self._judge(exchange, request, found.model)
+            if isinstance(verdict, ServekitError):
+                route.metrics.count_status(verdict.status)
+                return verdict
+            request.identity = verdict
+        if route.bodies is not request.route.bodies:
+            body = route.bodies.lay([request.content])
+            request.discard()
+            request.body = body
+        request.route = route
+        return route

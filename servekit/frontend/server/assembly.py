@@ -80,12 +80,12 @@ class Assembly:
         self.application = create_app(self._view, self._metrics, self._added.public)
         self._management = create_management(self._view, self._metrics, self._added.management)
         middleware = [*self._middleware(is_public=True), *self._added.middleware]
-        router, protocols = core.routing.router, None
-        if self._added.protocols:
-            protocols = Protocols(self._added.protocols, router)
+        router, guard = core.routing.router, self._guard()
+        protocols = self._protocols(guard)
+        if protocols is not None:
             router.find_other = protocols.find
         dispatcher = self._dispatcher(router.find, self.application, address, middleware, protocols)
-        http1 = self._http1(dispatcher, router.find, self._guard())
+        http1 = self._http1(dispatcher, router.find, guard)
         if resources.tls is not None:
             resources.tls.set_alpn_protocols(list(http1.alpn))
         self.front_end = FrontEnd(
@@ -138,6 +138,13 @@ class Assembly:
             return None
         find = self._core.routing.router.find
         return Access(tokens, authorize, find, self._added.protected)
+
+    def _protocols(self, guard: Access | None) -> Protocols | None:
+        """Return what finds the predictions of plugins' protocols; ``None`` without protocols."""
+        if not self._added.protocols:
+            return None
+        judge = guard.judge_model if guard is not None else None
+        return Protocols(self._added.protocols, self._core.routing.router, judge)
 
     def _dispatcher(
         self,

@@ -71,7 +71,7 @@ class FrontEndView:
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
         route = self._find(request)
-        return route.row.name if route is not None else ""
+        return route.row.name if route is not None and route.call is None else ""
 
     def count_refusal(self, request: HttpRequest, status: int) -> None:
         """Count a prediction that was refused with *status*."""

@@ -38,6 +38,6 @@ class Words(Service):
                 import os
 
                 os.kill(os.getpid(), 9)
-            if word == "sleep":
-                time.sleep(0.3)
+            if word in ("sleep", "pause"):
+                time.sleep(0.3 if word == "sleep" else 4)
             yield word
