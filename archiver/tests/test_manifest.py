@@ -25,9 +25,9 @@ MINIMAL = {
 SMALL = {"batching": {"max_batch_size": 8}}
 
 
-def beside(host, *, b=None, **keys):
+def colocated(host, *, b=None, key="colocated", **keys):
     """Return the keys of a model whose stage ``a`` runs in the workers of *host*."""
-    stages = {"a": STAGE | {"beside": host} | keys}
+    stages = {"a": STAGE | {key: host} | keys}
     return {"stages": stages | ({"b": b} if b else {})}
 
 
@@ -87,9 +87,10 @@ def test_examples_of_a_pipeline_are_not_those_of_the_models_own_stage():
     assert (len(whole.examples), whole.every_stage["predict"].examples) == (1, ())
 
 
-def test_a_stage_beside_another_has_the_batches_and_workers_of_that():
-    stages = beside(
-        "b", b=STAGE | SMALL | {"worker": {"replicas": 3}}, warm_up={"batch_sizes": [8]}
+@pytest.mark.parametrize("key", ["colocated", "beside"])
+def test_a_colocated_stage_has_the_batches_and_workers_of_its_host(key):
+    stages = colocated(
+        "b", key=key, b=STAGE | SMALL | {"worker": {"replicas": 3}}, warm_up={"batch_sizes": [8]}
     )
     manifest = Manifest.from_json(json.dumps(MINIMAL | stages)).of_stage("a")
 
@@ -256,19 +257,27 @@ def test_every_key_is_kept():
         ),
         ({"stages": {"a/b": STAGE}}, "stages: key: 'a/b' is not made of letters"),
         ({"stages": {"a": {}}}, "stages.a.service: is missing"),
-        (beside("b"), "stages.a.beside: 'b' is not a stage of the model"),
-        (beside("a"), "stages.a.beside: 'a' is the stage itself"),
-        (beside("b", b=STAGE | {"beside": "predict"}), "stages.a.beside: 'b' is beside 'predict'"),
+        (colocated("b"), "stages.a.colocated: 'b' is not a stage of the model"),
+        (colocated("a"), "stages.a.colocated: 'a' is the stage itself"),
+        (colocated("a", key="beside"), "stages.a.beside: 'a' is the stage itself"),
         (
-            beside("predict", worker={"replicas": 2}),
+            colocated("b", b=STAGE, beside="b"),
+            "stages.a.beside: is an older name of colocated, which is given too; leave it out",
+        ),
+        (
+            colocated("b", b=STAGE | {"colocated": "predict"}),
+            "stages.a.colocated: 'b' runs in the workers of 'predict'; name that stage",
+        ),
+        (
+            colocated("predict", worker={"replicas": 2}),
             "stages.a.worker: is that of the stage 'predict'; leave it out",
         ),
         (
-            beside("predict", batching={"max_batch_size": 8}),
+            colocated("predict", batching={"max_batch_size": 8}),
             "stages.a.batching: is that of the stage 'predict'",
         ),
         (
-            beside("b", b=STAGE | SMALL, warm_up={"batch_sizes": [9]}),
+            colocated("b", b=STAGE | SMALL, warm_up={"batch_sizes": [9]}),
             "stages.a.warm_up.batch_sizes[0]: 9 is above max_batch_size, 8",
         ),
         ({"stages": {"a": {"service": "b:C"}}}, "stages.a.service: 'b:C': the model has neither"),

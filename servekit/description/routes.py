@@ -88,7 +88,7 @@ def _interface(
 def _of_stage(row: ModelRow, name: str) -> Interface | None:
     stages: dict[str, Interface | None] = {}
     for stage in stage_rows(row):
-        stages |= {stage.stage or PREDICT: stage.interface, **stage.beside}
+        stages |= {stage.stage or PREDICT: stage.interface, **stage.colocated}
     return stages.get(name)
 
 

@@ -45,7 +45,7 @@ class Launch(Struct, array_like=True, tag=10):
     log_level: str = "info"
     is_dev: bool = False  #: answers of failed predictions hold their tracebacks
     stage: str = ""  #: name of the stage; "" if the model has no others
-    beside: dict[str, bytes] = {}  #: other stages that this worker loads, to their manifests
+    colocated: dict[str, bytes] = {}  #: other stages that this worker loads, to their manifests
     handed_on: list[str] = []  #: stages whose outputs never leave this worker
 
 
@@ -54,7 +54,7 @@ class Ready(Struct, array_like=True, tag=11):
 
     interface: Interface
     load_s: float
-    beside: dict[str, Interface] = {}  #: the other stages that it has loaded
+    colocated: dict[str, Interface] = {}  #: the other stages that it has loaded
 
 
 class BootFailed(Struct, array_like=True, tag=12):

@@ -73,7 +73,7 @@ class StageRow(Struct):
     max_delay_s: float
     predict_timeout_s: float
     interface: Interface | None = None  #: known once a replica has been ready
-    beside: dict[str, Interface | None] = {}  #: stages that its workers serve too
+    colocated: dict[str, Interface | None] = {}  #: stages that its workers serve too
 
 
 class StepRow(Struct, omit_defaults=True):
@@ -123,7 +123,7 @@ class ModelRow(Struct):
     stages: list[StageRow] = []  #: none: the row is that of the only one
     routes: list[RouteRow] = []  #: besides ``/<name>/predict`` by the only stage
     stage: str = ""  #: this is the row of one stage, made by ``stage_rows``
-    beside: dict[str, Interface | None] = {}  #: of that row: as in ``StageRow``
+    colocated: dict[str, Interface | None] = {}  #: of that row: as in ``StageRow``
 
     @property
     def label(self) -> str:
@@ -133,7 +133,7 @@ class ModelRow(Struct):
     @property
     def asked(self) -> list[str]:
         """Headers and query parameters that the services of its workers want to see."""
-        interfaces = filter(None, (self.interface, *self.beside.values()))
+        interfaces = filter(None, (self.interface, *self.colocated.values()))
         return sorted({name for each in interfaces for name in each.asked})
 
 
@@ -150,7 +150,7 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
             max_delay_s=stage.max_delay_s,
             predict_timeout_s=stage.predict_timeout_s,
             interface=stage.interface,
-            beside=stage.beside,
+            colocated=stage.colocated,
         )
         for stage in row.stages
     ]

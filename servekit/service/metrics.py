@@ -123,7 +123,7 @@ class Metrics:
         self._names: set[str] = set()
         self._is_sealed = False
 
-    def beside(self, stage: str) -> Metrics:
+    def colocated(self, stage: str) -> Metrics:
         """Return those of another *stage* of this process, which lie in the same memory."""
         return Metrics(stage, self._memory)
 

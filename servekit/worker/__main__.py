@@ -76,8 +76,8 @@ def serve(
     gc.freeze()  # the service stays loaded, so the collector can skip it
     server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
-    beside = {name: each.interface for name, each in loaded.beside.items()}
-    control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started, beside)))
+    colocated = {name: each.interface for name, each in loaded.colocated.items()}
+    control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started, colocated)))
     status = server.run()
     if status == LEFT_BY_SERVICE:
         with suppress(OSError):  # the service closed it

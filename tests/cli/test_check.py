@@ -263,7 +263,7 @@ service = "service:Double"
 
 [stages.join]
 service = "service:Join"
-beside = "double"
+colocated = "double"
 
 [routes."/v1/doubles"]
 steps = [{ stage = "double", each = true }]

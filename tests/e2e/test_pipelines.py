@@ -31,13 +31,13 @@ def copy_stages(directory, **words):
     return model
 
 
-BESIDE = re.compile(r"^(\[stages\.(?:decode|format|split)\])$", re.MULTILINE)
+ALONE = re.compile(r"^(\[stages\.(?:decode|format|split)\])$", re.MULTILINE)
 
 
-def put_beside(model):
+def put_together(model):
     """Let the light stages of a copy of the model ``stages`` run in the workers of ``infer``."""
     text = (model / "model.toml").read_text()
-    (model / "model.toml").write_text(BESIDE.sub(r'\1\nbeside = "infer"', text))
+    (model / "model.toml").write_text(ALONE.sub(r'\1\ncolocated = "infer"', text))
     return model
 
 
@@ -48,12 +48,12 @@ def apart(serve):
 
 
 @pytest.fixture(scope="module")
-def beside(serve, tmp_path_factory):
-    model = put_beside(copy_stages(tmp_path_factory.mktemp("beside")))
+def colocated(serve, tmp_path_factory):
+    model = put_together(copy_stages(tmp_path_factory.mktemp("colocated")))
     return serve("--models", model, MODELS / "caller", ECHO, "--large-body=64K")
 
 
-@pytest.fixture(params=["apart", "beside"])
+@pytest.fixture(params=["apart", "colocated"])
 def server(request):
     return request.getfixturevalue(request.param)
 
@@ -156,12 +156,12 @@ def test_timing_names_every_step(server):
     )
 
 
-def test_stages_beside_one_another_share_workers_and_are_one_task(beside, apart):
-    _, fields, _ = ask(beside, "/stages/predict", {"x": [1]})
+def test_colocated_stages_share_workers_and_are_one_task(colocated, apart):
+    _, fields, _ = ask(colocated, "/stages/predict", {"x": [1]})
 
-    assert (len(beside.workers()), len(apart.workers())) == (2 + 2, 5 + 2)  # with the others'
+    assert (len(colocated.workers()), len(apart.workers())) == (2 + 2, 5 + 2)  # with the others'
     assert fields["Server-Timing"].startswith("queue;dur=")  # no front-end between two of them
-    _, fields, _ = ask(beside, "/v1/words", "one two")
+    _, fields, _ = ask(colocated, "/v1/words", "one two")
     assert re.fullmatch(
         r"split;dur=[\d.]+, infer;dur=[\d.]+, format;dur=[\d.]+", fields["Server-Timing"]
     )  # a graph is led by the front-end
@@ -312,7 +312,7 @@ def test_a_reload_waits_for_requests_that_are_between_two_stages(serve, tmp_path
 ROUTE = 'service = "service:Echo"\n[routes."{}"]\nsteps = ["predict"]\n'
 CLASHES = {
     "routes of two models": ("/v1/x", "/v1/x", "b: the path /v1/x already belongs to a route of a"),
-    "another model's own": ("/b/ping", "/v1/x", "a: the path /b/ping is that of the model b"),
+    "another model's own": ("/b/ping", "/v1/x", "a: the path /b/ping already belongs to"),
 }
 
 

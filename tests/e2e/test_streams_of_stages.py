@@ -16,7 +16,7 @@ EVENTS = "text/event-stream"
 pytestmark = pytest.mark.e2e
 
 
-BESIDE = re.compile(r"^(\[stages\.(?:split|join)\])$", re.MULTILINE)
+ALONE = re.compile(r"^(\[stages\.(?:split|join)\])$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,14 @@ def apart(serve):
 
 
 @pytest.fixture(scope="module")
-def beside(serve, tmp_path_factory):
-    model = shutil.copytree(TELLING, tmp_path_factory.mktemp("beside") / "telling")
-    text = BESIDE.sub(r'\1\nbeside = "tell"', (model / "model.toml").read_text())
+def colocated(serve, tmp_path_factory):
+    model = shutil.copytree(TELLING, tmp_path_factory.mktemp("colocated") / "telling")
+    text = ALONE.sub(r'\1\ncolocated = "tell"', (model / "model.toml").read_text())
     (model / "model.toml").write_text(text)
     return serve("--models", model)
 
 
-@pytest.fixture(params=["apart", "beside"])
+@pytest.fixture(params=["apart", "colocated"])
 def server(request):
     return request.getfixturevalue(request.param)
 

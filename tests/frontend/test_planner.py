@@ -11,10 +11,10 @@ from servekit.ipc.batches import MethodCall, Reading
 from servekit.ipc.table import ModelRow, RouteRow, StageRow, StepRow
 
 
-def model(name, *stages, own=(), beside=None):
+def model(name, *stages, own=(), colocated=None):
     """Return the row of a model with *stages*, whose own path leads through *own*."""
     rows = [
-        StageRow(each, 1, 0.0, 1.0, beside=dict.fromkeys((beside or {}).get(each, ())))
+        StageRow(each, 1, 0.0, 1.0, colocated=dict.fromkeys((colocated or {}).get(each, ())))
         for each in stages
     ]
     routes = [RouteRow(f"/{name}/predict", list(own))] if own else []
@@ -26,7 +26,7 @@ ALONE = model("alone")
 WITHOUT = model("without", "x")
 LOOP = model("loop", "l", own=[StepRow(stage="l"), StepRow(model="back")])
 BACK = model("back", "k", own=[StepRow(model="loop")])
-HOST = model("host", "h", "other", beside={"h": ["guest"]})
+HOST = model("host", "h", "other", colocated={"h": ["guest"]})
 
 
 def nodes_of(row, *steps):
@@ -35,11 +35,11 @@ def nodes_of(row, *steps):
     batchers = {
         label: SimpleNamespace(
             label=label,
-            row=SimpleNamespace(name=each.name, beside=beside, interface=None, stage=stage),
+            row=SimpleNamespace(name=each.name, colocated=colocated, interface=None, stage=stage),
         )
         for each in rows.values()
-        for label, stage, beside in [
-            *((f"{each.name}:{stage.name}", stage.name, stage.beside) for stage in each.stages),
+        for label, stage, colocated in [
+            *((f"{each.name}:{stage.name}", stage.name, stage.colocated) for stage in each.stages),
             *([(each.name, "", {})] if not each.stages else []),
         ]
     }

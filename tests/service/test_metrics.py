@@ -181,7 +181,7 @@ def test_no_series_is_shown_twice():
 
 def test_stages_of_one_worker_share_its_memory_and_keep_their_names():
     host = Metrics()
-    other = host.beside("format")
+    other = host.colocated("format")
     assert (host.descriptor, other.descriptor) == (None, None)
     other.counter("tokens", "Tokens made", labels=["kind"]).inc(2, kind="long")
     host.counter("tokens", "Tokens made").inc(3)

@@ -12,7 +12,7 @@ from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
 from servekit.supervisor.preparing.model_files import ModelFiles
 
 
-def stage(name, predict_timeout_s, beside=()):
+def stage(name, predict_timeout_s, colocated=()):
     return PreparedStage(
         name=name,
         manifest=b"{}",
@@ -22,7 +22,7 @@ def stage(name, predict_timeout_s, beside=()):
         predict_timeout_s=predict_timeout_s,
         load_timeout_s=1.0,
         environments=[{}],
-        beside=list(beside),
+        colocated=list(colocated),
     )
 
 

@@ -124,9 +124,9 @@ class Worker:
     """Starts ``python -m servekit.worker`` and sends ``Launch``."""
 
     def __init__(
-        self, tmp_path: Path, service: str, directory: Path = SERVICES, beside=(), **keys
+        self, tmp_path: Path, service: str, directory: Path = SERVICES, colocated=(), **keys
     ) -> None:
-        """*beside* has the services of other stages by their names; this one is ``host`` then."""
+        """*colocated* has the services of other stages by name; this one is ``host`` then."""
         self._channels: list[Channel] = []
         self.address = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.sock")
         listener = socket.socket(socket.AF_UNIX)
@@ -152,8 +152,8 @@ class Worker:
         self._reader = FrameReader(self.control, WorkerMessage)
         launch = Launch(
             str(directory), manifest, 0, 1, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096,
-            stage="host" if beside else "",
-            beside={name: manifest_of(each) for name, each in dict(beside).items()},
+            stage="host" if colocated else "",
+            colocated={name: manifest_of(each) for name, each in dict(colocated).items()},
         )  # fmt: skip
         self.control.sendall(encode_frame(launch))
 
@@ -171,7 +171,7 @@ class Worker:
         """Wait until the worker is ready."""
         ready = self.receive()
         assert isinstance(ready, Ready), ready
-        self.interface, self.beside = ready.interface, ready.beside
+        self.interface, self.colocated = ready.interface, ready.colocated
         return self
 
     def stop(self) -> int:

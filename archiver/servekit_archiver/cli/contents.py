@@ -45,8 +45,8 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield from _describe_signature(manifest)
     for name, stage in manifest.every_stage.items():
         if manifest.stages:
-            yield "stage", f"{name}: {stage.service}{_beside(stage)}"
-        if stage.beside is None:
+            yield "stage", f"{name}: {stage.service}{_host_of(stage)}"
+        if stage.host is None:
             yield from _describe_processes(stage)
     yield from _describe_routes(manifest)
     yield from (("asset", _describe_asset(*item)) for item in sorted(manifest.assets.items()))
@@ -68,8 +68,8 @@ def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
         yield from (("", f"{key}={value!r}") for key, value in sorted(table.items()))
 
 
-def _beside(stage: Stage) -> str:
-    return f" (beside {stage.beside})" if stage.beside else ""
+def _host_of(stage: Stage) -> str:
+    return f" (in the workers of {stage.host})" if stage.host else ""
 
 
 def _describe_routes(manifest: Manifest) -> Iterator[tuple[str, str]]:

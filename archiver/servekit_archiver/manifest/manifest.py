@@ -131,13 +131,13 @@ class Manifest(ManifestTable):
     def of_stage(self, name: str) -> Self:
         """Return the manifest of a model that is nothing but the stage *name* of this one.
 
-        One that is beside another has the batches and the processes of that.
+        A colocated stage has the batches and the processes of its host.
         """
         stages = self.every_stage
         stage = stages[name]
         own = {name: getattr(stage, name) for name in OF_BOTH}
-        if stage.beside is not None:
-            own |= {name: getattr(stages[stage.beside], name) for name in PROCESSES}
+        if stage.host is not None:
+            own |= {name: getattr(stages[stage.host], name) for name in PROCESSES}
         return replace(self, **own, stages={}, pipeline=(), routes={})
 
     @classmethod

@@ -53,8 +53,8 @@ def stage_problems(manifest: Any) -> Iterator[str]:
     yield from _own_problems(manifest, stages, routes)
     known = {*stages, *([PREDICT] if manifest.service is not None else [])}
     for name, stage in stages.items():
-        if isinstance(stage, Stage) and stage.beside is not None:
-            yield from _beside_problems(f"{join('stages', name)}.", name, stage, manifest)
+        if isinstance(stage, Stage) and stage.host is not None:
+            yield from _host_problems(f"{join('stages', name)}.", name, stage, manifest)
     ways = {"pipeline": manifest.pipeline}
     for path, route in routes.items():
         if isinstance(route, Route):
@@ -64,19 +64,20 @@ def stage_problems(manifest: Any) -> Iterator[str]:
             yield from step_problems(where, steps, known)
 
 
-def _beside_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iterator[str]:
+def _host_problems(where: str, name: str, stage: Stage, manifest: Any) -> Iterator[str]:
     """Yield the problems of the stage in whose workers *stage* is to run."""
-    if stage.beside == PREDICT and manifest.service is not None:
+    if stage.host == PREDICT and manifest.service is not None:
         yield from (f"{where}{text}" for text in too_large(stage.warm_up, manifest.batching))
         return
-    host, shown = manifest.stages.get(stage.beside), show(stage.beside)
-    if stage.beside == name:
-        yield f"{where}beside: {shown} is the stage itself"
+    host, shown = manifest.stages.get(stage.host), show(stage.host)
+    named = f"{where}{'beside' if stage.colocated is None else 'colocated'}"
+    if stage.host == name:
+        yield f"{named}: {shown} is the stage itself"
     elif host is None:
         known = ", ".join(sorted({*manifest.stages} - {name})) or "none"
-        yield f"{where}beside: {shown} is not a stage of the model; known: {known}"
-    elif isinstance(host, Stage) and host.beside is not None:
-        yield f"{where}beside: {shown} is beside {show(host.beside)} itself; name that"
+        yield f"{named}: {shown} is not a stage of the model; known: {known}"
+    elif isinstance(host, Stage) and host.host is not None:
+        yield f"{named}: {shown} runs in the workers of {show(host.host)}; name that stage"
     elif isinstance(host, Stage):
         yield from (f"{where}{text}" for text in too_large(stage.warm_up, host.batching))
 

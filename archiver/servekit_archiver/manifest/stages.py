@@ -63,10 +63,13 @@ class Stage(ManifestTable):
     """A stage of a model: its service, processes and batches."""
 
     service: str = key(SERVICE_NAME, help="module:Class, or a plugin's name for one")
-    beside: str | None = key(
+    colocated: str | None = key(
         STAGE_NAME,
         default=None,
         help="a stage in whose workers this one runs, with the batching and worker of that stage",
+    )
+    beside: str | None = key(
+        STAGE_NAME, default=None, help="the name of the key colocated in servekit 0.1"
     )
     signature: Signature | None = key(
         TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
@@ -87,16 +90,23 @@ class Stage(ManifestTable):
         Json(table=True), factory=dict, help="free keys for the service: context.options"
     )
 
+    @property
+    def host(self) -> str | None:
+        """The stage in whose workers this one runs; ``None`` if it has workers of its own."""
+        return self.colocated if self.colocated is not None else self.beside
+
     def _problems(self) -> Iterator[str]:
-        if self.beside is None:
+        if self.colocated is not None and self.beside is not None:
+            yield "beside: is an older name of colocated, which is given too; leave it out"
+        if self.host is None:
             yield from too_large(self.warm_up, self.batching)
             return
         for name, default in PROCESSES.items():
             if getattr(self, name) != default:
-                yield f"{name}: is that of the stage {show(self.beside)}; leave it out"
+                yield f"{name}: is that of the stage {show(self.host)}; leave it out"
 
 
-#: keys of a stage that is beside another: those of the other
+#: keys that a colocated stage takes from its host
 PROCESSES: Final[Mapping[str, Any]] = {"batching": Batching(), "worker": WorkerSettings()}
 
 
@@ -168,4 +178,6 @@ ROUTES: Final = MapOf(ROUTE_PATH, TableOf(Route), max_items=256)
 
 
 #: keys that a stage and a model have both
-OF_BOTH: Final = tuple(spec.name for spec in fields(Stage) if spec.name != "beside")
+OF_BOTH: Final = tuple(
+    spec.name for spec in fields(Stage) if spec.name not in ("colocated", "beside")
+)

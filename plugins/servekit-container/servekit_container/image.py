@@ -108,7 +108,7 @@ class ImagePlan:
     def workers(self) -> int:
         """How many worker processes a container has."""
         stages = (stage for model in self.models for stage in model.manifest.every_stage.values())
-        return sum(stage.worker.replicas for stage in stages if not stage.beside)
+        return sum(stage.worker.replicas for stage in stages if not stage.host)
 
 
 def tag_of(name: str, version: str) -> str:

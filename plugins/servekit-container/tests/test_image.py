@@ -59,8 +59,8 @@ def test_kubernetes_gets_a_name_that_it_takes(tag, label):
 
 def test_a_core_is_asked_for_each_worker_and_none_for_stages_that_share_one():
     apart = Stage(service="m:A", worker=WorkerSettings(replicas=3))
-    beside = Stage(service="m:B", beside="a")
-    manifest = Manifest(name="m", stages={"a": apart, "b": beside}, pipeline=[Step(stage="a")])
+    colocated = Stage(service="m:B", colocated="a")
+    manifest = Manifest(name="m", stages={"a": apart, "b": colocated}, pipeline=[Step(stage="a")])
     model = PackedModel(name="m", manifest=manifest, digest="0")
 
     assert an_image(models=(model,)).workers == 3

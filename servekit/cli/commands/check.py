@@ -80,7 +80,7 @@ def run(parsed: argparse.Namespace) -> int:
     scratch = TemporaryDirectory(prefix="servekit-check-")
     try:
         prepared = prepare(parsed.model, settings, display, f"{scratch.name}/archive")
-        stages = [each for stage in prepared.stages for each in (stage, *stage.beside)]
+        stages = [each for stage in prepared.stages for each in (stage, *stage.colocated)]
         sizes = [sizes_to_measure(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
         reports = [
             examine(prepared, stage, batch_sizes, settings, display)

@@ -112,7 +112,7 @@ def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple
     if manifest.description:
         yield "about", " ".join(manifest.description.split())
     for name, stage in manifest.every_stage.items():
-        where = f" (beside {stage.beside})" if stage.beside else ""
+        where = f" (in the workers of {stage.host})" if stage.host else ""
         told = f"{name}: {stage.service}{where}"
         yield "service", told if manifest.stages else stage.service
     for described in shown:

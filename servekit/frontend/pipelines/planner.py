@@ -81,7 +81,7 @@ class Planner:
         return len(self.nodes) - 1
 
     def _stage(self, row: ModelRow, name: str) -> Batcher:
-        hosts = {guest: stage.name for stage in row.stages for guest in stage.beside}
+        hosts = {guest: stage.name for stage in row.stages for guest in stage.colocated}
         label = f"{row.name}:{hosts.get(name, name)}" if row.stages else row.name
         return self._batchers[label]
 
@@ -110,7 +110,7 @@ class Planner:
             reading = Reading.ELEMENTS if step.each else Reading.WHOLE
             reader = self.add_reader(batcher, REQUEST, reading)
             sources = [reader if source == REQUEST else source for source in sources]
-        call = MethodCall(step.stage if batcher.row.beside else "", step.target)
+        call = MethodCall(step.stage if batcher.row.colocated else "", step.target)
         calls = () if call == MethodCall() else (call,)
         self.nodes.append(Node(step.label, batcher, sources, names, step.each, calls))
         return len(self.nodes) - 1

@@ -149,7 +149,7 @@ class Routing:
                 log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
-        colocated = {name: self._metrics_of(f"{row.name}:{name}") for name in row.beside}
+        colocated = {name: self._metrics_of(f"{row.name}:{name}") for name in row.colocated}
         return Batcher(row, self._metrics_of(row.label), colocated, self._environment)
 
     def _metrics_of(self, label: str) -> ModelMetrics:

@@ -72,9 +72,9 @@ def launch_of(
         is_dev=settings.dev,
         log_level=settings.log_level,
         stage=stage.name,
-        beside={each.name: each.manifest for each in stage.beside},
+        colocated={each.name: each.manifest for each in stage.colocated},
         handed_on=handed_on(
             named_routes(prepared.name, public_manifest(prepared.manifest)),
-            [stage.name, *(each.name for each in stage.beside)],
+            [stage.name, *(each.name for each in stage.colocated)],
         ),
     )

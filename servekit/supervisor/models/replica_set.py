@@ -195,7 +195,7 @@ class ReplicaSet:
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
-        self.interfaces |= ready.beside
+        self.interfaces |= ready.colocated
         event = events.worker_ready(self.prepared, replica, ready.load_s)
         self._host.reporter.worker_ready(event)
         self._on_change()

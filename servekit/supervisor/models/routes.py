@@ -75,7 +75,7 @@ def longest_way_s(row: ModelRow) -> float:
     steps too. A step of another model counts as one of the slowest stage.
     """
     stages = {stage.name: stage.predict_timeout_s for stage in row.stages}
-    stages |= {beside: stages[stage.name] for stage in row.stages for beside in stage.beside}
+    stages |= {guest: stages[stage.name] for stage in row.stages for guest in stage.colocated}
     slowest_s = max(stages.values(), default=row.predict_timeout_s)
 
     def of_step(step: StepRow) -> float:

@@ -58,7 +58,7 @@ def _stage_row(
         max_delay_s=stage.max_delay_s,
         predict_timeout_s=settings.predict_timeout or stage.predict_timeout_s,
         interface=interfaces.get(stage.name),
-        beside={each.name: interfaces.get(each.name) for each in stage.beside},
+        colocated={each.name: interfaces.get(each.name) for each in stage.colocated},
     )
 
 

@@ -38,7 +38,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     predict_timeout_s: float
     load_timeout_s: float
     environments: list[dict[str, str]]  #: for the replicas, in turn
-    beside: list["PreparedStage"] = []  #: stages that the same workers load
+    colocated: list["PreparedStage"] = []  #: stages that the same workers load
 
 
 class PreparedModel(msgspec.Struct, kw_only=True):

@@ -197,14 +197,14 @@ def _size(directory: Path, manifest: Manifest) -> int:
 
 
 def _stages(manifest: Manifest) -> list[PreparedStage]:
-    """Return the stages that have workers; a stage beside another is part of that one."""
+    """Return the stages that have workers; a colocated stage is part of its host."""
     if not manifest.stages:
         own = manifest.every_stage[PREDICT]
         return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
     found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
     for name, stage in manifest.stages.items():
-        if stage.beside is not None:
-            found[stage.beside].beside.append(found.pop(name))
+        if stage.host is not None:
+            found[stage.host].colocated.append(found.pop(name))
     return list(found.values())
 
 

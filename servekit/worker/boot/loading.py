@@ -32,7 +32,7 @@ __all__ = ["Loading", "load_class", "load_service", "loading_of", "named_stage"]
 class Loading:
     """One service to load: the model's own, or that of a stage."""
 
-    launch: Launch  #: with its ``stage``; ``beside`` is empty for a stage that is loaded besides
+    launch: Launch  #: with its ``stage``; ``colocated`` is empty for a stage that is loaded besides
     manifest: Manifest
 
     @property
@@ -42,8 +42,8 @@ class Loading:
 
     def of_stage(self, stage: str) -> "Loading":
         """Return what one of the stages beside this one is loaded from."""
-        text = self.launch.beside[stage]
-        return loading_of(structs.replace(self.launch, manifest=text, stage=stage, beside={}))
+        text = self.launch.colocated[stage]
+        return loading_of(structs.replace(self.launch, manifest=text, stage=stage, colocated={}))
 
 
 def loading_of(launch: Launch) -> Loading:
@@ -76,23 +76,25 @@ def load_service(loading: Loading) -> Loaded:
     attach(loading.manifest.name, launch.log_level, is_json=is_json, current_ids=ids)
 
     def load(part: Loading, metrics: Metrics) -> Loaded:
-        with named_stage(part.launch.stage if launch.beside else ""):
+        with named_stage(part.launch.stage if launch.colocated else ""):
             kind = find_service(part.manifest.service or "", part.directory, manager)
             return _load(kind, part, state, metrics)
 
     metrics = state.metrics
     loaded = load(loading, metrics)
-    beside = {name: load(loading.of_stage(name), metrics.beside(name)) for name in launch.beside}
-    for each in beside.values():  # a run hands on whole outputs
+    colocated = {
+        name: load(loading.of_stage(name), metrics.colocated(name)) for name in launch.colocated
+    }
+    for each in colocated.values():  # a run hands on whole outputs
         each.interface.produces = [
             name for name in each.interface.produces if name not in STREAM_FORMATS
         ]
     loaded.methods.stages = {
         launch.stage: loaded.methods,
-        **{name: each.methods for name, each in beside.items()},
+        **{name: each.methods for name, each in colocated.items()},
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
-    return replace(loaded, beside=beside, measures=measures)
+    return replace(loaded, colocated=colocated, measures=measures)
 
 
 def load_class(kind: type[Service], loading: Loading, manager: PluginManager) -> Loaded:

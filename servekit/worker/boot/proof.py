@@ -44,12 +44,12 @@ def prove(loaded: Loaded, loading: Loading) -> None:
     :raises BootError: one fails.
     """
     manifest, predictor = loading.manifest, loaded.predictor
-    with named_stage(loading.launch.stage if loading.launch.beside else ""):
+    with named_stage(loading.launch.stage if loading.launch.colocated else ""):
         run_examples(manifest.examples, loading.directory, predictor)
         if manifest.warm_up is not None:
             samples = samples_of(manifest, loading.directory, loaded.service)
             run_batches(manifest.warm_up.batch_sizes, samples, predictor)
-    for name, each in loaded.beside.items():
+    for name, each in loaded.colocated.items():
         with named_stage(name):
             prove(each, loading.of_stage(name))
 

@@ -26,12 +26,12 @@ class Loaded:
     codecs: CodecTable
     stepping: Stepping | None = None  #: if its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
-    beside: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+    colocated: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
 
     @property
     def services(self) -> list[Service]:
         """All services of the worker."""
-        return [self.service, *(each.service for each in self.beside.values())]
+        return [self.service, *(each.service for each in self.colocated.values())]
 
     def close(self) -> None:
         """Let every service release what it holds; log what their ``close`` raises."""

@@ -84,7 +84,7 @@ def asked(channel, order, calls=(), accept=""):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """A worker that has to live through all of these tests."""
-    worker = Worker(tmp_path_factory.mktemp("odd"), "odd:Odd", beside={"next": "echo:Echo"})
+    worker = Worker(tmp_path_factory.mktemp("odd"), "odd:Odd", colocated={"next": "echo:Echo"})
     yield worker.boot()
     worker.end()
 

@@ -15,8 +15,8 @@ SUM = {"x": [1, 2]}
 @pytest.fixture
 def channel(start):
     """Return a channel to a worker that echoes, sums and misbehaves."""
-    worker = start("echo:Echo", beside={"sum": "echo:Sum", "sick": "faults:SickPing"}).boot()
-    assert worker.beside.keys() == {"sum", "sick"}
+    worker = start("echo:Echo", colocated={"sum": "echo:Sum", "sick": "faults:SickPing"}).boot()
+    assert worker.colocated.keys() == {"sum", "sick"}
     return worker.connect()
 
 
@@ -57,7 +57,7 @@ FAILURES = {
 
 @pytest.mark.parametrize(("host", "other", "reason"), FAILURES.values(), ids=FAILURES)
 def test_a_failed_boot_names_the_stage(start, host, other, reason):
-    said = start(host, beside={"other": other}).receive()
+    said = start(host, colocated={"other": other}).receive()
 
     assert isinstance(said, BootFailed)
     assert said.reason.startswith(reason)
