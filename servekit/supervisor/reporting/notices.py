@@ -84,26 +84,28 @@ def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
     return Notice("front_end_exited", "front-end", text, "warning", fields)
 
 
-def process_started(kind: str, subject: str, pid: int) -> Notice:
+def process_started(subject: str, pid: int) -> Notice:
     """``daemon/redis started``."""
-    return Notice(f"{kind}_started", subject, "started", fields={"pid": pid})
+    return Notice(f"{_kind(subject)}_started", subject, "started", fields={"pid": pid})
 
 
-def process_exited(
-    kind: str, subject: str, reason: str, lived_s: float | None, wait: Wait
-) -> Notice:
+def process_exited(subject: str, reason: str, lived_s: float | None, wait: Wait) -> Notice:
     """``daemon/redis exited with 1 after 3.0 s, restarting at once``."""
     after = "" if lived_s is None else f" after {_seconds(lived_s)}"
     then = _restart(wait.delay_s, has_given_up=wait.has_given_up)
     fields = {"reason": reason, "restart_s": round(wait.delay_s, 3)}
     level = "error" if wait.has_given_up else "warning"
-    return Notice(f"{kind}_exited", subject, f"{reason}{after}, {then}", level, fields)
+    return Notice(f"{_kind(subject)}_exited", subject, f"{reason}{after}, {then}", level, fields)
 
 
 def variables_withheld(names: list[str], level: str) -> Notice:
     """``servekit withholds from workers, unless --pass-env names them: HF_TOKEN``; no values."""
     text = f"withholds from workers, unless --pass-env names them: {', '.join(names)}"
     return Notice("variables_withheld", "servekit", text, level, {"variables": names})
+
+
+def _kind(subject: str) -> str:
+    return subject.partition("/")[0]
 
 
 def _subject(event: WorkerReady | WorkerExited) -> str:

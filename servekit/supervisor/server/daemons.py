@@ -40,12 +40,7 @@ class Daemons:
             (
                 spec,
                 KeptProcess(
-                    loop,
-                    "daemon",
-                    f"daemon/{spec.name}",
-                    partial(process_spec, spec),
-                    journal,
-                    on_change,
+                    loop, f"daemon/{spec.name}", partial(process_spec, spec), journal, on_change
                 ),
             )
             for spec in specs

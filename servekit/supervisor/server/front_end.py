@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from servekit.supervisor.os.backoff import Backoff, Wait
-from servekit.supervisor.os.loop import Loop, Timer
+from servekit.supervisor.os.backoff import Wait
+from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.process import Process, ProcessSpec, python_module
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.journal import Journal
+from servekit.supervisor.server.kept_process import KeptProcess
 
 __all__ = ["FrontEndProcess", "front_end_command"]
 
@@ -46,102 +47,62 @@ def front_end_command(
     return ProcessSpec(arguments=arguments, environment=environment, inherited=inherited)
 
 
-class FrontEndProcess:
-    """Keeps one front-end running until it is stopped."""
+class FrontEndProcess(KeptProcess):
+    """Keeps the front-end running; it ends the server if it cannot be started at all."""
 
     def __init__(
         self,
         loop: Loop,
-        command: ProcessSpec,
+        spec: ProcessSpec,
         journal: Journal,
-        on_gone: Callable[[], object],
+        on_change: Callable[[], object],
         on_unable: Callable[[str], object],
     ) -> None:
-        """Start nothing yet.
-
-        :param on_gone: called when it has been stopped.
-        :param on_unable: gets the last line of its output if it cannot be started at all.
-        """
-        self._loop = loop
-        self._command = command
-        self._journal = journal
-        self._on_gone = on_gone
+        """Start nothing yet. *on_unable* gets the last line of one that never gets ready."""
+        super().__init__(loop, "front-end", lambda: spec, journal, on_change)
         self._on_unable = on_unable
-        self._backoff = Backoff()
-        self._process: Process | None = None
-        self._timer: Timer | None = None
         self._ready_at: float | None = None
         self._failed_boots = 0
         self._has_served = False
-        self._is_stopping = False
-
-    @property
-    def pid(self) -> int | None:
-        """The pid, while it runs."""
-        return self._process.pid if self._process else None
 
     @property
     def is_ready(self) -> bool:
         """Whether it accepts connections."""
         return self._ready_at is not None
 
-    def start(self) -> None:
-        """Start it; ``set_ready`` is called when it is ready."""
-        try:
-            self._process = Process(self._loop, self._command, self._printed, self._exited)
-        except OSError as error:
-            self._failed(-1, 0.0, f"cannot be started: {error.strerror}")
-            return
-        self._set_timer(BOOT_TIMEOUT_S, self.kill)
-
     def set_ready(self, is_ready: bool) -> None:
-        """Note that enough front-end processes are ready, or not any more."""
+        """Note that enough of its processes are ready, or not any more."""
         if is_ready and not self.is_ready:
             self._set_timer(None)
             self._ready_at = monotonic()
             self._has_served = True
-
-    def stop(self) -> None:
-        """Ask it to finish the requests in flight and exit."""
-        self._is_stopping = True
-        self._set_timer(None)
-        if self._process:
-            self._process.signal(signal.SIGTERM)
-        else:
-            self._on_gone()
 
     def renew(self) -> None:
         """Ask it to replace its processes, unless it is starting."""
         if self._process and self.is_ready and not self._is_stopping:
             self._process.signal(signal.SIGHUP)
 
-    def kill(self) -> None:
-        """Kill it with its children."""
-        if self._process:
-            self._process.kill()
-
-    def _printed(self, line: str) -> None:
-        self._journal.line("front-end", line)
-
-    def _exited(self, exit_code: int) -> None:
-        process, self._process = self._process, None
+    def _leave(self) -> None:
+        """Ask it to finish the requests in flight and exit; the shutdown kills it."""
         self._set_timer(None)
-        if self._is_stopping:
-            self._on_gone()
-        elif process is not None:
-            lived_s = monotonic() - process.started_at
-            self._failed(exit_code, lived_s, (process.tail or [f"exited with {exit_code}"])[-1])
+        if self._process:
+            self._process.signal(signal.SIGTERM)
+        else:
+            self._on_change()
 
-    def _failed(self, exit_code: int, lived_s: float, last_line: str) -> None:
+    def _started(self, _process: Process) -> None:
+        self._set_timer(BOOT_TIMEOUT_S, self.kill)
+
+    def _failed(self, exit_code: int, last_line: str, lived_s: float | None) -> None:
         wait = self._judge(exit_code)
         self._ready_at = None
         is_hopeless = exit_code == os.EX_CONFIG or self._failed_boots >= TRIES
         if is_hopeless and not self._has_served:
-            self._on_unable(last_line)
+            self._on_unable(last_line or f"exited with {exit_code}")
             return
         wait = Wait(min(wait.delay_s, MAX_WAIT_S))  # without it nothing is served at all
-        self._journal.notice(notices.front_end_exited(exit_code, lived_s, wait))
-        self._set_timer(wait.delay_s, self.start)
+        self._journal.notice(notices.front_end_exited(exit_code, lived_s or 0.0, wait))
+        self._set_timer(wait.delay_s, self.try_to_start)
 
     def _judge(self, exit_code: int) -> Wait:
         now = monotonic()
@@ -151,10 +112,3 @@ class FrontEndProcess:
         if exit_code == -signal.SIGKILL:
             return self._backoff.killed(now)
         return self._backoff.failed(now, now - self._ready_at)
-
-    def _set_timer(
-        self, delay_s: float | None, callback: Callable[[], object] = lambda: None
-    ) -> None:
-        if self._timer:
-            self._timer.cancel()
-        self._timer = None if delay_s is None else self._loop.call_later(delay_s, callback)

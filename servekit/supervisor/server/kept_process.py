@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that is started again whenever it ends: a daemon, or the observer."""
+"""A program that is started again whenever it ends: a front-end, a daemon, or the observer."""
 
 import signal
 from collections.abc import Callable
@@ -11,14 +11,9 @@ from servekit.supervisor.os.process import Process, ProcessSpec
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.journal import Journal
 
-__all__ = ["KeptProcess"]
+__all__ = ["LEAVE_S", "KeptProcess"]
 
 LEAVE_S = 5.0  #: from the request to leave to SIGKILL
-
-
-def send_sigterm(process: Process) -> None:
-    """Ask *process* to leave."""
-    process.signal(signal.SIGTERM)
 
 
 class KeptProcess:
@@ -27,27 +22,22 @@ class KeptProcess:
     def __init__(
         self,
         loop: Loop,
-        kind: str,
         subject: str,
         make_spec: Callable[[], ProcessSpec],
         journal: Journal,
         on_change: Callable[[], object],
-        ask_to_leave: Callable[[Process], object] = send_sigterm,
     ) -> None:
         """Start nothing yet.
 
-        :param kind: ``daemon`` or ``observer``: the events of the log begin with it.
-        :param subject: the name in the log.
+        :param subject: its name in the log: ``daemon/redis``.
         :param make_spec: called at each start.
         :param on_change: called when the program starts, and when it is gone.
         """
         self._loop = loop
-        self._kind = kind
         self._subject = subject
         self._make_spec = make_spec
         self._journal = journal
         self._on_change = on_change
-        self._ask_to_leave = ask_to_leave
         self._backoff = Backoff()
         self._process: Process | None = None
         self._timer: Timer | None = None
@@ -65,7 +55,7 @@ class KeptProcess:
         :raises OSError: it cannot be started.
         """
         self._process = Process(self._loop, self._make_spec(), self._printed, self._exited)
-        self._journal.notice(notices.process_started(self._kind, self._subject, self._process.pid))
+        self._started(self._process)
         self._on_change()
 
     def try_to_start(self) -> None:
@@ -73,10 +63,10 @@ class KeptProcess:
         try:
             self.start()
         except OSError as error:
-            self._restart(f"cannot be started: {error.strerror}", None)
+            self._failed(-1, f"cannot be started: {error.strerror}", None)
 
     def stop(self) -> None:
-        """Ask it to leave, and kill it when it does not."""
+        """Ask it to leave."""
         if not self._is_stopping:
             self._is_stopping = True
             self._leave()
@@ -93,11 +83,10 @@ class KeptProcess:
             self._process.kill()
 
     def _leave(self) -> None:
-        if self._timer:
-            self._timer.cancel()
+        """Ask it to leave, and kill it if it does not."""
+        self._set_timer(LEAVE_S, self.kill)
         if self._process:
-            self._ask_to_leave(self._process)
-            self._timer = self._loop.call_later(LEAVE_S, self.kill)
+            self._process.signal(signal.SIGTERM)
 
     def _printed(self, line: str) -> None:
         self._journal.line(self._subject, line)
@@ -105,19 +94,32 @@ class KeptProcess:
     def _exited(self, exit_code: int) -> None:
         process, self._process = self._process, None
         assert process is not None
-        if self._timer:
-            self._timer.cancel()
+        self._set_timer(None)
         if self._is_renewing and not self._is_stopping:
             self._is_renewing = False
             self.try_to_start()
         elif not self._is_stopping:
             lived_s = monotonic() - process.started_at
-            self._restart(f"exited with {exit_code}", lived_s)
+            self._failed(exit_code, (process.tail or [""])[-1], lived_s)
         self._on_change()
 
-    def _restart(self, reason: str, lived_s: float | None) -> None:
+    def _started(self, process: Process) -> None:
+        self._journal.notice(notices.process_started(self._subject, process.pid))
+
+    def _failed(self, exit_code: int, last_line: str, lived_s: float | None) -> None:
+        """Report that it ended or cannot be started, and start it later.
+
+        :param lived_s: ``None`` if it could not be started.
+        """
+        reason = last_line if lived_s is None else f"exited with {exit_code}"
         wait = self._backoff.failed(monotonic(), lived_s)
-        self._journal.notice(
-            notices.process_exited(self._kind, self._subject, reason, lived_s, wait)
-        )
-        self._timer = self._loop.call_later(wait.delay_s, self.try_to_start)
+        self._journal.notice(notices.process_exited(self._subject, reason, lived_s, wait))
+        self._set_timer(wait.delay_s, self.try_to_start)
+
+    def _set_timer(
+        self, delay_s: float | None, callback: Callable[[], object] = lambda: None
+    ) -> None:
+        """Replace the timer: one to start it, or one to kill it."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if delay_s is None else self._loop.call_later(delay_s, callback)

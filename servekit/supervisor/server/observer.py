@@ -18,10 +18,10 @@ from msgspec import msgpack
 from servekit.extension.events import EventsLost, LifeEvent, LogRecord, NoMoreEvents
 from servekit.supervisor.os.listeners import bind_unix
 from servekit.supervisor.os.loop import WRITE, Loop
-from servekit.supervisor.os.process import Process, ProcessSpec, python_module
+from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.run_directory import MANAGE_SOCKET, OBSERVER_SOCKET
 from servekit.supervisor.reporting.journal import Journal, Notice
-from servekit.supervisor.server.kept_process import KeptProcess
+from servekit.supervisor.server.kept_process import LEAVE_S, KeptProcess
 
 __all__ = ["ObserverProcess"]
 
@@ -29,7 +29,7 @@ END = msgpack.encode(NoMoreEvents())
 MAX_WAITING = 1000  #: messages, until the observer has started or reads on
 
 
-class ObserverProcess:
+class ObserverProcess(KeptProcess):
     """Sends events to the observer; the oldest are dropped if it does not keep up."""
 
     def __init__(
@@ -41,27 +41,15 @@ class ObserverProcess:
         on_change: Callable[[], object],
     ) -> None:
         """Keep events until a front-end reports the hooks of plugins."""
-        self._loop = loop
+        super().__init__(loop, "observer", self._spec, journal, on_change)
         self._run_dir = run_dir
         self._log_format = log_format
-        self._journal = journal
         self._hooks: Collection[str] | None = None  #: ``None``: no front-end has reported them yet
         self._waiting: deque[bytes] = deque()
         self._lost = 0
         self._has_complained = False
         self._listener: socket.socket | None = None
         self._connection: socket.socket | None = None
-        self._process = KeptProcess(
-            loop, "observer", "observer", self._make_spec, journal, on_change, self._finish
-        )
-        self.stop = self._process.stop
-        self.renew = self._process.renew
-        self.kill = self._process.kill
-
-    @property
-    def pid(self) -> int | None:
-        """The pid, while it runs."""
-        return self._process.pid
 
     def want(self, hooks: Collection[str]) -> None:
         """Start it if plugins implement some of its *hooks*, as a front-end reports."""
@@ -76,7 +64,7 @@ class ObserverProcess:
                 text = f"cannot be started: {error.strerror}"
                 self._journal.notice(Notice("observer_exited", "observer", text, "error"))
             else:
-                self._process.try_to_start()
+                self.try_to_start()
 
     def event(self, event: LifeEvent) -> None:
         """Pass *event* on."""
@@ -103,7 +91,7 @@ class ObserverProcess:
         if self._listener:
             self._listener.close()
 
-    def _make_spec(self) -> ProcessSpec:
+    def _spec(self) -> ProcessSpec:
         assert self._listener is not None
         listener = self._listener.fileno()
         self._disconnect()
@@ -123,7 +111,9 @@ class ObserverProcess:
             inherited=(listener,),
         )
 
-    def _finish(self, _process: Process) -> None:
+    def _leave(self) -> None:
+        """Let it pass on the waiting events, and kill it if that takes too long."""
+        self._set_timer(LEAVE_S, self.kill)
         self._waiting.append(END)
         self._flush()
 

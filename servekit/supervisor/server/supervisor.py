@@ -84,7 +84,7 @@ class Supervisor:
                 run_dir, listeners.public, listeners.manage, counters, _stdout(settings)
             ),
             self._reporter,
-            self._advance,
+            self.changed,
             lambda last_line: self._start_up.fail(StartupError(f"front-end: {last_line}")),
         )
         self._shutdown = Shutdown(
@@ -112,7 +112,7 @@ class Supervisor:
             self._reporter.attach(self._loop.call_later)
             raise_descriptor_limit()
             self._daemons.start()
-            self._front_end.start()
+            self._front_end.try_to_start()
             if self._settings.reload:
                 self._watcher = FileWatcher(
                     self._loop, self._reporter, self._registry.sources, self._registry.load_one
