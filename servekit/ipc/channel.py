@@ -104,9 +104,14 @@ class FrameReader(Generic[Message]):
         :raises ChannelClosed: end of file, or the peer broke the format.
         :raises BlockingIOError: the socket does not block and has nothing.
         """
-        count = self._receive(self._view[self._filled :])
+        view, filled = self._view, self._filled
+        count = self._receive(view[filled:] if filled else view)
         if not count:
             raise ChannelClosed("the peer closed the channel")
+        if count > HEADER.size and not filled and view is self._usual:
+            (size,) = HEADER.unpack_from(view)
+            if HEADER.size + size == count:  # one whole frame, as almost always
+                return [self._decoded(view[HEADER.size : count])]
         self._filled += count
         return self._take_frames()
 

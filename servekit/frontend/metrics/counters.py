@@ -65,7 +65,9 @@ OTHER_STATUS = PLACES[500]
 REQUESTS = PLACES["request_duration_seconds"]
 REQUESTS_SUM = REQUESTS + len(DURATIONS) + 1
 QUEUES = PLACES["queue_duration_seconds"]
+QUEUES_SUM = QUEUES + len(DURATIONS) + 1
 PREDICTS = PLACES["predict_duration_seconds"]
+PREDICTS_SUM = PREDICTS + len(DURATIONS) + 1
 BATCHES = PLACES["batch_size"]
 BATCHES_SUM = BATCHES + len(SIZES) + 1
 OK = PLACES[200]
@@ -135,13 +137,12 @@ class ModelMetrics:
     def observe_batch(self, size: int, queue_s: float, predict_s: float) -> None:
         """Count one answered batch."""
         values = self.values
-        for start, bounds, value in (
-            (BATCHES, SIZES, size),
-            (QUEUES, DURATIONS, queue_s),
-            (PREDICTS, DURATIONS, predict_s),
-        ):
-            values[start + bisect_left(bounds, value)] += 1
-            values[start + len(bounds) + 1] += value
+        values[BATCHES + bisect_left(SIZES, size)] += 1
+        values[BATCHES_SUM] += size
+        values[QUEUES + bisect_left(DURATIONS, queue_s)] += 1
+        values[QUEUES_SUM] += queue_s
+        values[PREDICTS + bisect_left(DURATIONS, predict_s)] += 1
+        values[PREDICTS_SUM] += predict_s
 
     def observe_queue(self, queue_s: float) -> None:
         """Count a batch for a worker of several stages, by the time that it waited."""
