@@ -11,6 +11,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ def in_page(text: str) -> set[str]:
     return {f"{line}: {match[0].lower()}" for line, said in lines for match in ALL.finditer(said)}
 
 
+@cache
 def found() -> dict[str, set[str]]:
     """Return everything odd, by path."""
     by_path = {path: in_source(path.read_text(encoding="utf-8")) for path in SOURCES}

@@ -3,6 +3,7 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ PUBLIC_PAIRS = {
 TODO: set[str] = set()
 
 
+@cache
 def classes() -> dict[str, list[str]]:
     """Return the files of each class, by name."""
     found = defaultdict(list)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,14 @@ PROCESSES = (
 )
 
 
+@cache
 def rooms(package: str = "servekit") -> list[str]:
     """Return the rooms of a table in ``CONTRIBUTING.md``, bottom-up."""
     rows = ROW.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     return [room for room, home in rows if home == package]
 
 
+@cache
 def modules(package: str = "servekit") -> dict[str, Path]:
     found = {}
     for path in sorted((HOMES[package] / package).rglob("*.py")):
@@ -37,10 +40,16 @@ def modules(package: str = "servekit") -> dict[str, Path]:
     return found
 
 
+@cache
+def import_statements(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports_of(path: Path, known: Mapping[str, Path]) -> set[str]:
     """Return the modules of servekit that a file imports: at the top, later, or for types only."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
