@@ -51,7 +51,9 @@ class EnvelopeRequest:
     #: outputs are sent as they come, if the model has outputs that come one by one. As the
     #: ``PredictionCall`` says, or as ``decode`` sets it
     is_stream: bool = False
-    state: Any = None  #: for ``decode``, to pass values to the methods that are called later
+    #: for ``decode``, to pass values to the methods that are called later. In a pipeline, these run
+    #: in other workers: msgpack must be able to hold the values, and ``body`` is empty there
+    state: Any = None
     #: the ``Response`` that the service returned, if it did; for ``encode``, if there is one input
     response: Response | None = None
 

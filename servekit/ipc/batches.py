@@ -18,6 +18,7 @@ __all__ = [
     "VALUES",
     "Answer",
     "Calls",
+    "EnvelopePart",
     "Freed",
     "Hello",
     "Item",
@@ -79,12 +80,21 @@ class Slab(Struct, array_like=True, frozen=True):
     size: int  #: bytes
 
 
+class EnvelopePart(IntEnum):
+    """What a worker does with the envelope of a request."""
+
+    BOTH = 0  #: it reads the body, predicts, and writes the answer
+    READ = 1  #: it reads the body, and writes what envelope and models get from it as ``VALUES``
+    WRITE = 2  #: it reads such values, with outputs in place of inputs, and writes the answer
+
+
 class ProtocolCall(Struct, array_like=True, frozen=True):
     """By which protocol of a plugin a request comes."""
 
     envelope: str  #: ``module:class`` of what reads its body and writes its answer
     parameters: dict[str, str] = {}  #: what the protocol has read in the head of the request
     is_stream: bool = False  #: the client wants the outputs as they come
+    part: EnvelopePart = EnvelopePart.BOTH
 
 
 Body = TypeVar("Body")

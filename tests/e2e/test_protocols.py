@@ -24,6 +24,22 @@ def register_protocols(server):
 
     return [Lines(), Chat()]
 """
+STEPS = """
+name = "steps"
+pipeline = ["upper", "reverse"]
+
+[stages.upper]
+service = "service:Upper"
+
+[stages.reverse]
+service = "service:Reverse"
+
+[stages.words]
+service = "service:Words"
+
+[routes."/steps/words"]
+steps = ["upper", "words"]
+"""
 #: the first line of a body names the model
 CHAT = """
 from lines import Lines, LinesEnvelope
@@ -73,6 +89,9 @@ def directory(tmp_path_factory):
         (top / name / "service.py").write_text(MODEL.read_text())
         toml = f'name = "{name}"\nservice = "service:{kind}"\n{more}'
         (top / name / "model.toml").write_text(toml)
+    (top / "steps").mkdir()
+    (top / "steps/service.py").write_text(MODEL.read_text())
+    (top / "steps/model.toml").write_text(STEPS)
     return top
 
 
@@ -80,7 +99,7 @@ def directory(tmp_path_factory):
 def server(serve, directory):
     patch = pytest.MonkeyPatch()
     patch.setenv("PYTHONPATH", str(directory))
-    models = [directory / name for name in ("upper", "cached", "words")]
+    models = [directory / name for name in ("upper", "cached", "words", "steps")]
     token, log = directory / "token", directory / "access.log"
     token.write_text("secret-token\n")
     yield serve(
@@ -191,6 +210,29 @@ def test_requests_are_counted_and_logged(server, directory):
 
     assert [float(each) for each in counted] == [1.0]
     wait_until(lambda: '"/lines/cached"' in log.read_text(), "the access log has it")
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_a_model_of_several_workers(server, count):
+    lines = [b"%d" % at + b"x" * 2000 for at in range(count)]
+    status, headers, body = post(server, "/lines/steps", b"\n".join(lines))
+
+    assert (status, body) == (200, b"".join(line.upper()[::-1] + b"\n" for line in lines))
+    assert headers["Content-Type"] == "text/plain"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        pytest.param(b"a\nrefuse\nb", 422, b"ERROR no text\n", id="in the first stage"),
+        pytest.param(b"a\nend", 500, b"ERROR Prediction failed\n", id="in the last stage"),
+        pytest.param(b"\xff", 400, b"ERROR body: not readable\n", id="in the envelope"),
+    ],
+)
+def test_errors_of_a_model_of_several_workers(server, body, status, said):
+    found, _, answer = post(server, "/lines/steps", body)
+
+    assert (found, answer) == (status, said)
 
 
 @pytest.mark.parametrize("count", [1, 500])

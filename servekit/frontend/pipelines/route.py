@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from servekit.errors import NotSupported
+from servekit.frontend.pipelines.enveloped import EnvelopedRun
 from servekit.frontend.pipelines.run import PipelineRun
 from servekit.frontend.pipelines.submission import ClientResponder, submit
 
@@ -64,8 +64,7 @@ class PipelineRoute:
         :param call: the protocol of a plugin that the request comes by, if it comes by one.
         """
         submission, refusal = submit(request, self._pipeline.predict_timeout_s, call)
-        if call is not None and len(self._pipeline.nodes) > 1:
-            refusal = refusal or NotSupported("a model with several steps has no such route")
         responder = ClientResponder(exchange, self.metrics, submission)
-        exchange.prediction = run = PipelineRun(self._pipeline, submission, responder)
+        kind = PipelineRun if call is None else EnvelopedRun
+        exchange.prediction = run = kind(self._pipeline, submission, responder)
         run.begin(refusal)

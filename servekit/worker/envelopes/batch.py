@@ -6,6 +6,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from servekit.ipc.batches import EnvelopePart
 from servekit.ipc.cancellation import CancelledReader
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, BatchResult
 
@@ -85,15 +86,18 @@ class EnvelopedBatch:
         )
 
     def _open(self, place: int, item: OpenItem) -> Answered | None:
-        """Take the inputs of *item*, or return why there are none."""
+        """Take the inputs of *item*, or return its answer if it has none."""
         inputs = [item]
         if item.protocol is not None:
             try:
-                request = self._table.open(item)
+                request = self._opened[place] = self._table.open(item)
+                if item.protocol.part is EnvelopePart.READ:
+                    return request.inputs()
+                if item.protocol.part is EnvelopePart.WRITE:
+                    return request.answer(request.outputs())
                 inputs = request.items()
             except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
                 return self._table.failed(item, error)
-            self._opened[place] = request
         self._inputs += inputs
         self._places += [place] * len(inputs)
         return None
@@ -133,10 +137,9 @@ class EnvelopedBatch:
             else:
                 outputs[place].append(answer[2])
         for place, request in self._opened.items():
-            if answers[place] is None:
-                answers[place] = request.answer(outputs[place])
-                if request.response is not None:
-                    responses[place] = request.response
+            answers[place] = answers[place] or request.answer(outputs[place])
+            if request.response is not None:
+                responses[place] = request.response
         return responses
 
 

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable, ServiceError
 from servekit.extension.envelope import EncodedInput, EncodedResponse, Envelope, EnvelopeRequest
 from servekit.ipc.arena import Pieces
-from servekit.ipc.batches import Item
+from servekit.ipc.batches import VALUES, Item
 from servekit.service.identity import Identity
 from servekit.service.response import Response, head_of
+from servekit.worker.codecs.value import values
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.objects import OBJECT, DecodedInput
 from servekit.worker.process.log import report
@@ -58,9 +59,30 @@ class OpenedRequest:
 
         :raises RequestError: the envelope refuses the body.
         """
+        return [self._item_of(each) for each in self._decoded()]
+
+    def inputs(self) -> Answered:
+        """Return the inputs as values for other workers, after the state of the envelope.
+
+        :raises RequestError: the envelope refuses the body.
+        """
+        inputs = [self._value_of(each) for each in self._decoded()]
+        return "", VALUES, values.encode([self.request.state, *inputs])
+
+    def _value_of(self, value: Any) -> Any:
+        if isinstance(value, EncodedInput):
+            return self._envelope.codecs.read(value.content_type, bytes(value.body))
+        return value
+
+    def outputs(self) -> list[Any]:
+        """Return the outputs of other workers, and restore the state of the envelope."""
+        found: list[Any] = values.decode(cast("bytes", self.request.body), {})  # it takes views
+        self.request.state, self.request.body = found[0], b""
+        return found[1:]
+
+    def _decoded(self) -> list[Any]:
         try:
-            inputs = self._envelope.decode(self.request)
-            return [self._item_of(each) for each in inputs]
+            return list(self._envelope.decode(self.request))
         except (RequestError, MemoryError):
             raise
         except Exception as error:

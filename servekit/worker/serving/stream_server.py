@@ -5,7 +5,7 @@ import os
 from time import monotonic
 from typing import Any
 
-from servekit.ipc.batches import Freed, Open, Part, Parts, Slab
+from servekit.ipc.batches import EnvelopePart, Freed, Open, Part, Parts, Slab
 from servekit.ipc.channel import FrameTooLarge, encode_frame
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.runs import Run
@@ -55,7 +55,9 @@ class StreamServer(BatchServer):
         if isinstance(message.item.body, Slab):  # it has been copied
             self._send(channel, encode_frame(Freed([message.item.body.offset])))
         found, predictor = self._loaded.methods.find(item.calls), self._loaded.predictor
-        if found is predictor:
+        if item.protocol is not None and item.protocol.part is not EnvelopePart.BOTH:
+            self._answer(channel, message, item)
+        elif found is predictor:
             self._streams.put(Stream(message, item, channel))
         elif isinstance(found, Run) and found.last is predictor:
             self._streams.put(Stream(message, item, channel, found))

@@ -7,11 +7,13 @@ from time import monotonic, sleep
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from servekit import InputError, Response
-from servekit.ipc.batches import Item, MethodCall, ProtocolCall
+from servekit.ipc.batches import VALUES, EnvelopePart, Item, MethodCall, ProtocolCall
 from servekit.ipc.control import Launch
 from servekit.service.endpoints import endpoint
+from servekit.worker.codecs.value import values
 from servekit.worker.envelopes.batch import EnvelopedBatch
 from servekit.worker.envelopes.table import EnvelopeTable
 from tests.worker.batches import echo, loaded, service_of
@@ -215,6 +217,32 @@ def test_requests_without_a_client_or_time_reach_no_service():
 
     assert seen == [[1]]
     assert [name for name, _ in found] == ["application/json", "ClientGone", "DeadlineExceeded"]
+
+
+def test_reading_and_writing_apart():
+    """As for pipelines, whose first and last stages are in different workers."""
+    read, write = (
+        structs.replace(call("Scripted"), part=part)
+        for part in (EnvelopePart.READ, EnvelopePart.WRITE)
+    )
+    sent_item = item(b"abc")
+    sent_item.protocol, sent_item.identity = read, ("ada", {})
+    ((error, media_type, body),) = run(service_of(echo), sent_item).answers
+    written = item(values.encode([*values.decode(body, {})[:1], "out"]), accept="x/y")
+    written.protocol = write
+    answer = answered(service_of(echo), written, sent([1]))
+
+    assert (error, media_type, values.decode(body, {})) == ("", VALUES, [3, "ada"])
+    assert answer == [("text/plain", b"out 3"), ("application/json", b"[1]")]
+
+
+@pytest.mark.parametrize("kind", ["Raw", "Bare"])
+def test_inputs_for_other_workers_are_decoded(kind):
+    asked = item(b'{"a": 1}\n' if kind == "Raw" else b'[{"a": 1}]')
+    asked.protocol = structs.replace(call(kind), part=EnvelopePart.READ)
+    ((_, _, body),) = run(service_of(echo), asked).answers
+
+    assert values.decode(body, {}) == [None, {"a": 1}]
 
 
 def test_batches_that_would_be_late_are_not_begun():
