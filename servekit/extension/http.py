@@ -69,7 +69,7 @@ class HttpResponse(Struct, eq=False):
 
     status: int
     body: bytes | memoryview = b""
-    media_type: str = ""  #: of the body: ``Content-Type``; "" for none
+    media_type: str = ""  #: ``Content-Type`` of the body; "" for none
     request_id: str = ""  #: ``X-Request-Id``
     timing: bytes = b""  #: ``Server-Timing``; b"" for none
     fields: Sequence[tuple[str, str]] = ()  #: further header fields, names as they are sent

@@ -18,6 +18,6 @@ class ModelView:
 
     name: str
     version: str
-    #: what its ``predict`` takes and gives: signature, JSON schemas, media types; ``None`` until a
+    #: input and output of its ``predict``: signature, JSON schemas, media types; ``None`` until a
     #: worker of the model has been ready
     interface: Interface | None

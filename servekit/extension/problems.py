@@ -35,6 +35,6 @@ def error_fields(error: ServekitError) -> list[tuple[str, str]]:
 
 
 def error_message(error: ServekitError) -> str:
-    """Return what a client may be told of *error*, in one text."""
+    """Return the part of *error* that is safe to show a client, as one string."""
     members = problem_of(error, "")
     return str(members.get("detail") or members["title"])

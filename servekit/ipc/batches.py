@@ -81,7 +81,7 @@ class Slab(Struct, array_like=True, frozen=True):
 
 
 class EnvelopePart(IntEnum):
-    """What a worker does with the envelope of a request."""
+    """The instruction for the envelope of a request."""
 
     BOTH = 0  #: it reads the body, predicts, and writes the answer
     READ = 1  #: it reads the body, and writes what envelope and models get from it as ``VALUES``

@@ -122,7 +122,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     #: the parameters listed in ``Service.request_query``; the last value of each
     query: Mapping[str, str] = field(default_factory=dict)
-    identity: Identity | None = None  #: of the client, if a plugin has named it
+    identity: Identity | None = None  #: the client's, if a plugin has identified it
 
     @property
     def body(self) -> bytes:

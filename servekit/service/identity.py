@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes a request, as a plugin has found out."""
+"""The identity of a client, as a plugin has determined it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,4 +12,4 @@ class Identity:
     """A client, as ``authorize`` of a plugin names it. Services see it as ``request.identity``."""
 
     name: str
-    attributes: Mapping[str, str] = field(default_factory=dict)  #: what else services may know
+    attributes: Mapping[str, str] = field(default_factory=dict)  #: further facts for services

@@ -136,11 +136,11 @@ PROBLEMS = {
     ),
     "each into a model of stages": (
         [A, StepRow(model="loop", each=True)],
-        "loop has several stages: it takes one input, as it is",
+        "loop has several stages: it takes exactly one unchanged input",
     ),
     "several inputs into a model of stages": (
         [A, StepRow(model="loop", inputs=["a", "request"])],
-        "loop has several stages: it takes one input, as it is",
+        "loop has several stages: it takes exactly one unchanged input",
     ),
 }
 

@@ -19,7 +19,7 @@ __all__ = ["Admission"]
 
 
 class Admission:
-    """Of one model. A refusal says when to try again."""
+    """Decides for one model. A refusal says when to try again."""
 
     __slots__ = ("_next_tries", "_queue", "is_open", "poison", "throughput")
 

@@ -27,7 +27,7 @@ class BatchSlot:
         """Send nothing yet."""
         self._channel, self._leases = channel, leases
         self._number = 0
-        self.tasks: list[Task] = []  #: that the worker has
+        self.tasks: list[Task] = []  #: the batch that the worker has
         self.sent_at = 0.0  #: ``monotonic``
 
     @property
@@ -66,7 +66,7 @@ class BatchSlot:
             self._channel.cancelled.mark(self._number, self.tasks.index(task))
 
     def sweep(self, now: float) -> None:
-        """Answer 504 to tasks past their deadline; the worker goes on with the batch."""
+        """Answer 504 to tasks past their deadline; the worker finishes the batch."""
         for task in self.tasks:
             if task.deadline <= now:
                 task.fail(DeadlineExceeded())

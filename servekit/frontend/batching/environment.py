@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What replicas need of their batcher, and what all batchers of a front-end share."""
+"""The interface from replicas to their batcher, and what all batchers share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "time_limits",
 ]
 
-SILENCE_S = 10.0  #: an idle worker that says nothing for so long hangs
+SILENCE_S = 10.0  #: an idle worker that is silent for longer hangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class BatchingEnvironment:
     front_ends: int  #: that share the workers
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
-    samples: BatchSamples | None = None  #: for plugins that want to know of batches
+    samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
 
 
 class TimeLimits(NamedTuple):

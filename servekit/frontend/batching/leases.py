@@ -31,7 +31,7 @@ class Leases:
         self._channel: Channel | None = None
 
     def begin(self, channel: Channel) -> None:
-        """Lend over *channel* from now on; the worker has an arena of its own."""
+        """Lend over *channel* from now on; the worker has its own arena."""
         self._channel, self._returned = channel, []
 
     def close(self) -> None:

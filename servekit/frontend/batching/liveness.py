@@ -15,7 +15,7 @@ LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after
 
 
 class Liveness:
-    """What is known of one worker. Moments are ``monotonic``."""
+    """The signs of life of one worker. Moments are ``monotonic``."""
 
     __slots__ = ("failure", "heard_at", "is_given_up", "pinged_at")
 

@@ -16,7 +16,7 @@ MAX_POISON = 1024  #: requests that are remembered
 
 
 class PoisonList:
-    """Of one model. Nothing is hashed unless the size of a body is that of a poison request."""
+    """The poison requests of one model. Only bodies of the size of one of them are hashed."""
 
     __slots__ = ("_until", "sizes")
 

@@ -24,7 +24,7 @@ class ReplicaPool:
         """Be empty; *make* adds replicas."""
         self._make = make
         self._current: dict[int, ReplicaProxy] = {}
-        self.leaving: list[ReplicaProxy] = []  #: of an older version
+        self.leaving: list[ReplicaProxy] = []  #: replicas of an older version
         self._idle: list[TaskTaker] = []  #: that can take tasks; the last one is next
 
     def __iter__(self) -> Iterator[ReplicaProxy]:

@@ -118,7 +118,7 @@ class ErrorBody(Struct):
 
     detail: str = ""
     errors: list[dict[str, str]] = []
-    traceback: str = ""  #: of a failure, on a server for development
+    traceback: str = ""  #: set for failures if the server runs with ``--dev``
 
 
 _decode_error = json.Decoder(ErrorBody).decode

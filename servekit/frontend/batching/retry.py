@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a batch whose worker was lost.
+"""Retries the members of a batch whose worker was lost.
 
 A model may allow (``retry``) that each member is tried once more, alone. Then a request that kills
 its worker costs two of them, this one and the next, however large the batch was, and the others

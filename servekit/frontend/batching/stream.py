@@ -32,7 +32,7 @@ KEEP_ALIVE_S = 3.0  #: the longest silence of a stream
 
 
 class StreamedResponse:
-    """Of one task, while a worker has it. Without outputs to send on, it ends as one response."""
+    """The stream of one task that a worker has. Without outputs to send on, it is one response."""
 
     __slots__ = (
         *("_exchange", "_format", "_sent_at", "_steps", "_writer", "_written", "_written_at"),

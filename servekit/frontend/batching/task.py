@@ -75,7 +75,7 @@ class Consumer(Protocol):
 class Task(Struct, eq=False):
     """Answered exactly once, or dropped when the client has disconnected."""
 
-    exchange: Exchange | None  #: of the client; ``None`` if only the consumer takes the output
+    exchange: Exchange | None  #: the client's; ``None`` if only the consumer takes the output
     owner: TaskOwner
     item: SentItem
     arrived: float  #: ``monotonic``
@@ -99,7 +99,7 @@ class Task(Struct, eq=False):
             return
         self.is_done = True
         self.drop_body()
-        if self.consumer is not None:  # which counts it with its request
+        if self.consumer is not None:  # the consumer counts it with its request
             self.consumer.fail(error)
         elif self.exchange is not None:
             self.owner.metrics.count_status(error.status)

@@ -25,7 +25,7 @@ __all__ = ["TaskRoute", "asked_headers"]
 
 
 class TaskRoute:
-    """Made anew with each routing table."""
+    """Replaced with each routing table."""
 
     call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
     is_provisional = False

@@ -8,7 +8,7 @@ __all__ = ["LONGEST_S", "Throughput", "whole_seconds"]
 
 WINDOW_S = 5.0  #: over which the rate is taken; longer if a batch takes longer
 KNOWN_AFTER_S = 1.0  #: of work before the rate says anything
-LONGEST_S = 60  #: no client is told to wait longer before its next try
+LONGEST_S = 60  #: upper limit of ``Retry-After``
 
 
 def whole_seconds(seconds: float) -> int:

@@ -32,8 +32,8 @@ class BodyArena:
     def __init__(self, size: int, pressure: Pressure, large: int) -> None:
         """Reserve *size* bytes; memory is taken when a body needs it.
 
-        :param pressure: is told what is taken, and says whether there is room.
-        :param large: bodies of so many bytes are put here by ``lay``.
+        :param pressure: counts the memory in use, and decides whether there is room.
+        :param large: size in bytes from which ``lay`` puts a body here.
         """
         self.arena = Arena(size)
         self._large = large

@@ -18,7 +18,7 @@ from servekit.system.cgroups import memory_groups
 
 __all__ = ["Pressure"]
 
-HIGH = 0.85  #: of the limit: no more large bodies, and idle memory is given back
+HIGH = 0.85  #: share of the limit: no more large bodies, and idle memory is given back
 FULL = 0.95  #: of the limit: no more predictions
 BODIES = 0.6  #: share of the bodies in what clients may take; the rest is for responses
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -56,7 +56,7 @@ def _lay_out() -> tuple[dict[object, int], int]:
 
 PLACES, LENGTH = _lay_out()
 GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
-#: of requests, not of batches and queues
+#: series that count requests, not batches and queues
 OF_REQUESTS = (
     *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
     *range(PLACES["first_output_seconds"], PLACES["waiting"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``/metrics`` shows of the counters of the hot path."""
+"""The counters of the hot path as ``/metrics`` shows them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the supervisor knows of models, as ``/metrics`` shows it: the same at every front-end."""
+"""The state of replicas as ``/metrics`` shows it: the same at every front-end."""
 
 from collections import Counter
 from collections.abc import Iterator

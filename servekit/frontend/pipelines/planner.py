@@ -75,7 +75,7 @@ class Planner:
         return last
 
     def add_reader(self, batcher: Batcher, source: int, reading: Reading) -> int:
-        """Add a node in which a worker only reads the output of *source*, and writes it anew."""
+        """Add a node in which a worker only reads the output of *source*, and writes it again."""
         calls = (MethodCall(method=reading),)
         self.nodes.append(Node("", batcher, [source], calls=calls))
         return len(self.nodes) - 1
@@ -99,13 +99,13 @@ class Planner:
         if not steps:
             raise Unresolved(f"{row.name} has no /{row.name}/predict")
         if names or step.each:
-            raise Unresolved(f"{row.name} has several stages: it takes one input, as it is")
+            raise Unresolved(f"{row.name} has several stages: it takes exactly one unchanged input")
         return self.add(row, steps, sources[0], (*inside, row.name))
 
     def _add_node(
         self, step: StepRow, batcher: Batcher, sources: list[int], names: list[str]
     ) -> int:
-        is_read = names or step.each  # which only a worker can do with what a client sent
+        is_read = names or step.each  # only a worker can read what a client sent
         if is_read and REQUEST in sources:
             reading = Reading.ELEMENTS if step.each else Reading.WHOLE
             reader = self.add_reader(batcher, REQUEST, reading)

@@ -26,7 +26,7 @@ __all__ = ["PipelineRoute"]
 
 
 class PipelineRoute:
-    """Made anew with each routing table."""
+    """Replaced with each routing table."""
 
     call: ProtocolCall | None = None  #: a request that comes here directly has no protocol
     is_provisional = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One request on its way through the nodes of a pipeline.
+"""The run of one request through the nodes of a pipeline.
 
 Each node is a task in the batcher of its stage, or one task for each element of a list. An output
 is handed on as it came: bytes, which are cut up and put together but never decoded here. The first
@@ -38,7 +38,7 @@ Content = bytes | memoryview
 
 
 class TaskPlace(NamedTuple):
-    """What a task of a run is for."""
+    """The purpose of a task of a run."""
 
     at: int  #: the node
     element: int  #: of the list, if each is a task
@@ -155,7 +155,7 @@ class PipelineRun:
         node.batcher.put(task)
 
     def take(self, task: Task, response: HttpResponse) -> None:
-        """Go on with the output of *task*.
+        """Continue with the output of *task*.
 
         :raises ChannelClosed: it is malformed.
         """
@@ -233,7 +233,7 @@ class PipelineRun:
             self._responder.fail(error)
 
     def _end(self) -> None:
-        """Release everything, and drop the tasks that are still under way."""
+        """Release everything, and drop the tasks that have not finished."""
         self._is_done = True
         self._pipeline.hold(-1)
         for gathering in self._gatherings.values():

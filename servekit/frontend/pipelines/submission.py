@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into a pipeline, and who gets what comes out."""
+"""The input of a pipeline, and the receiver of its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Submission(Struct, eq=False):
     """A request, or one instance of it, before its first node."""
 
     item: SentItem
-    headers: dict[bytes, bytes]  #: of the request, with its query; each node gets what it asked for
+    headers: dict[bytes, bytes]  #: the request's, with its query; each node gets what it asked for
     arrived: float  #: ``monotonic``
     until: float  #: ``monotonic``: when the client wants to have all of a stream
 
@@ -34,7 +34,7 @@ class Submission(Struct, eq=False):
 def submit(
     request: HttpRequest, timeout_s: float, call: ProtocolCall | None = None
 ) -> tuple[Submission, ServekitError | None]:
-    """Return what goes into a pipeline of *request*, and why it is refused, if it is."""
+    """Return the input that *request* is for a pipeline, and its refusal, if there is one."""
     now = monotonic()
     deadline, until, refusal = deadlines_of(request.headers, timeout_s, now)
     headers = with_query(request.headers, request.target)
@@ -46,7 +46,7 @@ class Responder(Protocol):
 
     @property
     def exchange(self) -> Exchange | None:
-        """Of the client, to stream to; ``None`` if only a whole response is of use."""
+        """The client's, to stream to; ``None`` if only a whole response is useful."""
 
     def respond(self, response: HttpResponse) -> None:
         """Take the output of the last node."""

@@ -28,7 +28,7 @@ COUNT = Struct("<I")
 
 
 class StepValue(msgspec.Struct, eq=False):
-    """What the client sent, or a step returned."""
+    """The body that the client sent, or the output of a step."""
 
     content: Content
     content_type: bytes

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which batcher or pipeline answers at which path."""
+"""Maps paths to batchers and pipelines."""

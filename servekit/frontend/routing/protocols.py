@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.frontend.routing.router import Router
     from servekit.service.identity import Identity
 
-    #: what plugins say of a prediction with a model, which the body of a request names
+    #: parsed by plugins; the body of the request names the model
     Judge = Callable[[Exchange, HttpRequest, str], ServekitError | Identity | None]
 
     #: the protocol that answers a request, and its answer; ``NOBODY`` if there is no such protocol

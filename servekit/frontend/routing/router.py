@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers a request: rows of one table, method and path to a batcher, or several steps."""
+"""Finds the route of a request by its method and path."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Routing:
     """Follows the supervisor's table; belongs to one ``FrontEnd``."""
 
     def __init__(self, environment: BatchingEnvironment, counters: Counters, share: Share) -> None:
-        """Know no model yet.
+        """Start without a model.
 
         :param counters: of all front-ends.
         :param share: where this one counts.
@@ -112,7 +112,7 @@ class Routing:
         for row in table.models:
             for route in row.routes:
                 if not route.problem:
-                    routes.pop(route.path, None)  # that of the only stage
+                    routes.pop(route.path, None)  # it belonged to the only stage
                 if way := self._resolved(row, route, rows, batchers):
                     routes[route.path] = way
         self.router.replace(routes, calls_of(table.models, routes))

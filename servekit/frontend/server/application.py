@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application"]
 
-HUNG_S = 10  #: a front-end that does not respond for so long is replaced, and its jobs are lost
+HUNG_S = 10  #: a front-end that does not respond for longer is replaced, and its jobs are lost
 MAX_REASON_BYTES = 4096  #: of the message why a front-end cannot be made
 
 Read = TypeVar("Read")
@@ -98,7 +98,7 @@ class Application(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def run(self) -> None:
-        """Run the arbiter until it is told to stop.
+        """Run the arbiter until it is stopped.
 
         :raises StartupError: a front-end could not be made.
         """
@@ -107,7 +107,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         gc.freeze()  # the collector would write to every shared page, and so copy it
         try:
             FrontEndArbiter(self).run()
-        except SystemExit as end:  # of the arbiter, or of a front-end that it has forked
+        except SystemExit as end:  # raised by the arbiter, or by a front-end that it has forked
             if end.code == Arbiter.APP_LOAD_ERROR:
                 reason = os.pread(self._load_error, MAX_REASON_BYTES, 0).decode(errors="replace")
                 raise StartupError(reason) from end

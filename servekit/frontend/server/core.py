@@ -37,7 +37,7 @@ class Core:
     settings: Settings
     run_directory: Path
     loop: EventLoop
-    counters: Counters  #: of all front-ends
+    counters: Counters  #: those of all front-ends
     share: Share  #: where this one counts
     control: Control
     routing: Routing

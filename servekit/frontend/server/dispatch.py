@@ -58,7 +58,7 @@ class Dispatcher:
         self._protocols = protocols
         self._application = application
         self._address = address
-        self._prefix = os.urandom(6).hex()  #: of request ids; no other dispatcher has it
+        self._prefix = os.urandom(6).hex()  #: unique prefix of request ids
         self._numbers = count(1)
         self._pressure = pressure
         self._slices = slices

@@ -14,4 +14,4 @@ class DecodedInput(NamedTuple):
     """Stands for the body of an item whose input has been decoded."""
 
     value: Any
-    body: bytes | memoryview  #: that it was decoded from
+    body: bytes | memoryview  #: the bytes that it was decoded from

@@ -34,7 +34,7 @@ class BodyReader(NamedTuple):
     takes_views: bool  #: ``decode`` takes a memoryview in place of bytes
 
 
-#: of an input that an envelope has decoded
+#: media type of inputs that an envelope has decoded
 DECODED = BodyReader("", attrgetter("value"), True)
 
 
