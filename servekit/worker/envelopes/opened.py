@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenedRequest"]
 
+MAX_KNOWN = 64
+#: media types of answers that have been checked
+known_types: set[str] = set()
+
 
 class OpenedRequest:
     """One request, read and written by its envelope. What that raises is the answer."""
@@ -124,34 +128,44 @@ class OpenedRequest:
         report(f"{where} failed", error, [self._item.request_id])
 
     def _encode(self, outputs: list[Any]) -> Answered:
-        status, fields = 200, list[tuple[str, str]]()
-        if len(outputs) == 1 and isinstance(outputs[0], Response):
-            self.request.response = own = outputs[0]
-            status, fields, _ = head_of(own)
-            outputs = [own.output]
+        own = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Response) else None
+        if own is not None:
+            self.request.response, outputs = own, [own.output]
         encoded = self._envelope.encode(self.request, outputs)
         if not isinstance(encoded, EncodedResponse):
             raise TypeError(f"encode returned {type(encoded).__name__}")
-        checked = Response(
-            b"",
-            encoded.status or status,
-            dict(fields) | dict(encoded.headers),
-            encoded.media_type or None,
-        )
-        status, fields, media_type = head_of(checked)
+        media_type = encoded.media_type
+        if own is not None or encoded.status or encoded.headers or media_type not in known_types:
+            media_type = self._check_head(encoded, own)
+        return "", media_type, self._checked(encoded.body)
+
+    def _check_head(self, encoded: EncodedResponse, own: Response | None) -> str:
+        """Keep status and headers, and return the media type.
+
+        :raises ValueError: one is not what a response may have.
+        """
+        status, fields, _ = head_of(own) if own is not None else (200, [], None)
+        headers = dict(fields) | dict(encoded.headers)
+        head = Response(b"", encoded.status or status, headers, encoded.media_type or None)
+        status, fields, media_type = head_of(head)
         if (status, fields) != (200, []):
             self.response = status, fields
-        return "", media_type or "", self._checked(encoded.body)
+        if media_type and len(known_types) < MAX_KNOWN:
+            known_types.add(media_type)
+        return media_type or ""
 
     def _checked(self, body: bytes | Sequence[bytes | memoryview]) -> bytes:
         """Return *body* in one; or nothing, and keep its pieces, if it goes by shared memory.
 
         :raises ResultNotEncodable: it is larger than an answer may be.
         """
+        limit, large = self._launch.max_answer_bytes, self._launch.large_body_bytes
+        if type(body) is bytes and len(body) < min(limit, large):
+            return body
         pieces = Pieces([body] if isinstance(body, bytes | memoryview) else body)
-        if len(pieces) > (limit := self._launch.max_answer_bytes):
+        if len(pieces) > limit:
             raise ResultNotEncodable(f"output: {len(pieces)} bytes, limit {limit}")
-        if len(pieces) < self._launch.large_body_bytes:
+        if len(pieces) < large:
             return bytes(pieces)
         self.pieces = pieces
         return b""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from servekit.worker.codecs.table import CodecTable
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem
+    from servekit.worker.prediction.output_mistakes import Encode
 
 __all__ = ["EnvelopeTable"]
 
@@ -82,6 +83,7 @@ class WorkerCodecs:
     def __init__(self, table: CodecTable) -> None:
         """Use those of *table*."""
         self._table, self._readers = table, BodyReaders(table)
+        self._encoders: dict[str, Encode] = {}  #: by media type
 
     def read(self, content_type: str, body: bytes) -> Any:
         """Return the value of *body*."""
@@ -89,7 +91,10 @@ class WorkerCodecs:
 
     def write(self, media_type: str, output: Any) -> bytes:
         """Return *output* as *media_type*."""
-        codec = self._table.writer(media_type)
-        if codec is None or codec.encode is None:
-            raise NotAcceptable(f"{media_type} is not written here")
-        return codec.encode(output)
+        encode = self._encoders.get(media_type)
+        if encode is None:
+            codec = self._table.writer(media_type)
+            if codec is None or codec.encode is None:
+                raise NotAcceptable(f"{media_type} is not written here")
+            self._encoders[media_type] = encode = codec.encode
+        return encode(output)
