@@ -8,6 +8,7 @@ import json
 import os
 import queue
 import socket
+import sys
 import tempfile
 import threading
 from contextlib import ExitStack
@@ -152,10 +153,9 @@ def fork_server() -> ForkServer:
 class FrontEndUnderTest:
     """The process, its port, and both of its other ends."""
 
-    stderr = None  #: file or descriptor that its log goes to
-
     def __init__(self, directory: Path, slots: int = 0, **overrides) -> None:
         self.run_dir = Path(tempfile.mkdtemp(prefix="sk", dir=directory))
+        self.log = self.run_dir / "log"  #: what it says on stderr
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self.listener.getsockname()[1]
         self.settings = Settings(**{"port": self.port} | overrides)
@@ -191,7 +191,8 @@ class FrontEndUnderTest:
     def _spawn(self) -> ForkedProcess:
         self.counters = Counters(create_memory())
         descriptors = {"--listener": self.listener, "--counters": self.counters.descriptor}
-        return fork_server().start(["--run-dir", str(self.run_dir)], descriptors, self.stderr)
+        with self.log.open("ab") as log:
+            return fork_server().start(["--run-dir", str(self.run_dir)], descriptors, log)
 
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""
@@ -221,6 +222,7 @@ class FrontEndUnderTest:
 
     def _close(self) -> int:
         status = self.process.wait(WAIT_S)
+        sys.stderr.write(self.log.read_text())  # pytest shows it where a test fails
         self.worker.close()
         self.control.close()
         self.listener.close()

@@ -24,24 +24,24 @@ class ForkServer:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
+                env=environment,  # plugins there are those of one test
             )
         self._socket = ours
 
-    def start(self, arguments, descriptors, stderr=None) -> "ForkedProcess":
+    def start(self, arguments, descriptors, stderr) -> "ForkedProcess":
         """Run ``servekit.frontend`` with *arguments*, and with an option for each descriptor.
 
         :param descriptors: option to descriptor.
-        :param stderr: a file that is open; else that of this process.
+        :param stderr: an open file.
         """
-        options, has_stderr = list(descriptors), stderr is not None
-        directory = str(Path.cwd())
-        request = [arguments, options, has_stderr, dict(os.environ), directory]
-        files = [*descriptors.values(), *([stderr] if has_stderr else [])]
+        request = [arguments, list(descriptors), dict(os.environ), str(Path.cwd())]
+        files = [*descriptors.values(), stderr]
         numbers = [each if isinstance(each, int) else each.fileno() for each in files]
         socket.send_fds(self._socket, [json.dumps(request).encode()], numbers)
         return ForkedProcess(self._reply(), self._wait)
@@ -125,14 +125,13 @@ def fork(requests: socket.socket, request: list, descriptors: list[int]) -> int:
 
 def run(parent: int, request: list, descriptors: list[int]) -> int:
     """Be a front-end, and return its exit status."""
-    arguments, options, has_stderr, environment, directory = request
+    arguments, options, environment, directory = request
     os.setsid()
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-    if has_stderr:
-        os.dup2(descriptors[-1], 2)
+    os.dup2(descriptors[-1], 2)
     for option, number in zip(options, descriptors, strict=False):
         arguments += [option, str(number)]
     sys.argv = ["servekit.frontend", *arguments, "--parent", str(parent)]

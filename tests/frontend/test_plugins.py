@@ -5,8 +5,6 @@ import dataclasses
 import json
 import os
 import socket
-import subprocess
-import sys
 from functools import partial
 from textwrap import dedent
 from types import SimpleNamespace
@@ -23,7 +21,7 @@ from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
 
 from .clients import wait_for
-from .conftest import WAIT_S, FrontEndUnderTest, post, receive
+from .conftest import WAIT_S, FrontEndUnderTest, fork_server, post, receive
 
 PLUGIN = """
     from functools import partial
@@ -97,11 +95,9 @@ LARGE = b"x" * 100_000
 def front(tmp_path_factory):
     """One front-end with a plugin called ``mine``."""
     directory = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patches, (directory / "log").open("wb") as log:
-        patches.setattr(FrontEndUnderTest, "stderr", log)
+    with pytest.MonkeyPatch.context() as patches:
         patches.setenv("PYTHONPATH", install(tmp_path_factory.mktemp("site"), PLUGIN))
         front_end = FrontEndUnderTest(directory, arena=4 * len(LARGE), compression=("gzip",))
-    front_end.log = directory / "log"
     yield front_end
     assert front_end.stop() == 0
 
@@ -243,17 +239,12 @@ def run_front_end(directory, **settings):
     with socket.socket(socket.AF_UNIX) as control, socket.create_server(("127.0.0.1", 0)) as http:
         control.bind(str(directory / "control.sock"))
         control.listen()
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "servekit.frontend", "--run-dir", str(directory)),
-                *("--listener", str(http.fileno()), "--counters", str(counters.descriptor)),
-                *("--parent", str(os.getpid())),
-            ],
-            pass_fds=[http.fileno(), counters.descriptor],
-            stderr=subprocess.PIPE, text=True, check=False, timeout=WAIT_S,
-        )  # fmt: skip
+        descriptors = {"--listener": http, "--counters": counters.descriptor}
+        with (directory / "log").open("wb") as log:
+            process = fork_server().start(["--run-dir", str(directory)], descriptors, log)
+        status = process.wait(WAIT_S)
     os.close(counters.descriptor)
-    return done.returncode, done.stderr.splitlines()[-1]
+    return status, (directory / "log").read_text().splitlines()[-1]
 
 
 @pytest.mark.parametrize(("source", "text"), MISTAKES.values(), ids=MISTAKES)
