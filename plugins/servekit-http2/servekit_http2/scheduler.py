@@ -111,20 +111,20 @@ class Scheduler:
         """Write one frame of *stream*; return the bytes of its body in it."""
         outgoing, stream_id, size = stream.outgoing, stream.stream_id, 0
         if outgoing.fields is not None:
-            is_last = outgoing.is_ended and not outgoing.size
+            is_last = outgoing.is_ended and not outgoing.held
             self._protocol.send_headers(stream_id, outgoing.fields, end_stream=is_last)
             outgoing.fields = None
         else:
             room = min(FRAME_BYTES, self._protocol.local_flow_control_window(stream_id))
-            if outgoing.size and room <= 0:
+            if outgoing.held and room <= 0:
                 return 0  # a WINDOW_UPDATE will wake it
-            piece = outgoing.take(room) if outgoing.size else b""
-            size, is_last = len(piece), outgoing.is_ended and not outgoing.size
+            piece = outgoing.take(room) if outgoing.held else b""
+            size, is_last = len(piece), outgoing.is_ended and not outgoing.held
             if size or is_last:
                 self._protocol.send_data(stream_id, piece, end_stream=is_last)
         if is_last:
             stream.finish()
-        elif outgoing.size or outgoing.is_ended:
+        elif outgoing.held or outgoing.is_ended:
             stream.is_due = True
             self._queue.append(stream)
         return size

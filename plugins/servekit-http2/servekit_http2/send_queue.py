@@ -30,10 +30,10 @@ class SendQueue:
         "_release",
         "_seen",
         "fields",
+        "held",
         "is_ended",
-        "sent",
+        "moved",
         "shed",
-        "size",
     )
 
     def __init__(
@@ -49,15 +49,15 @@ class SendQueue:
         self.fields: Fields | None = None  #: to be sent first, if they have not been
         self._pieces: deque[memoryview] = deque()
         self._release: Callable[[], None] | None = None
-        self.size = 0  #: pending bytes
-        self.sent = 0  #: bytes handed to the connection
+        self.held = 0  #: pending bytes
+        self.moved = 0  #: bytes handed to the connection
         self.is_ended = False  #: nothing will be added
         self._seen, self._looked_at = 0, 0.0
 
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to send."""
-        return self.fields is not None or self.size > 0
+        return self.fields is not None or self.held > 0
 
     def begin(self, fields: Fields) -> None:
         """Send *fields* first."""
@@ -71,12 +71,12 @@ class SendQueue:
         """
         self._release = self._release or release
         if len(piece):
-            if not self.size:
+            if not self.held:
                 self._pressure.shedder.add(self)
             self._pieces.append(memoryview(piece))
             self._hold(len(piece))
             self._on_more()
-        return self.size <= MAX_HELD_BYTES
+        return self.held <= MAX_HELD_BYTES
 
     def end(self) -> None:
         """Add the end: nothing more will come."""
@@ -90,47 +90,37 @@ class SendQueue:
             self._pieces.appendleft(piece[limit:])
             piece = piece[:limit]
         self._hold(-len(piece))
-        self.sent += len(piece)
-        if not self.size:
+        self.moved += len(piece)
+        if not self.held:
             self._pressure.shedder.discard(self)
             self._seen = NOTHING  # the client keeps up: a later wait begins from zero
         return piece
 
     def start_clock(self, now: float) -> None:
         """Expect the client to take what is pending from *now* on."""
-        self._seen, self._looked_at = self.sent, now
+        self._seen, self._looked_at = self.moved, now
 
     def is_stuck(self, now: float, timeout_s: float, rate: int) -> bool:
         """Whether the client took less than *rate* bytes a second for *timeout_s*, or nothing."""
-        if self._seen == NOTHING or self.sent - self._seen >= max(1, int(rate * timeout_s)):
+        if self._seen == NOTHING or self.moved - self._seen >= max(1, int(rate * timeout_s)):
             self.start_clock(now)
         return now - self._looked_at >= timeout_s
 
     def _hold(self, size: int) -> None:
-        self.size += size
+        self.held += size
         self._pressure.hold_answers(size)
 
     bodies = None  #: responses, not bodies of requests, are held
 
     @property
-    def held(self) -> int:
-        """Bytes that are free when it ends."""
-        return self.size
-
-    @property
-    def moved(self) -> int:
-        """Bytes that have been sent."""
-        return self.sent
-
-    @property
     def left(self) -> int:
         """Bytes that are still to be sent."""
-        return self.size
+        return self.held
 
     def close(self) -> None:
         """Drop what is pending, and the callbacks."""
         self._pressure.shedder.discard(self)
-        self._hold(-self.size)
+        self._hold(-self.held)
         del self._on_more, self.shed
         self._pieces.clear()
         self.fields = None

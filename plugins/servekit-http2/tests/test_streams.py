@@ -109,13 +109,13 @@ def test_nothing_is_said_to_keep_a_dropped_stream_alive():
     streamed = StreamedResponse(task, 0.0)
     streamed._begin(exchange, EVENTS, 0.0)
     streamed.keep_alive(9.0)
-    assert writer.size > 0
+    assert writer.held > 0
 
     exchange.is_closed = True
     writer.close()
     streamed.keep_alive(99.0)
 
-    assert writer.size == 0
+    assert writer.held == 0
 
 
 # ---------------------------------------------------------------- large bodies
