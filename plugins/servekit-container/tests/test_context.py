@@ -99,6 +99,7 @@ def context(servekit, place):
     return place / "both"
 
 
+@pytest.mark.slow
 def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_path):
     serve_and_stop(Build(context, tmp_path, short_cuts()))
 
@@ -328,21 +329,22 @@ def test_what_a_model_imports_and_does_not_require_is_said(servekit, place, tmp_
     )
 
 
-@pytest.mark.parametrize("way", ["flag", "variable", "url"])
-def test_packages_of_folders_of_wheels_come_along(servekit, place, tmp_path, monkeypatch, way):
-    """msgspec and gevent stand for packages that were installed with ``--find-links``."""
-    version = {name: metadata.version(name) for name in ("msgspec", "gevent")}
-    folder = tmp_path / "a folder" if way == "flag" else tmp_path / "folder"
-    folder.mkdir()
-    wheel = f"msgspec-{version['msgspec']}-py3-none-any.whl"
-    names = [wheel, f"gevent-{version['gevent']}.tar.gz"]
+def test_packages_of_folders_of_wheels_come_along(servekit, tmp_path, monkeypatch):
+    """Three packages stand for some that were installed with ``--find-links``, said in any way."""
+    version = {name: metadata.version(name) for name in ("msgspec", "gevent", "h2")}
+    names = [
+        f"msgspec-{version['msgspec']}-py3-none-any.whl",
+        f"gevent-{version['gevent']}.tar.gz",
+        f"h2-{version['h2']}-py3-none-any.whl",
+    ]
     others = ["msgspec-0.0.1-py3-none-any.whl", "colorama-1-py3-none-any.whl", "notes.txt"]
-    for name in [*names, *others]:
-        (folder / name).write_text("content")
-    if way != "flag":
-        monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri() if way == "url" else str(folder))
-    flags = ["--find-links", folder] if way == "flag" else []
-    done = servekit("toy", "-o", tmp_path / "out", "--json", *flags)
+    flag, variable, url = folders = [tmp_path / name for name in ("a folder", "b", "c")]
+    for folder, name in zip(folders, names, strict=True):
+        folder.mkdir()
+        for each in (name, *others):
+            (folder / each).write_text("content")
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{variable} {url.as_uri()}")
+    done = servekit("toy", "-o", tmp_path / "out", "--json", "--find-links", flag)
     found = {path.name for path in (tmp_path / "out" / "wheels").iterdir()}
 
     assert done.returncode == OK, done.stderr
