@@ -261,3 +261,16 @@ def test_jobs_without_their_plugin_end_the_start():
 
     with pytest.raises(PluginError, match=r"jobs: needs .*: pip install servekit-jobs"):
         check_settings(Settings(jobs=1), plugins)
+
+
+@pytest.mark.parametrize(
+    ("is_on", "said"),
+    [
+        (True, ["http2 is on, but servekit-http2 is missing: clients get HTTP/1.1 only"]),
+        (False, []),
+    ],
+)
+def test_http2_is_not_off_silently(caplog, is_on, said):
+    check_settings(Settings(http2=is_on), create_plugin_manager(discover=False))
+
+    assert [record.getMessage() for record in caplog.records] == said
