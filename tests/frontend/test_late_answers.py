@@ -24,7 +24,10 @@ class Listener:
 @pytest.fixture
 def batcher():
     counters = SimpleNamespace(
-        observe_batch=lambda *_: None, observe_response=lambda *_: None, count_status=lambda _: None
+        observe_batch=lambda *_: None,
+        observe_successes=lambda _: None,
+        observe_response=lambda *_: None,
+        count_status=lambda _: None,
     )
     return SimpleNamespace(metrics=counters, colocated={})
 

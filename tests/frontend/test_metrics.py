@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from servekit.frontend.batching.replies import count_batch
+from servekit.frontend.batching.replies import count_stages
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
@@ -118,8 +118,8 @@ def test_stages_of_one_worker_are_counted_with_their_own_tasks():
         SimpleNamespace(owner=host, item=Item(b"", b"", b"", "", 1.0, None, calls))
         for calls in ((MethodCall("before"), MethodCall("host")), (MethodCall("before"),))
     )
-    count_batch([led, alone, alone], 0.5, 0.3, {"before": 0.1, "host": 0.2})
-    count_batch([alone], 0.5, 0.3, {"before": 0.3})
+    count_stages([led, alone, alone], 0.5, {"before": 0.1, "host": 0.2})
+    count_stages([alone], 0.5, {"before": 0.3})
 
     assert seen == [
         *(("host", 0.5), ("before", 3, 0.1), ("host", 1, 0.2)),

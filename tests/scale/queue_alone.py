@@ -29,8 +29,6 @@ BODY = b'{"x":[1.5,2.5,3.5,4.5]}'
 class Straw:
     """An exchange that takes any answer, and a replica that takes any batch."""
 
-    has_room = False  #: after it was sent a batch
-
     def fail(self, *answer: Any) -> None:
         """Forget it."""
 

@@ -40,10 +40,6 @@ class Admission:
         )
         self._next_tries = [replica.next_try for replica in row.replicas]
 
-    def takes_at_once(self, body_bytes: int) -> bool:
-        """Whether a task with a body of *body_bytes* is admitted, whatever else it holds."""
-        return self.is_open and not self.poison.sizes and self._queue.has_room(body_bytes)
-
     def refusal(self, body_bytes: int) -> ServekitError | None:
         """Return why no task with a body of *body_bytes* is admitted; ``None`` if it may be."""
         if not self.is_open:

@@ -67,7 +67,7 @@ class Batcher:
         """Take over what the routing table says now."""
         self.row = row
         self.limits = time_limits(row.predict_timeout_s, self._front_ends)
-        self.queue.capacity = row.capacity
+        self.queue.capacity, self.queue.usual_s = row.capacity, row.predict_timeout_s
         self.pool.part(row.replicas)
         most = self._max_batch_size if self.pool.leaving else row.max_batch_size
         self._max_batch_size = min(most, row.max_batch_size)
@@ -81,9 +81,10 @@ class Batcher:
 
     def admit(self, task: Task) -> None:
         """Queue *task*, or refuse it."""
-        if self.admission.takes_at_once(task.body_bytes):
+        admission, size = self.admission, task.body_bytes
+        if admission.is_open and not admission.poison.sizes and self.queue.has_room(size):
             self._enqueue(task)
-        elif (refusal := self.admission.refusal(task.body_bytes)) is not None:
+        elif (refusal := admission.refusal(size)) is not None:
             task.fail(refusal)
         else:
             self.put(task)
@@ -104,8 +105,6 @@ class Batcher:
     def _enqueue(self, task: Task) -> None:
         """Queue *task*; it leaves at once if a replica is idle."""
         self.queue.put(task)
-        if task.deadline < task.arrived + self.limits.step_s:
-            self.queue.note_early(task)
         if self.pool.idle and not self._wakeup.is_due:
             if self._had_company:
                 self._wakeup.soon()
@@ -117,20 +116,23 @@ class Batcher:
         now = monotonic()
         if self.pressure.is_stalled and self.pressure.is_waiting(now):
             return  # until the next sweep
-        pool, queue = self.pool, self.queue
-        while (idle := pool.idle) and (waiting := len(queue)):
+        idle, queue = self.pool.idle, self.queue
+        while idle and queue.waiting:
             if self.row.max_delay_s and self._is_worth_waiting(now):
                 return
-            batch = queue.take(now, min(self._max_batch_size, -(-waiting // idle)))
+            room = self._max_batch_size
+            if len(idle) > 1:
+                room = min(room, -(-queue.waiting // len(idle)))
+            batch = queue.take(now, room)
             if batch:
                 self._had_company = len(batch) > 1
-                if rest := pool.send(batch, now):
+                if rest := self.pool.take_idle().send(batch, now):
                     queue.put_back(rest)
 
     def _is_worth_waiting(self, now: float) -> bool:
         """Whether a partial batch is held back: not past the deadline of a member."""
         oldest = self.queue.first()
-        if oldest is None or oldest.was_lost or len(self.queue) >= self._max_batch_size:
+        if oldest is None or oldest.was_lost or self.queue.waiting >= self._max_batch_size:
             return False
         late = oldest.arrived + self.row.max_delay_s
         until = min(late, oldest.deadline, self.queue.first_deadline)
@@ -143,7 +145,12 @@ class Batcher:
     def on_room(self, replica: TaskTaker) -> None:
         """*replica* can take tasks."""
         self.pool.add_idle(replica)
-        self.dispatch()
+        if self.queue.waiting:
+            self.dispatch()
+
+    def on_room_left(self, replica: TaskTaker) -> None:
+        """*replica* can take tasks even after it was sent some."""
+        self.pool.add_last(replica)
 
     def on_busy(self, replica: TaskTaker) -> None:
         """*replica* can take no tasks."""
@@ -179,7 +186,7 @@ class Batcher:
         for replica in self.pool:
             replica.sweep(now)
         self.on_greeted()
-        waiting, running = len(self.queue), self.pool.running
+        waiting, running = self.queue.waiting, self.pool.running
         self.admission.throughput.sample(now, self.metrics.answered, is_idle=not waiting + running)
         self.metrics.set_tasks(waiting, running)
         self.admission.poison.forget(now)
@@ -187,13 +194,13 @@ class Batcher:
         self.bodies.trim()
         if self.pressure.is_high:
             self.pool.trim()
-        if self.pool.idle and len(self.queue):
+        if self.pool.idle and self.queue.waiting:
             self.dispatch()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits or is to come, and no worker has anything."""
-        return not (self._users or len(self.queue) or self.pool.running)
+        return not (self._users or self.queue.waiting or self.pool.running)
 
     def drain(self) -> None:
         """Try nothing again from now on: the front-end shuts down."""

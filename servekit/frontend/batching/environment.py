@@ -60,10 +60,6 @@ def time_limits(predict_timeout_s: float, front_ends: int) -> TimeLimits:
 class TaskTaker(Protocol):
     """A replica, as its batcher needs it to send a batch."""
 
-    @property
-    def has_room(self) -> bool:
-        """Whether it can take tasks."""
-
     def send(self, tasks: list[Task], now: float) -> list[Task]:
         """Hand *tasks* to the worker, and return those that it has no room for."""
 
@@ -85,6 +81,9 @@ class ReplicaOwner(Protocol):
 
     def on_room(self, replica: TaskTaker) -> None:
         """*replica* can take tasks."""
+
+    def on_room_left(self, replica: TaskTaker) -> None:
+        """*replica* can take tasks even after it was sent some."""
 
     def on_busy(self, replica: TaskTaker) -> None:
         """*replica* can take no tasks until ``on_room``."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from servekit.ipc.batches import Slab
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import SentItem
 
 __all__ = ["Leases"]
+
+BODY_OF = attrgetter("body")
 
 
 class Leases:
@@ -38,11 +41,12 @@ class Leases:
         """The channel is closed: drop it, so that its shared memory goes at once."""
         self._channel = None
 
-    def lend(self, items: list[SentItem]) -> None:
-        """The worker may read the bodies of *items*."""
-        for item in items:
-            if type(item.body) is Slab:
-                self._lent[item.body.offset] = item.body
+    def lend(self, items: list[SentItem]) -> list[int]:
+        """Lend the bodies of *items*; return what ``take_returned`` does, for the same message."""
+        if Slab in map(type, map(BODY_OF, items)):
+            slabs = [item.body for item in items if isinstance(item.body, Slab)]
+            self._lent |= {slab.offset: slab for slab in slabs}
+        return self.take_returned() if self._returned else []
 
     def end(self, offsets: Iterable[int]) -> None:
         """The worker no longer reads these bodies."""
@@ -85,7 +89,5 @@ class Leases:
 
     def take_returned(self) -> list[int]:
         """Return the offsets of answers that the worker may overwrite, to tell it."""
-        returned = self._returned
-        if returned:
-            self._returned = []
+        returned, self._returned = self._returned, []
         return returned

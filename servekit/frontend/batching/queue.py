@@ -35,21 +35,25 @@ class QueueMemory:
 class TaskQueue:
     """In order of arrival. A task that is done while it waits keeps its place, but not counted."""
 
-    __slots__ = ("_bytes", "_done", "_early", "_memory", "_metrics", "_tasks", "capacity")
+    __slots__ = (
+        *("_bytes", "_early", "_memory", "_metrics", "_tasks"),
+        *("capacity", "usual_s", "waiting"),
+    )
 
     def __init__(self, metrics: ModelMetrics, memory: QueueMemory) -> None:
         """Count the tasks that are dropped in *metrics*."""
         self._metrics = metrics
         self._memory = memory
         self._tasks: deque[Task] = deque()
-        self._done = 0
         self._bytes = 0
+        self.waiting = 0  #: tasks that are not done
         self.capacity = 0  #: tasks that may wait
+        self.usual_s = 0.0  #: the time of most tasks until their deadline
         #: tasks whose deadline is before that of some that arrived earlier, by deadline
         self._early: list[tuple[float, int, Task]] = []
 
     def __len__(self) -> int:
-        return len(self._tasks) - self._done
+        return self.waiting
 
     def __iter__(self) -> Iterator[Task]:
         """Yield the tasks that wait."""
@@ -62,58 +66,61 @@ class TaskQueue:
         half of it, two take a third each, and there is always some for the next. A model without
         waiting tasks has room for one body of any size.
         """
-        return len(self._tasks) - self._done < self.capacity and (
+        return self.waiting < self.capacity and (
             self._bytes + size <= self._memory.free or not self._bytes
         )
 
     def put(self, task: Task) -> None:
         """Queue *task* behind the others."""
+        size = task.body_bytes
         self._tasks.append(task)
-        self._bytes += task.body_bytes
-        self._memory.free -= task.body_bytes
+        self.waiting += 1
+        self._bytes += size
+        self._memory.free -= size
+        if task.deadline < task.arrived + self.usual_s:
+            heapq.heappush(self._early, (task.deadline, id(task), task))
 
     def put_back(self, tasks: list[Task]) -> None:
         """Queue *tasks*, which were taken before, ahead of the others."""
         self._tasks.extendleft(reversed(tasks))
+        self.waiting += len(tasks)
         self._hold(sum(task.body_bytes for task in tasks))
         for task in tasks:
             task.is_sent = False
-
-    def note_early(self, task: Task) -> None:
-        """Note that *task* may expire before tasks that arrived earlier."""
-        heapq.heappush(self._early, (task.deadline, id(task), task))
 
     def take(self, now: float, room: int) -> list[Task]:
         """Return up to *room* tasks in order, or one that goes alone; none if all are done."""
         tasks, in_frame, held = self._tasks, 0, 0
         batch: list[Task] = []
-        while tasks and len(batch) < room:
+        while tasks and room:
             task = tasks.popleft()
             if task.is_done:
-                self._done -= 1
                 continue
-            size = task.body_bytes
             if task.deadline <= now:
-                held += size
+                self._remove(task)
                 self._expire(task)
                 continue
-            in_frame += size if type(task.item.body) is bytes else 0
-            if batch and (in_frame > MAX_BATCH_BYTES or task.was_lost):
+            size = task.body_bytes
+            if type(task.item.body) is bytes:
+                in_frame += size
+            if (task.was_lost or in_frame > MAX_BATCH_BYTES) and batch:
                 tasks.appendleft(task)
                 break
             held += size
             task.is_sent = True
             batch.append(task)
+            room -= 1
             if task.was_lost:
                 break
-        self._hold(-held)
+        self.waiting -= len(batch)
+        self._bytes -= held
+        self._memory.free += held
         return batch
 
     def first(self) -> Task | None:
         """Return the task that waits longest."""
         while self._tasks and self._tasks[0].is_done:
             self._tasks.popleft()
-            self._done -= 1
         return self._tasks[0] if self._tasks else None
 
     @property
@@ -130,31 +137,30 @@ class TaskQueue:
                 self.drop(task, "expired", DeadlineExceeded())
         while (oldest := self.first()) is not None and oldest.deadline <= now:
             self._tasks.popleft()
-            self._hold(-oldest.body_bytes)
+            self._remove(oldest)
             self._expire(oldest)
-        if len(early) > 2 * len(self) + KEPT:
+        if len(early) > 2 * self.waiting + KEPT:
             self._early = [entry for entry in early if not entry[2].is_done]
             heapq.heapify(self._early)
 
     def drop(self, task: Task, reason: str, error: ServekitError | None) -> None:
         """Take *task* out, and answer it with *error*; ``None`` if its client has disconnected."""
         self._metrics.count_drop(reason)
-        self._hold(-task.body_bytes)
-        self._done += 1
+        self._remove(task)
         if error is not None:
             task.fail(error)
         else:
             task.is_done = True
             task.drop_body()
         task.item.body = b""  # it need not wait for its place to come up
-        if self._done > len(self) + KEPT:
+        if len(self._tasks) > 2 * self.waiting + KEPT:
             self._tasks = deque(self)
-            self._done = 0
 
     def fail(self, error: ServekitError) -> None:
         """Answer all tasks with *error*."""
-        tasks, self._tasks, self._done = list(self), deque(), 0
+        tasks, self._tasks = list(self), deque()
         self._early.clear()
+        self.waiting = 0
         self._hold(-self._bytes)
         for task in tasks:
             task.fail(error)
@@ -162,6 +168,10 @@ class TaskQueue:
     def _expire(self, task: Task) -> None:
         self._metrics.count_drop("expired")
         task.fail(DeadlineExceeded())
+
+    def _remove(self, task: Task) -> None:
+        self.waiting -= 1
+        self._hold(-task.body_bytes)
 
     def _hold(self, size: int) -> None:
         self._bytes += size

@@ -8,7 +8,6 @@ worker ends. The worker holds one batch at a time, or as many streams as it has 
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -123,10 +122,13 @@ class ReplicaProxy:
         """Hand *tasks* to the worker, and return those that it has no room for."""
         assert self._slots is not None
         try:
-            return self._slots.send(tasks, now)
+            rest = self._slots.send(tasks, now)
         except FrameTooLarge:
             self.close()
             return []
+        if self._slots is not None and self._slots.has_room:
+            self._owner.on_room_left(self)
+        return rest
 
     def cancel(self, task: Task) -> None:
         """Tell the worker that the client of *task* has disconnected, if it has the task."""
@@ -167,14 +169,16 @@ class ReplicaProxy:
             self._owner.on_room(self)
 
     def _on_reply(self, reply: Reply) -> None:
-        slot, channel, heard_at = self._slots, self.channel, self._life.heard_at
-        if not isinstance(slot, BatchSlot) or channel is None:
+        slot, heard_at = self._slots, self._life.heard_at
+        if not isinstance(slot, BatchSlot):
             raise ChannelClosed("malformed answer from worker: a batch that it was not sent")
         sent_at, batch = slot.sent_at, slot.take(reply)
-        if not reply.is_last:
-            self._become_idle()  # the worker gets its next batch before we write the answers
+        if self._is_retired:
+            self.retire()
+        elif not reply.is_last:
+            self._owner.on_room(self)  # the worker gets its next batch before its answers are sent
         try:
-            answer_batch(batch, reply, sent_at, heard_at, partial(self._leases.borrow, channel))
+            answer_batch(batch, reply, sent_at, heard_at, slot.lend)
         except ChannelClosed:
             self._report_lost(batch)
             for task in batch:

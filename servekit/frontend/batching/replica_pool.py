@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batching.environment import TaskTaker
     from servekit.frontend.batching.replica import ReplicaProxy
-    from servekit.frontend.batching.task import Task
     from servekit.ipc.table import ReplicaRow
 
 __all__ = ["ReplicaPool"]
@@ -25,7 +24,7 @@ class ReplicaPool:
         self._make = make
         self._current: dict[int, ReplicaProxy] = {}
         self.leaving: list[ReplicaProxy] = []  #: replicas of an older version
-        self._idle: list[TaskTaker] = []  #: that can take tasks; the last one is next
+        self.idle: list[TaskTaker] = []  #: that can take tasks; the last one is next
 
     def __iter__(self) -> Iterator[ReplicaProxy]:
         """Yield those that the table names and those that leave."""
@@ -60,31 +59,26 @@ class ReplicaPool:
     # ------------------------------------------------------------ tasks
 
     @property
-    def idle(self) -> int:
-        """Number of replicas that can take tasks."""
-        return len(self._idle)
-
-    @property
     def running(self) -> int:
         """Number of tasks that workers have."""
         return sum(len(replica.tasks) for replica in self)
 
     def add_idle(self, replica: TaskTaker) -> None:
-        """*replica* can take tasks."""
-        self._idle.append(replica)
+        """*replica* has nothing to do."""
+        self.idle.append(replica)
+
+    def take_idle(self) -> TaskTaker:
+        """Return the one that is sent tasks next. Only if one is idle."""
+        return self.idle.pop()
+
+    def add_last(self, replica: TaskTaker) -> None:
+        """*replica* has something to do, and can take more: the others come first."""
+        self.idle.insert(0, replica)
 
     def remove_idle(self, replica: TaskTaker) -> None:
         """*replica* can take no tasks."""
         with contextlib.suppress(ValueError):
-            self._idle.remove(replica)
-
-    def send(self, tasks: list[Task], now: float) -> list[Task]:
-        """Hand *tasks* to an idle replica, and return those that it has no room for."""
-        replica = self._idle.pop()
-        rest = replica.send(tasks, now)
-        if replica.has_room:
-            self._idle.insert(0, replica)  # the other replicas come first
-        return rest
+            self.idle.remove(replica)
 
     def trim(self) -> None:
         """Unmap the answers that were read; those that are still needed are mapped again."""

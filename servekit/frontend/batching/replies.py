@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
     #: from a large answer to its bytes, and what to call when they have been sent
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
+    #: bytes, and what to call when they have been sent
+    Content = tuple[bytes | memoryview, Callable[[], None] | None]
 
-__all__ = ["Lend", "answer_batch", "count_batch", "error_from", "timing_of"]
+__all__ = ["Lend", "answer_batch", "count_stages", "error_from", "timing_of"]
 
 
 def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, lend: Lend) -> None:
@@ -32,60 +34,70 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
 
     :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
     """
-    count_batch(batch, sent_at - batch[0].arrived, reply.predict_s, reply.steps)
+    owner, queue_s = batch[0].owner, sent_at - batch[0].arrived
+    if owner.colocated:
+        count_stages(batch, queue_s, reply.steps)
+    else:
+        owner.metrics.observe_batch(len(batch), queue_s, reply.predict_s)
     timing = _server_timing(len(batch), reply, now - sent_at)
-    metrics, responses = batch[0].owner.metrics, reply.responses
-    for task, (error, media_type, body) in zip(batch, reply.answers, strict=True):
-        content, release = lend(body) if isinstance(body, Slab) else (body, None)
-        is_special = error or release is not None or task.is_done or task.deadline <= now
-        if is_special and _is_settled(task, error, content, release, now):
-            continue
-        queue = b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing)
-        response = HttpResponse(
-            200, content, media_types[media_type], task.item.request_id, queue, (), release
-        )
-        if responses and (own := responses.get(batch.index(task))):
-            check_fields(*own)
-            response.status, response.fields = own
-        task.is_done = True
-        if task.consumer is not None:
-            task.consumer.take(task, response)
-        elif task.exchange is not None:
-            metrics.observe_response(response.status, now - task.arrived)
-            task.exchange.respond(response)
+    metrics, responses = owner.metrics, reply.responses
+    durations_s: list[float] = []
+    is_many = len(batch) > 1
+    try:
+        for task, (error, media_type, content) in zip(batch, reply.answers, strict=True):
+            body: bytes | memoryview = content  # type: ignore[assignment]
+            release = None
+            if error or type(content) is not bytes or task.is_done or task.deadline <= now:
+                found = _content_of(task, error, content, now, lend)
+                if found is None:
+                    continue
+                body, release = found
+            queue = b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing)
+            response = HttpResponse(
+                200, body, media_types[media_type], task.item.request_id, queue, (), release
+            )
+            if responses and (own := responses.get(batch.index(task))):
+                check_fields(*own)
+                response.status, response.fields = own
+            task.is_done = True
+            if task.consumer is not None:
+                task.consumer.take(task, response)
+            elif task.exchange is not None:
+                if is_many and response.status == 200:
+                    durations_s.append(now - task.arrived)
+                else:
+                    metrics.observe_response(response.status, now - task.arrived)
+                task.exchange.respond(response)
+    finally:
+        if durations_s:
+            metrics.observe_successes(durations_s)
 
 
-def _is_settled(
-    task: Task,
-    error: str,
-    content: bytes | memoryview,
-    release: Callable[[], None] | None,
-    now: float,
-) -> bool:
-    """Answer *task* with an error if there is one; return whether it needs no other answer."""
+def _content_of(
+    task: Task, error: str, content: bytes | Slab, now: float, lend: Lend
+) -> Content | None:
+    """Return what *task* is answered with, or ``None``: it is answered, or has to be no more."""
+    body, release = lend(content) if isinstance(content, Slab) else (content, None)
     if task.deadline <= now:
         task.fail(DeadlineExceeded())
     elif error:
-        task.fail(error_from(error, bytes(content)))
+        task.fail(error_from(error, bytes(body)))
     elif release is not None and task.owner.pressure.refuses_answer(now):
         task.fail(Unavailable())
-    if task.is_done and release is not None:
+    if not task.is_done:
+        return body, release
+    if release is not None:
         release()
-    return task.is_done
+    return None
 
 
-def count_batch(
-    batch: list[Task], queue_s: float, predict_s: float, steps: Mapping[str, float]
-) -> None:
-    """Count *batch*, of workers of one stage or of several.
+def count_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:
+    """Count *batch* with each of the stages of its workers that had a part in it.
 
     :param queue_s: that its oldest task waited for a worker.
-    :param steps: seconds that each stage took, if the workers have several.
+    :param steps: seconds that each stage took.
     """
     owner = batch[0].owner
-    if not owner.colocated:
-        owner.metrics.observe_batch(len(batch), queue_s, predict_s)
-        return
     owner.metrics.observe_queue(queue_s)
     sizes = Counter(call.stage for task in batch for call in task.item.calls)
     for stage, step_s in steps.items():
@@ -100,17 +112,15 @@ def timing_of(steps: Mapping[str, float]) -> bytes:
 
 
 def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
+    """Return what ``Server-Timing`` says of a batch that was answered after *elapsed_s*."""
     worker_s = reply.decode_s + reply.predict_s + reply.encode_s
-    predict = b"predict;dur=%.3f" % (reply.predict_s * 1e3)
+    decode_ms, encode_ms = reply.decode_s * 1e3, reply.encode_s * 1e3
+    ipc_ms = max(0.0, elapsed_s - worker_s) * 1e3
     if reply.steps:
-        predict = timing_of(reply.steps)
-    return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % (
-        reply.decode_s * 1e3,
-        size,
-        predict,
-        reply.encode_s * 1e3,
-        max(0.0, elapsed_s - worker_s) * 1e3,
-    )
+        told = decode_ms, size, timing_of(reply.steps), encode_ms, ipc_ms
+        return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % told
+    parts = decode_ms, size, reply.predict_s * 1e3, encode_ms, ipc_ms
+    return b"batch;dur=%.3f;desc=%d, predict;dur=%.3f, encode;dur=%.3f, ipc;dur=%.3f" % parts
 
 
 class ErrorBody(Struct):

@@ -11,7 +11,7 @@ import msgspec
 
 from servekit.errors import problem_of
 from servekit.extension.http import NO_LENGTH, HttpResponse
-from servekit.frontend.batching.replies import answer_batch, count_batch, error_from, timing_of
+from servekit.frontend.batching.replies import answer_batch, count_stages, error_from, timing_of
 from servekit.frontend.exchange.answer_checks import media_types
 from servekit.ipc.batches import Reply
 from servekit.ipc.channel import ChannelClosed
@@ -125,7 +125,11 @@ class StreamedResponse:
                 task.owner.metrics.observe_response(200, now - task.arrived)
             else:
                 task.consumer.end_stream(task, now)
-        count_batch([task], self._sent_at - task.arrived, now - self._sent_at, self._steps)
+        queue_s = self._sent_at - task.arrived
+        if task.owner.colocated:
+            count_stages([task], queue_s, self._steps)
+        else:
+            task.owner.metrics.observe_batch(1, queue_s, now - self._sent_at)
 
     def _answer(self, part: Part, now: float, lend: Lend) -> None:
         """Answer with the end of *part* alone: no output has been sent."""

@@ -33,17 +33,13 @@ class StreamSlots:
         self._opened = 0
         self._streams: dict[int, tuple[StreamedResponse, int]] = {}  #: with their places
         self._numbers: dict[Task, int] = {}  #: of the streams of tasks
+        self.has_room = count > 0  #: a slot is free
         self.sent_at = 0.0  #: ``monotonic``: when the turn began that the worker is in
 
     @property
     def tasks(self) -> list[Task]:
         """Those that the worker has."""
         return list(self._numbers)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a slot is free."""
-        return bool(self._free)
 
     def send(self, tasks: list[Task], now: float) -> list[Task]:
         """Send as many of *tasks* as there are free slots, and return the others."""
@@ -52,14 +48,13 @@ class StreamSlots:
         rest = deque(tasks)
         while rest and self._free:
             self._open(rest.popleft(), now)
+        self.has_room = bool(self._free)
         return list(rest)
 
     def _open(self, task: Task, now: float) -> None:
         self._opened += 1
-        place, returned = self._free[-1], self._leases.take_returned()
-        self._leases.lend([task.item])
-        response = StreamedResponse(task, now)
-        self._streams[self._opened] = (response, self._free.pop())
+        place, returned = self._free.pop(), self._leases.lend([task.item])
+        self._streams[self._opened] = (StreamedResponse(task, now), place)
         self._numbers[task] = self._opened
         self._channel.send(Open(self._opened, place, task.item, task.until, returned))
 
@@ -78,6 +73,7 @@ class StreamSlots:
                 del self._streams[part.stream], self._numbers[response.task]
                 self._free.append(place)
                 response.end(part, now, self._lend)
+        self.has_room = bool(self._free)
 
     def cancel(self, task: Task) -> None:
         """Tell the worker that the client of *task* has disconnected, if it has the task."""
@@ -99,7 +95,7 @@ class StreamSlots:
     def lose(self) -> list[Task]:
         """The worker is lost: end its streams. None of them can be tried again."""
         streams, self._streams = self._streams, {}
-        self._numbers, self._free = {}, []
+        self._numbers, self._free, self.has_room = {}, [], False
         for response, _ in streams.values():
             response.forget()
             response.task.fail(WorkerLost())

@@ -6,8 +6,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.frontend.batching.deadlines import deadlines_of
-from servekit.frontend.batching.task import make_task
+from servekit.frontend.batching.deadlines import TIMEOUT_FIELD, deadlines_of
+from servekit.frontend.batching.task import INFINITY, make_task
 from servekit.frontend.http.fields import TRACE, picked, with_query
 from servekit.ipc.batches import Item
 
@@ -61,10 +61,11 @@ class TaskRoute:
         :param call: the protocol of a plugin that the request comes by, if it comes by one.
         """
         headers, now = request.headers, monotonic()
-        deadline, until, refusal = deadlines_of(headers, self._timeout_s, now)
-        item = item_of(request, deadline, call)
-        if self._calls:
-            item.calls = self._calls
+        if TIMEOUT_FIELD in headers:
+            deadline, until, refusal = deadlines_of(headers, self._timeout_s, now)
+        else:
+            deadline, until, refusal = now + self._timeout_s, INFINITY, None
+        item = item_of(request, deadline, self._calls, call)
         if self.asked or TRACE in headers:
             item.headers = asked_headers(request, self.asked)
         exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)
@@ -74,11 +75,13 @@ class TaskRoute:
             task.fail(refusal)
 
 
-def item_of(request: HttpRequest, deadline: float, call: ProtocolCall | None) -> SentItem:
-    """Return what a worker gets of *request*, whichever model it is for."""
-    headers = request.headers
+def item_of(
+    request: HttpRequest, deadline: float, calls: Calls, call: ProtocolCall | None
+) -> SentItem:
+    """Return what a worker gets of *request*, but for the headers that its service asked for."""
+    headers, body, request_id = request.headers, request.body, request.request_id
     media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-    item: SentItem = Item(request.body, media_type, accept, request.request_id, deadline)
+    item: SentItem = Item(body, media_type, accept, request_id, deadline, None, calls)
     if call is not None:
         item.protocol = call
     if request.identity is not None:

@@ -6,6 +6,7 @@ nothing is lost when one ends. An increment is two accesses to an array: no lock
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from servekit.ipc.counters import Share
 
@@ -122,6 +123,14 @@ class ModelMetrics:
     def observe_first_output(self, duration_s: float) -> None:
         """Count a stream by the time to its first output."""
         self._observe(FIRST_OUTPUTS, DURATIONS, duration_s)
+
+    def observe_successes(self, durations_s: Sequence[float]) -> None:
+        """Count responses with a prediction and the status 200, all at once."""
+        values = self.values
+        for duration_s in durations_s:
+            values[REQUESTS + bisect_left(DURATIONS, duration_s)] += 1
+        values[REQUESTS_SUM] += sum(durations_s)
+        values[OK] += len(durations_s)
 
     def observe_response(self, status: int, duration_s: float) -> None:
         """Count a response with a prediction, whatever status its service gave it."""

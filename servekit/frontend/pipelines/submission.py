@@ -38,7 +38,7 @@ def submit(
     now = monotonic()
     deadline, until, refusal = deadlines_of(request.headers, timeout_s, now)
     headers = with_query(request.headers, request.target)
-    return Submission(item_of(request, deadline, call), headers, now, until), refusal
+    return Submission(item_of(request, deadline, (), call), headers, now, until), refusal
 
 
 class Responder(Protocol):
