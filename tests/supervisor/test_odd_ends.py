@@ -82,6 +82,7 @@ def test_nothing_that_a_service_did_delays_the_end(serve, processes, run_dir):
     assert list(run_dir.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_service_that_never_closes_is_killed(serve):
     server, predict = serve("one", worker={"env": '{ CLOSES = "never" }'})
     assert predict("one")[0] == 200
@@ -90,6 +91,7 @@ def test_service_that_never_closes_is_killed(serve):
     assert server.wait_exit() == 0
 
 
+@pytest.mark.slow
 def test_worker_that_stands_still_while_idle_is_found_without_a_request(serve):
     server, predict = serve("one")
     _, pid = predict("one")
