@@ -75,7 +75,7 @@ def test_members_of_a_lost_batch_are_tried_alone_and_answered(model):
     assert titles(socks) == [(200, "a"), (200, "b"), (200, "c")]
 
 
-def test_the_member_that_kills_again_is_the_culprit_and_refused_from_then_on(model):
+def test_the_member_that_kills_again_is_poison_and_refused_from_then_on(model):
     bad, good = model.give(b"bad", b"good")
     model.lose()
     while (body := bodies(next_batch(model.worker))[0]) != b"bad":
@@ -95,7 +95,7 @@ def test_a_lone_request_whose_worker_an_outsider_kills_gets_its_answer(model):
     assert titles([sock]) == [(200, "alone")]
 
 
-def test_the_same_as_a_culprit_is_refused_while_it_waits(model):
+def test_the_same_as_a_poison_request_is_refused_while_it_waits(model):
     (sock,) = model.give(b"bad")
     model.lose()
     next_batch(model.worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gevent.monkey import get_original
 
@@ -45,7 +45,7 @@ class Channel:
         "_writable",
         "cancelled",
         "is_open",
-        "measures",
+        "metric_memory",
     )
 
     def __init__(
@@ -54,7 +54,7 @@ class Channel:
         address: str,
         bodies: Arena,
         places: int,
-        on_message: Callable[[Any], None],
+        on_message: Callable[[ReplyMessage], None],
         on_lost: Callable[[], None],
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
@@ -77,10 +77,10 @@ class Channel:
             raise
         self._socket = sock
         self._on_message, self._on_lost = on_message, on_lost
-        self._reader: FrameReader[Any] = FrameReader(sock, ReplyMessage)
+        self._reader: FrameReader[ReplyMessage] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
         self._mapped = bodies.size
-        self.measures: memoryview | None = None  #: the metrics of the service, if it has any
+        self.metric_memory: memoryview | None = None  #: the metrics of the service, if it has any
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
@@ -165,11 +165,11 @@ class Channel:
     def _on_readable(self) -> None:
         try:
             if self._answers is None:
-                messages, (answers, *measures) = self._reader.read_first(1, 2)
+                messages, (answers, *others) = self._reader.read_first(1, 2)
                 try:
                     self._answers = ArenaReader(answers, self._mapped)
                 finally:
-                    self.measures = _measures_in(measures)
+                    self.metric_memory = _metric_memory_in(others)
             else:
                 messages = self._reader.read()
             for message in messages:
@@ -181,7 +181,7 @@ class Channel:
             self._lose()
 
 
-def _measures_in(descriptors: list[int]) -> memoryview | None:
+def _metric_memory_in(descriptors: list[int]) -> memoryview | None:
     """Map the one descriptor that a worker may send besides the one of its answers.
 
     :raises ChannelClosed: it is not an arena of the right size.

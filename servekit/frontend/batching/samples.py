@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gevent.monkey import get_original
 from msgspec import msgpack
@@ -33,7 +33,7 @@ class BatchSamples:
     def __init__(self, path: Path) -> None:
         """Connect to *path* when there is something to send."""
         self._path = str(path)
-        self._socket: Any = None
+        self._socket: socket.socket | None = None
         self._retry_at = 0.0
         self._due: dict[str, float] = {}  #: by stage, when the next sample is taken
         self._batches: Counter[str] = Counter()  #: by stage, since the last sample
@@ -72,7 +72,8 @@ class BatchSamples:
         except BlockingIOError:  # the observer does not keep up
             return False
         except OSError:  # it has ended
-            self._socket.close()
+            if self._socket is not None:
+                self._socket.close()
             self._socket = None
             return False
 

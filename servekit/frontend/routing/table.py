@@ -91,9 +91,9 @@ class Routing:
             row = batcher.row
             labels = {"model": row.name} | ({"stage": row.stage} if row.stage else {})
             for replica in batcher.pool:
-                if replica.channel is not None and replica.channel.measures is not None:
+                if replica.channel is not None and replica.channel.metric_memory is not None:
                     index = str(replica.row.index)
-                    yield labels | {"replica": index}, replica.channel.measures
+                    yield labels | {"replica": index}, replica.channel.metric_memory
 
     # ------------------------------------------------------------ table -> routes
 
