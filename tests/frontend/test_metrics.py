@@ -8,11 +8,12 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from servekit.frontend.batching.replies import count_stages
+from servekit.frontend.batching.replies import answer_batch, count_stages
+from servekit.frontend.batching.task import make_task
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
-from servekit.ipc.batches import Item, MethodCall
+from servekit.ipc.batches import Item, MethodCall, Reply
 from servekit.ipc.counters import Counters, create_memory
 
 
@@ -125,3 +126,19 @@ def test_stages_of_one_worker_are_counted_with_their_own_tasks():
         *(("host", 0.5), ("before", 3, 0.1), ("host", 1, 0.2)),
         *(("host", 0.5), ("before", 1, 0.3)),
     ]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_each_answer_of_a_batch_is_counted_by_its_status(counters, size):
+    owner = SimpleNamespace(metrics=counting(counters), colocated={})
+    client = SimpleNamespace(respond=lambda _: None, fail=lambda *_: None)
+    tasks = [make_task(owner, client, Item(b"", b"", b"", "", 9.0), 0.0) for _ in range(3 * size)]
+    answers = [("", "text/plain", b""), ("", "text/plain", b""), ("InputError", "", b"{}")] * size
+    own = {3 * at + 1: (201, []) for at in range(size)}
+    answer_batch(tasks, Reply(1, answers, 0.0, 0.0, 0.0, responses=own), 0.5, 1.0, None)
+    text = scrape(counters)
+
+    for status in (200, 201, 422):
+        assert f'servekit_requests_total{{model="a",status="{status}"}} {size}.0' in text
+    assert f'servekit_request_duration_seconds_count{{model="a"}} {2 * size}.0' in text
+    assert f'servekit_request_duration_seconds_sum{{model="a"}} {2 * size}.0' in text

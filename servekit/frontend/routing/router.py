@@ -16,12 +16,12 @@ __all__ = ["Router"]
 
 
 class Router:
-    """Finds who answers at a request target. Lookups never touch the file system."""
+    """Finds the routes of predictions. Lookups never touch the file system."""
 
     def __init__(self) -> None:
         self._routes: dict[bytes, PredictionRoute] = {}
         self._calls: Mapping[tuple[str, str], PredictionRoute] = {}
-        self.find_other: Find | None = None  #: is asked where no model has the path
+        self.find_other: Find | None = None  #: called for paths that no model has
 
     def replace(
         self,
@@ -33,7 +33,7 @@ class Router:
         :param routes: by path.
         :param calls: by model and endpoint; "" is ``predict``.
         """
-        self._routes = {path.encode(): way for path, way in routes.items()}
+        self._routes = {path.encode(): route for path, route in routes.items()}
         self._calls = calls
 
     def find(
@@ -41,11 +41,11 @@ class Router:
     ) -> PredictionRoute | None:
         """Return what answers, or ``None``: the Flask app knows all other routes."""
         if method == b"POST":
-            way = self._routes.get(target)
-            if way is None and (b"?" in target or b"%" in target):
-                way = self._routes.get(path_of(target))
-            if way is not None:
-                return way
+            route = self._routes.get(target)
+            if route is None and (b"?" in target or b"%" in target):
+                route = self._routes.get(path_of(target))
+            if route is not None:
+                return route
         return self.find_other(method, target, headers) if self.find_other is not None else None
 
     def find_call(self, model: str, endpoint: str) -> PredictionRoute | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routing table at work: batchers, channels to workers, and who answers at which path."""
+"""Follows the routing table: batchers, channels to workers, and the route of each path."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from servekit.frontend.pipelines.instances import InstancesRoute
 from servekit.frontend.pipelines.pipeline import Pipeline
 from servekit.frontend.pipelines.planner import Unresolved, plan
 from servekit.frontend.pipelines.route import PipelineRoute
+from servekit.frontend.routing.batchers import Batchers
 from servekit.frontend.routing.router import Router
-from servekit.frontend.routing.stages import Batchers
 from servekit.ipc.table import Table
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class Routing:
             for route in row.routes:
                 if not route.problem:
                     routes.pop(route.path, None)  # it belonged to the only stage
-                if way := self._resolved(row, route, rows, batchers):
-                    routes[route.path] = way
+                if resolved := self._resolved(row, route, rows, batchers):
+                    routes[route.path] = resolved
         self.router.replace(routes, calls_of(table.models, routes))
         self._tell_unresolved(known)
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind of route a path gets: one task for each request where that is enough."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from servekit.frontend.batching.environment import BatchingEnvironment
+from servekit.frontend.batching.queue import QueueMemory
+from servekit.frontend.batching.task_route import TaskRoute
+from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.pipelines.instances import InstancesRoute
+from servekit.frontend.pipelines.route import PipelineRoute
+from servekit.frontend.routing.table import Routing
+from servekit.ipc.batches import MethodCall
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.table import ModelRow, ReplicaRow, RouteRow, StageRow, StepRow, Table
+
+
+def row(name, *stages, routes=()):
+    replicas = [ReplicaRow(0, 1, "/nobody", "serving")]
+    return ModelRow(
+        name, "1", "", replicas, 8, 0.0, 1.0, 16, stages=list(stages), routes=list(routes)
+    )
+
+
+def steps(*names):
+    return [StepRow(stage=name) for name in names]
+
+
+ALONE = row("alone", routes=[RouteRow("/alone/size", [StepRow(stage="predict", target="size")])])
+PARTS = row(
+    "parts",
+    StageRow("a", 8, 0.0, 1.0, colocated={"guest": None}),
+    StageRow("b", 8, 0.0, 1.0),
+    routes=[
+        RouteRow("/parts/predict", steps("a", "b")),
+        RouteRow("/v1/a", steps("b")),
+        RouteRow("/v1/both", steps("a", "guest")),
+        RouteRow("/v1/all", steps("b"), instances=True),
+        RouteRow("/v1/other", [StepRow(model="alone")]),
+        RouteRow("/v1/nobody", [StepRow(model="nobody")]),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def routing():
+    counters = Counters(create_memory())
+    environment = BatchingEnvironment(
+        loop=SimpleNamespace(), pressure=Pressure(0, 5.0), queue_memory=QueueMemory(1000),
+        report=None, front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
+    )  # fmt: skip
+    found = Routing(environment, counters, counters.share(counters.give()))
+    found.update(Table([ALONE, PARTS]))
+    yield found
+    os.close(counters.descriptor)
+
+
+BOTH = (MethodCall("a"), MethodCall("guest"))
+KINDS = {
+    "/alone/predict": (TaskRoute, ()),
+    "/alone/size": (TaskRoute, (MethodCall(method="size"),)),
+    "/v1/a": (TaskRoute, ()),
+    "/v1/both": (TaskRoute, BOTH),
+    "/parts/predict": (PipelineRoute, None),
+    "/v1/all": (InstancesRoute, None),
+    "/v1/other": (PipelineRoute, None),  # which counts for the model that has the path
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), KINDS.items(), ids=KINDS)
+def test_the_kind_of_a_route(routing, path, expected):
+    route = routing.router.find(b"POST", path.encode(), {})
+
+    assert (type(route), getattr(route, "_calls", None)) == expected
+
+
+def test_a_route_that_leads_nowhere_says_why(routing):
+    assert routing.router.find(b"POST", b"/v1/nobody", {}) is None
+    assert routing.unresolved("parts") == ["/v1/nobody: no model is called nobody"]
