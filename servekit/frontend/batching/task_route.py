@@ -78,7 +78,7 @@ class TaskRoute:
 def item_of(
     request: HttpRequest, deadline: float, calls: Calls, call: ProtocolCall | None
 ) -> SentItem:
-    """Return what a worker gets of *request*, but for the headers that its service asked for."""
+    """Return what a worker gets of *request*, without the headers that its service asked for."""
     headers, body, request_id = request.headers, request.body, request.request_id
     media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
     item: SentItem = Item(body, media_type, accept, request_id, deadline, None, calls)
