@@ -5,6 +5,8 @@ import socket
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pytest
+
 from .conftest import wait_until
 from .test_management import front_ends
 
@@ -42,7 +44,10 @@ def test_connections_are_shared_by_all_front_ends(serve):
     server = serve("--models", MODELS / "points", "--front-ends=2")
     pids = front_ends(server)[1:]  # the first is the parent of the others
 
-    rounds = [shares_of(server, pids, 64) for _ in range(5)]  # a busy machine may stop one a while
-
-    assert all(sum(shares) == 64 for shares in rounds)
-    assert max(min(shares) for shares in rounds) >= 16, rounds
+    rounds = []
+    for _ in range(20):  # a busy machine may stop one of them for a while
+        rounds.append(shares_of(server, pids, 64))
+        assert sum(rounds[-1]) == 64
+        if min(rounds[-1]) >= 16:
+            return
+    pytest.fail(f"one front-end took nearly all: {rounds}")

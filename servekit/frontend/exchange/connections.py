@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from servekit.frontend.exchange.connection_shares import ConnectionShares
     from servekit.frontend.exchange.protocols import Timed
     from servekit.settings import Settings
 
@@ -23,9 +24,13 @@ LOOK_S = 1.0
 class OpenConnections:
     """Counts them, calls those whose timeout passes, and closes idle ones when asked to."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Hold none yet."""
+    def __init__(self, settings: Settings, shares: ConnectionShares | None = None) -> None:
+        """Hold none yet.
+
+        :param shares: of all front-ends, if there are several.
+        """
         self._open: set[Timed] = set()
+        self._shares = shares
         self._limit = settings.max_connections
         self._expiry = Expiry(longest_look_s(settings), monotonic())
         self.is_crowded = False  #: connections are closed after one response
@@ -39,20 +44,38 @@ class OpenConnections:
         self._open.add(connection)
         self.is_crowded = len(self._open) > self._limit
         self._expiry.watch(connection, monotonic())
+        self._note()
 
     def discard(self, connection: Timed) -> None:
         """Forget *connection*: it is closed."""
         self._open.discard(connection)
+        self._note()
+
+    def is_ahead(self) -> bool:
+        """Whether another front-end has clearly fewer connections."""
+        return self._shares is not None and self._shares.is_ahead(len(self._open), monotonic())
+
+    def drain(self) -> None:
+        """The front-end shuts down: the others need not wait for it to accept."""
+        self.is_draining = True
+        if self._shares is not None:
+            self._shares.leave()
 
     def sweep(self, now: float) -> None:
         """Call the connections whose timeout has passed."""
         self._expiry.sweep(now)
         self.is_crowded = len(self._open) > self._limit
+        if self._shares is not None and not self.is_draining:
+            self._shares.renew(now)
 
     def close_idle(self, now: float) -> None:
         """Close every connection that has no request in progress."""
         for connection in list(self._open):
             connection.close_if_idle(now)
+
+    def _note(self) -> None:
+        if self._shares is not None:
+            self._shares.note(len(self._open))
 
 
 class Expiry:

@@ -9,7 +9,6 @@ import errno
 import os
 import socket
 import struct
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import gevent
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from servekit.frontend.http1.listener import Http1Listener
-    from servekit.frontend.server.connection_shares import ConnectionShares
     from servekit.settings import Settings
 
 __all__ = ["Acceptor"]
@@ -51,15 +49,13 @@ PlainSocket: Any = get_original("socket", "socket")
 class Acceptor:
     """Owns this process's copies of the listeners."""
 
-    def __init__(self, http1: Http1Listener, shares: ConnectionShares | None = None) -> None:
+    def __init__(self, http1: Http1Listener) -> None:
         """Accept nothing yet.
 
         :param http1: what the accepted connections share.
-        :param shares: connections of all front-ends, if several accept from the same listeners.
         """
         self._http1 = http1
         self._host = http1.host
-        self._shares = shares
         self._watchers: list[tuple[Any, Any]] = []
         self._is_paused = False
         self._yield_timer: Any = self._host.loop.timer(YIELD_S)
@@ -109,14 +105,10 @@ class Acceptor:
         self._yield_timer.stop()
 
     def _on_acceptable(self, listener: Any) -> None:
-        shares = self._shares
         for _ in range(ACCEPTS_PER_TURN):
-            if shares is not None:
-                now, count = monotonic(), len(self._host.connections)
-                shares.note(count, now)
-                if not self._has_yielded and shares.is_ahead(count, now):
-                    self._yield()
-                    return
+            if not self._has_yielded and self._host.connections.is_ahead():
+                self._yield()
+                return
             self._has_yielded = False
             if not self._accept(listener):
                 return

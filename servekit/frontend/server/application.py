@@ -14,10 +14,10 @@ from gunicorn.arbiter import Arbiter
 
 # All that a front-end runs is imported before gunicorn forks: its processes share the pages.
 from servekit.errors import StartupError
+from servekit.frontend.exchange.connection_shares import ConnectionShares
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import Assembly, Resources
-from servekit.frontend.server.connection_shares import ConnectionShares
 from servekit.frontend.server.contributions import check_settings
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
 from servekit.plugins import create_plugin_manager

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servekit.extension.middleware import Middleware
+    from servekit.frontend.exchange.connection_shares import ConnectionShares
     from servekit.frontend.exchange.protocols import Find, PredictionRoute
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.middleware.codings import Coding
-    from servekit.frontend.server.connection_shares import ConnectionShares
     from servekit.ipc.counters import Counters
     from servekit.plugins import PluginManager
     from servekit.settings import Settings
@@ -73,7 +73,9 @@ class Assembly:
         """
         self._resources = resources
         observed = implemented(resources.plugins.hook, OBSERVER_HOOKS)
-        self._core = core = create_core(settings, run_directory, counters, observed)
+        self._core = core = create_core(
+            settings, run_directory, counters, observed, resources.shares
+        )
         self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
@@ -90,8 +92,7 @@ class Assembly:
             resources.tls.set_alpn_protocols(list(http1.alpn))
         self.front_end = FrontEnd(
             core,
-            Acceptor(http1, resources.shares),
-            shares=resources.shares,
+            Acceptor(http1),
             access_log=resources.access_log,
             waits=self._view.waits,
         )

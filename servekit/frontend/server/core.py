@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from servekit.frontend.exchange.connection_shares import ConnectionShares
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.ipc.counters import Counters, Share
     from servekit.settings import Settings
@@ -48,12 +49,17 @@ class Core:
 
 
 def create_core(
-    settings: Settings, run_directory: Path, counters: Counters, observer_hooks: Sequence[str]
+    settings: Settings,
+    run_directory: Path,
+    counters: Counters,
+    observer_hooks: Sequence[str],
+    shares: ConnectionShares | None = None,
 ) -> Core:
     """Connect to the supervisor of *run_directory*.
 
     :param counters: of all front-ends; this one has the share that was given last.
     :param observer_hooks: hooks of the observer that plugins implement.
+    :param shares: of the connections, if there are several front-ends.
     """
     loop, share = gevent.get_hub().loop, counters.share(counters.last)
     control = Control(run_directory / "control.sock")
@@ -80,7 +86,7 @@ def create_core(
         share=share,
         control=control,
         routing=Routing(environment, counters, share),
-        connections=OpenConnections(settings),
+        connections=OpenConnections(settings, shares),
         pressure=pressure,
         slices=TimeSlices(loop),
         date=HttpDate(),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from servekit.frontend.middleware.access_log import AccessLog
     from servekit.frontend.server.acceptor import Acceptor
-    from servekit.frontend.server.connection_shares import ConnectionShares
     from servekit.frontend.server.core import Core
     from servekit.ipc.table import Table
 
@@ -37,20 +36,17 @@ class FrontEnd:
         core: Core,
         acceptor: Acceptor,
         *,
-        shares: ConnectionShares | None = None,
         access_log: AccessLog | None = None,
         waits: Sequence[Callable[[], bool]] = (),
     ) -> None:
         """Accept nothing yet, but follow the supervisor's table from now on.
 
         :param acceptor: of the clients' listeners.
-        :param shares: of the connections, if there are several front-ends.
         :param waits: a shutdown waits while one of them returns true.
         """
         self.core = core
         self._acceptor = acceptor
         self._management: list[Acceptor] = []
-        self._shares = shares
         self._access_log = access_log
         self._waits = waits
         self._second = 0
@@ -66,6 +62,7 @@ class FrontEnd:
         while not self.core.routing.is_set_up and monotonic() < deadline:
             gevent.sleep(0.001)
         self.core.pressure.sweep(monotonic())
+        self.core.connections.sweep(monotonic())
         self._acceptor.open(listeners)
         self._sweeper = self.core.loop.timer(SWEEP_S, SWEEP_S)
         self._sweeper.start(self._sweep)
@@ -80,8 +77,6 @@ class FrontEnd:
         """Answer everything that the kernel has accepted, for at most *grace_s* seconds."""
         routing = self.core.routing
         self._set_draining()
-        if self._shares is not None:
-            self._shares.leave()
         if not routing.table.is_draining:  # another front-end takes our place
             gevent.sleep(OVERLAP_S)
         self._acceptor.close(is_last=routing.table.is_draining)
@@ -94,7 +89,7 @@ class FrontEnd:
             self._access_log.write()
 
     def _set_draining(self) -> None:
-        self.core.connections.is_draining = True
+        self.core.connections.drain()
         self.core.routing.batchers.drain()
 
     def _close_idle_for(self, limit_s: float) -> None:
@@ -112,8 +107,6 @@ class FrontEnd:
         core.pressure.sweep(now)
         core.routing.batchers.sweep(now)
         core.connections.sweep(now)
-        if self._shares is not None and not core.connections.is_draining:
-            self._shares.note(len(core.connections), now)
         for acceptor in (self._acceptor, *self._management):
             acceptor.resume()
         if self._access_log is not None:

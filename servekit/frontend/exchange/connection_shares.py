@@ -17,25 +17,28 @@ class ConnectionShares:
 
     def __init__(self) -> None:
         """Begin without any front-end."""
-        self._moments = memoryview(mmap.mmap(-1, 2 * 8 * FRONT_ENDS)).cast("d")
+        self._memory = memoryview(mmap.mmap(-1, 2 * 8 * FRONT_ENDS)).cast("d")
         self._slot = 0
 
     def join(self, number: int) -> None:
         """Be the front-end *number*. Called after the fork."""
         self._slot = number % FRONT_ENDS
 
-    def note(self, count: int, now: float) -> None:
-        """Note that this front-end has *count* connections at *now* (``monotonic``)."""
-        self._moments[FRONT_ENDS + self._slot] = count
-        self._moments[self._slot] = now
+    def note(self, count: int) -> None:
+        """Note that this front-end has *count* connections."""
+        self._memory[FRONT_ENDS + self._slot] = count
+
+    def renew(self, now: float) -> None:
+        """Note that this front-end still accepts at *now* (``monotonic``)."""
+        self._memory[self._slot] = now
 
     def leave(self) -> None:
         """Be ignored by the others: this front-end accepts no more."""
-        self._moments[self._slot] = 0.0
+        self._memory[self._slot] = 0.0
 
     def is_ahead(self, count: int, now: float) -> bool:
         """Whether another front-end has clearly fewer connections than *count*."""
-        seen, since = self._moments, now - FRESH_S
+        seen, since = self._memory, now - FRESH_S
         others = [
             seen[FRONT_ENDS + slot]
             for slot in range(FRONT_ENDS)
