@@ -39,8 +39,10 @@ def _run(chosen: argparse.Namespace) -> int:
     servers, plan = list(results.servers), results.plan
     failed = Failed()
     results.closed = closed_loop.run(servers, results.cases, plan, _progress, failed)
+    _save(results, chosen)  # what follows takes long, and may fail
     if "open-loop" in chosen.workloads:
         results.open = open_loop.run(servers, plan, _progress, failed)
+        _save(results, chosen)
     if {"start-up", "memory"} & set(chosen.workloads):
         results.idle = idle.run(servers, plan, _progress, failed)
     _progress("")
@@ -78,10 +80,15 @@ def _tell(results: Results, chosen: argparse.Namespace) -> None:
     judged = targets.judge(results)
     text = report.markdown(results, judged)
     print(text, end="")
-    if chosen.json:
-        chosen.json.write_text(results.as_json(judged), encoding="utf-8")
+    _save(results, chosen)
     if chosen.publish:
         publish.write(results, judged, text)
+
+
+def _save(results: Results, chosen: argparse.Namespace) -> None:
+    """Write what has been measured so far, if a file was asked for."""
+    if chosen.json:
+        chosen.json.write_text(results.as_json(targets.judge(results)), encoding="utf-8")
 
 
 def _status(results: Results) -> int:
