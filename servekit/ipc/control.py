@@ -6,6 +6,7 @@ As in ``batches``, each message is a tagged Struct; the table for the front-ends
 
 from msgspec import Struct
 
+from servekit.ipc.operations import Operate
 from servekit.ipc.table import Interface
 
 __all__ = [
@@ -114,4 +115,4 @@ class PluginHooks(Struct, array_like=True, tag=25):
     hooks: list[str]
 
 
-ControlMessage = FrontEndReady | Hung | Lost | PluginHooks | Reload
+ControlMessage = FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from servekit.ipc.batches import QUERY
+from servekit.ipc.operations import OperationRow
 
 __all__ = [
     "CAUSES",
@@ -17,10 +18,12 @@ __all__ = [
     "ModelRow",
     "ReplicaRow",
     "RouteRow",
+    "SettingRow",
     "StageRow",
     "StepRow",
     "Table",
     "Tally",
+    "TrafficRow",
     "stage_rows",
 ]
 
@@ -105,8 +108,26 @@ class RouteRow(Struct):
 PREPARING = "loading"
 
 
+class TrafficRow(Struct):
+    """Which versions of a model answer."""
+
+    aliases: dict[str, str] = {}  #: to versions
+    weights: dict[str, int] = {}  #: by version; ``{}``: the default version answers everything
+    sticky: str = ""  #: header whose value chooses among the weights; "" for none
+    mirror: str = ""  #: version that answers copies of the requests; "" for none
+    mirror_percent: int = 100
+
+
+class SettingRow(Struct):
+    """One value that a model is served with."""
+
+    name: str  #: as in ``servekit.toml``: ``batching.max_batch_size``
+    value: Any
+    source: str  #: ``default``, ``archive``, ``servekit.toml``, ``--set``, ``run time`` ...
+
+
 class ModelRow(Struct):
-    """One model of the routing table."""
+    """One model of the routing table, by its default version."""
 
     name: str
     version: str
@@ -124,6 +145,9 @@ class ModelRow(Struct):
     routes: list[RouteRow] = []  #: besides ``/<name>/predict`` by the only stage
     stage: str = ""  #: this is the row of one stage, made by ``stage_rows``
     colocated: dict[str, Interface | None] = {}  #: of that row: as in ``StageRow``
+    versions: list["ModelRow"] = []  #: the other loaded versions; their own list is empty
+    traffic: TrafficRow = field(default_factory=TrafficRow)
+    settings: list[SettingRow] = []
 
     @property
     def label(self) -> str:
@@ -197,3 +221,4 @@ class Table(Struct, array_like=True, tag=20):
     is_draining: bool = False
     missing_daemons: list[str] = []  #: required daemons that do not run
     tally: Tally = field(default_factory=Tally)
+    operations: list[OperationRow] = []  #: of the last minutes, newest last

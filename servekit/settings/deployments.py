@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of one deployed model: ``[models.NAME]`` of ``servekit.toml``."""
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["BatchingSettings", "Deployment", "ReplicaRange", "StageSettings"]
+
+
+class ReplicaRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Between how many replicas the server may choose."""
+
+    min: int
+    max: int
+
+
+class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As ``[batching]`` of ``model.toml``; ``None`` leaves the archive's value."""
+
+    max_batch_size: int | None = None
+    max_delay_ms: float | None = None
+
+
+class StageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What can be set for a whole model and for one stage; ``None`` leaves the archive's value."""
+
+    replicas: int | ReplicaRange | None = None
+    devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas
+    env: dict[str, str] = {}  #: besides the archive's, and in place of variables of the same name
+    options: dict[str, Any] = {}  #: likewise
+    batching: BatchingSettings = BatchingSettings()
+
+
+class Deployment(StageSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the operator says about one model; it wins over what the archive says."""
+
+    name: str = ""  #: the key of its table
+    path: str = ""  #: an archive, a model directory or a URL; absolute
+    sha256: str = ""  #: of the archive, in hexadecimal
+    pass_env: list[str] = []  #: patterns of the operator's variables that its workers get
+    stages: dict[str, StageSettings] = {}
+    idle_s: float | None = None  #: unloaded after so long without a request
