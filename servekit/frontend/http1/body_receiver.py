@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.http.placement import end_unread, start_upload
 from servekit.frontend.http.request_body import BodyClock
-from servekit.frontend.http1.response import CONTINUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from servekit.frontend.http.socket_writer import SocketWriter
 
 __all__ = ["BodyReceiver"]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class BodyReceiver:

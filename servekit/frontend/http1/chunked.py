@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chunked request bodies (RFC 9112 7.1), exactly by their grammar. No socket, no clock.
+"""Chunked bodies (RFC 9112 7.1): those of requests are decoded, those of responses are written.
 
-llhttp reads header sections only: what it accepts of extensions differs from the grammar.
+llhttp reads header sections only: the extensions that it accepts differ from the grammar.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 from servekit.errors import RequestError
 from servekit.frontend.http.fields import NOT_IN_TRAILERS
+from servekit.frontend.http.socket_writer import MAX_HELD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ChunkDecoder"]
+    from servekit.frontend.http.socket_writer import SocketWriter
+
+__all__ = ["ChunkDecoder", "ChunkWriter"]
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 QUOTED = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+"'
@@ -28,7 +31,7 @@ MAX_SIZE = 2**63
 
 
 class ChunkDecoder:
-    """Decodes one body, however it is split into pieces."""
+    """Decodes one body, however it is split into pieces. No socket, no clock."""
 
     __slots__ = ("_add", "_held", "_is_closing", "_is_last", "_left")
 
@@ -106,3 +109,43 @@ def read_trailers(data: bytes, at: int) -> tuple[int, bool]:
     if b"\n" in data[at:]:
         raise RequestError("trailer: a line that ends without CR")
     return at, False
+
+
+class ChunkWriter:
+    """Writes the body of a streamed response, and keeps what the client does not take yet."""
+
+    __slots__ = ("_held", "_is_chunked", "_writer")
+
+    def __init__(self, writer: SocketWriter, *, is_chunked: bool) -> None:
+        """Write by *writer*; HTTP/1.0 has no chunks."""
+        self._writer, self._is_chunked = writer, is_chunked
+        self._held = bytearray()
+        writer.on_flushed = self._on_flushed
+
+    def write(self, piece: bytes) -> bool:
+        """Write *piece*; return whether the client keeps up."""
+        self._put(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
+        return len(self._held) <= MAX_HELD_BYTES
+
+    def end(self) -> None:
+        """Hand everything to the writer: nothing more will come."""
+        if self._is_chunked:
+            self._put(b"0\r\n\r\n")
+        self._on_flushed()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has not taken all of it yet."""
+        return bool(self._writer.rest)
+
+    def _put(self, data: bytes) -> None:
+        if self._writer.rest:
+            self._held += data
+            self._writer.hold(len(data))
+        else:
+            self._writer.send(data)
+
+    def _on_flushed(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held:
+            self._writer.send(bytes(held))

@@ -43,17 +43,8 @@ class Http1Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
-        "_accepted_at",
-        "_body",
-        "_exchange",
-        "_host",
-        "_input",
-        "_listener",
-        "_output",
-        "_reader",
-        "_socket",
-        "_stage",
-        "expires",
+        *("_accepted_at", "_body", "_exchange", "_host", "_input", "_listener"),
+        *("_output", "_reader", "_socket", "_stage", "expires"),
     )
 
     def __init__(self, sock: socket.socket | TlsSocket, peer: Any, listener: Http1Listener) -> None:
@@ -94,8 +85,9 @@ class Http1Connection:
 
     def _advance(self) -> None:
         """Take the next event, unless a request is being answered."""
+        requests = self._reader.requests
         if not self._exchange.is_busy:
-            event = self._reader.next_event()
+            event = requests.popleft() if requests else self._reader.next_event()
             if isinstance(event, HttpRequest):
                 self._begin(event)
             elif isinstance(event, Preface):
@@ -105,7 +97,7 @@ class Http1Connection:
             elif event == HEAD and self._stage != HEAD:
                 self._stage = HEAD
                 self.expires = monotonic() + self._host.settings.header_timeout
-        if self._reader.requests:
+        if requests:
             self._input.pause()
 
     def _begin(self, request: HttpRequest) -> None:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exchange of an HTTP/1.1 connection: its current request, and the response to it."""
+"""The exchange of an HTTP/1.1 connection: its current request, and the response as bytes."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.extension.base_exchange import BaseExchange
+from servekit.extension.http import NO_LENGTH
 from servekit.frontend.http.socket_writer import JOIN_BYTES
 from servekit.frontend.http.tls import TlsSocket
-from servekit.frontend.http1.response import CLOSE, KEEP_ALIVE, ChunkWriter
+from servekit.frontend.http1.chunked import ChunkWriter
 
 if TYPE_CHECKING:
     import socket
@@ -16,11 +18,19 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import OutputStream
     from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.host import Host
     from servekit.frontend.http.socket_writer import SocketWriter
-    from servekit.frontend.http1.response import ResponseEncoder
 
-__all__ = ["Http1Exchange"]
+__all__ = ["CLOSE", "Http1Exchange", "ResponseEncoder"]
+
+CLOSE = b"Connection: close\r\n"
+KEEP_ALIVE = b"Connection: keep-alive\r\n"
+REASONS = {status.value: status.phrase for status in HTTPStatus}
+REASONS[413] = "Content Too Large"  # RFC 9110; Python 3.11 still has the old names
+REASONS[414] = "URI Too Long"
+REASONS[422] = "Unprocessable Content"
+MAX_KNOWN = 64
 
 
 class ExchangeOwner(Protocol):
@@ -156,3 +166,65 @@ class Http1Exchange(BaseExchange):
             self.prediction = None
         if self.observers is not None:
             self.observe_end(None, 0)
+
+
+class ResponseEncoder:
+    """Encodes responses; what those of the same second have in common is encoded once."""
+
+    __slots__ = ("_date", "_made_at", "_starts")
+
+    def __init__(self, date: HttpDate) -> None:
+        """State *date* in each response."""
+        self._date = date
+        self._made_at = b""
+        #: by media type the starts of 200s, by status and media type those of others
+        self._starts: dict[str | tuple[int, str], bytes] = {}
+
+    def encode(self, response: HttpResponse, connection: bytes, body: bytes) -> bytes:
+        """Return the head of *response*, then *body*.
+
+        :param connection: the line about the connection, if it needs one.
+        :param body: as much of the body as follows in the same buffer.
+        """
+        status, media_type = response.status, response.media_type
+        if self._made_at is not self._date.value:
+            self._made_at = self._date.value
+            self._starts.clear()
+        start = self._starts.get(media_type if status == 200 else (status, media_type))
+        if start is None:
+            start = self._start(status, media_type)
+        if response.timing and not response.fields and response.length is None:
+            return b"%b%b\r\nServer-Timing: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (
+                start,
+                response.request_id.encode(),
+                response.timing,
+                len(response.body),
+                connection,
+                body,
+            )
+        return b"".join((start, *_lines(response), connection, b"\r\n", body))
+
+    def _start(self, status: int, media_type: str) -> bytes:
+        """Return the head up to the value of ``X-Request-Id``."""
+        kind = b"Content-Type: %b\r\n" % media_type.encode() if media_type else b""
+        start = b"HTTP/1.1 %d %b\r\nDate: %b\r\n%bX-Request-Id: " % (
+            status,
+            REASONS.get(status, "Unknown").encode(),
+            self._made_at,
+            kind,
+        )
+        if len(self._starts) < MAX_KNOWN:
+            self._starts[media_type if status == 200 else (status, media_type)] = start
+        return start
+
+
+def _lines(response: HttpResponse) -> list[bytes]:
+    """Return the value of ``X-Request-Id``, and the header lines after it."""
+    lines = [response.request_id.encode("latin-1"), b"\r\n"]
+    lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in response.fields]
+    if response.timing:
+        lines.append(b"Server-Timing: %b\r\n" % response.timing)
+    length = response.content_length
+    if length != NO_LENGTH:
+        lines.append(b"Content-Length: %d\r\n" % length)
+    return lines

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.frontend.http.tls import TlsSocket
-from servekit.frontend.http1.known_heads import KnownHeads
+from servekit.frontend.http1.exchange import ResponseEncoder
 from servekit.frontend.http1.parser import HTTP2_PREFACE
-from servekit.frontend.http1.response import ResponseEncoder
+from servekit.frontend.http1.reader import KnownHeads
 
 if TYPE_CHECKING:
     import socket

@@ -2,27 +2,85 @@
 """The bytes of an HTTP/1.1 connection as events.
 
     reader.feed(data)
-    event = reader.next_event()
+    event = reader.requests.popleft() if reader.requests else reader.next_event()
 
 No socket, no clock, no connection: its driver reads, waits and responds (``connection.py``).
+
+Most clients repeat their header sections byte for byte. A request that is one piece, with a header
+section that is known, needs no parser.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from servekit.extension.http import HttpRequest
 from servekit.frontend.http.request_builder import BODY, IDLE
 from servekit.frontend.http1.parser import RequestParser
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.protocols import Guard
-    from servekit.frontend.http1.known_heads import KnownHeads
     from servekit.frontend.memory.pressure import Pressure
     from servekit.settings import Settings
 
-__all__ = ["Preface", "RequestReader"]
+__all__ = ["KnownHeads", "Preface", "RequestReader"]
+
+MAX_KNOWN = 256
+MAX_BYTES = 1024
+END = b"\r\n\r\n"
+#: fields of heads that are not kept: they need the parser, or are secrets
+UNFIT = frozenset((b"authorization", b"cookie", b"expect", b"transfer-encoding", b"upgrade"))
+
+
+class KnownHead(NamedTuple):
+    """A parsed header section."""
+
+    method: bytes
+    target: bytes
+    headers: dict[bytes, bytes]
+    body_bytes: int
+
+
+class KnownHeads:
+    """Shared by the connections of one listener."""
+
+    __slots__ = ("_heads", "missed")
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._heads: dict[bytes, KnownHead] = {}
+        self.missed = b""  #: header section that was not found last
+
+    def find(self, data: bytes) -> HttpRequest | None:
+        """Return the request if *data* is exactly one, with a header section that is known."""
+        end = data.find(END) + len(END)
+        head = data[:end]
+        known = self._heads.get(head)
+        if known is None or len(data) != end + known.body_bytes:
+            self.missed = head
+            return None
+        headers = known.headers.copy()
+        return HttpRequest(known.method, known.target, headers, data[end:], True, "1.1")
+
+    def add(self, request: HttpRequest, size: int) -> None:
+        """Remember the head that was missed last, if it and a body make up *request*.
+
+        :param size: bytes of data that *request* came of.
+        """
+        head, headers, body = self.missed, request.headers, request.body
+        if (
+            UNFIT.isdisjoint(headers)
+            and request.version == "1.1"
+            and request.keeps_alive
+            and isinstance(body, bytes)
+            and len(head) + len(body) == size
+            and len(head) <= MAX_BYTES
+        ):
+            if len(self._heads) >= MAX_KNOWN:
+                self._heads.clear()
+            known = KnownHead(request.method, request.target, headers.copy(), len(body))
+            self._heads[head] = known
 
 
 class Preface(NamedTuple):
@@ -48,7 +106,7 @@ class RequestReader:
         self._known = known if guard is None else None
         self._last_head = b""  #: the last one that was not known
         self.builder = self._parser.builder  #: holds the request that is incomplete
-        self.requests = self._parser.requests  #: events that are next, in order
+        self.requests = self._parser.requests  #: whole or refused, in order: the next events
         self.is_over = False  #: nothing that follows is read as a request
 
     def feed(self, data: bytes) -> None:
@@ -71,13 +129,11 @@ class RequestReader:
             self._last_head = known.missed
 
     def next_event(self) -> HttpRequest | Preface | int:
-        """Return the next request, or ``Preface``; else the stage of the one that is incomplete.
+        """Return what follows ``requests``: ``Preface``, or the stage of an incomplete request.
 
-        A request that has a ``refusal`` may be incomplete. If ``is_over`` is set and no event is
-        left, nothing more will come.
+        An incomplete request that is refused is returned itself. If ``is_over`` is set and no
+        event is left, nothing more will come.
         """
-        if self.requests:
-            return self.requests.popleft()
         if self._parser.after_preface is not None:
             preface, self._parser.after_preface = Preface(self._parser.after_preface), None
             return preface

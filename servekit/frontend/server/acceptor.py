@@ -18,7 +18,7 @@ from servekit.errors import NotReady
 from servekit.extension.problems import problem_response
 from servekit.frontend.http.tls import TlsSocket
 from servekit.frontend.http1.connection import Http1Connection
-from servekit.frontend.http1.response import CLOSE
+from servekit.frontend.http1.exchange import CLOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
