@@ -3,8 +3,7 @@
 
 import pytest
 
-from servekit.frontend.batching.environment import time_limits
-from servekit.frontend.batching.liveness import Liveness, overtime
+from servekit.frontend.batching.liveness import Liveness, overtime, time_limits
 
 LIMITS = time_limits(2.0, 3)  # two other front-ends may have a batch in the worker first
 

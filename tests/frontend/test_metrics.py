@@ -8,8 +8,9 @@ from unittest.mock import Mock
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from servekit.frontend.batching.replies import answer_batch, count_stages
-from servekit.frontend.batching.task import make_task
+from servekit.frontend.batching.batch_slot import answer_batch
+from servekit.frontend.batching.replies import count_stages
+from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect

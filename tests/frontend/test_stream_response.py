@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.frontend.batching.stream import StreamedResponse
-from servekit.frontend.batching.task import make_task
+from servekit.frontend.batching.task_route import make_task
 from servekit.ipc.batches import Item, Part
 from servekit.ipc.channel import ChannelClosed
 

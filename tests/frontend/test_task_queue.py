@@ -9,7 +9,7 @@ from servekit.errors import NotReady
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.batching.queue import QueueMemory
-from servekit.frontend.batching.task import make_task
+from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item

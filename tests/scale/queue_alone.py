@@ -14,7 +14,8 @@ from typing import Any
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.batching.queue import QueueMemory
-from servekit.frontend.batching.task import Task, make_task
+from servekit.frontend.batching.task import Task
+from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item

@@ -1,64 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one batch that a worker has at a time."""
+"""The one batch that a worker has at a time: how it is sent, and how its tasks are answered."""
 
 from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.errors import DeadlineExceeded
-from servekit.ipc.batches import Predict
-from servekit.ipc.channel import ChannelClosed
+from servekit.errors import DeadlineExceeded, Unavailable, WorkerLost
+from servekit.extension.http import HttpResponse
+from servekit.frontend.batching.replies import count_stages, error_from, timing_of
+from servekit.frontend.exchange.answer_checks import check_fields, media_types
+from servekit.ipc.batches import Predict, Reply, Slab
+from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 
 if TYPE_CHECKING:
-    from servekit.frontend.batching.channel import Channel
-    from servekit.frontend.batching.leases import Leases
-    from servekit.frontend.batching.replies import Lend
-    from servekit.frontend.batching.task import Task
-    from servekit.ipc.batches import Reply
+    from collections.abc import Callable
 
-__all__ = ["BatchSlot"]
+    from servekit.frontend.batching.channel import Channel
+    from servekit.frontend.batching.environment import ReplicaOwner, SlotOwner
+    from servekit.frontend.batching.replies import Lend
+    from servekit.frontend.batching.samples import BatchSamples
+    from servekit.frontend.batching.task import Task
+    from servekit.ipc.batches import ReplyMessage
+
+    #: bytes, and what to call when they have been sent
+    Content = tuple[bytes | memoryview, Callable[[], None] | None]
+
+__all__ = ["BatchSlot", "answer_batch"]
 
 ITEM_OF = attrgetter("item")
+BODY_OF = attrgetter("body")
 
 
 class BatchSlot:
     """Sends batches over one channel, one at a time."""
 
-    __slots__ = ("_channel", "_leases", "_number", "has_room", "lend", "sent_at", "tasks")
+    __slots__ = (
+        *("_batcher", "_channel", "_leases", "_lend", "_number", "_replica", "_samples"),
+        *("sent_at", "tasks"),
+    )
 
-    def __init__(self, channel: Channel, leases: Leases) -> None:
-        """Send nothing yet."""
-        self._channel, self._leases = channel, leases
-        self.lend: Lend = partial(leases.borrow, channel)  #: returns the bytes of large answers
+    def __init__(
+        self,
+        replica: SlotOwner,
+        batcher: ReplicaOwner,
+        channel: Channel,
+        samples: BatchSamples | None,
+    ) -> None:
+        """Send what *batcher* has for *replica*, nothing yet."""
+        self._replica, self._batcher, self._channel = replica, batcher, channel
+        self._leases, self._samples = replica.leases, samples
+        self._lend: Lend = partial(replica.leases.borrow, channel)  #: the bytes of large answers
         self._number = 0
         self.tasks: list[Task] = []  #: the batch that the worker has
-        self.has_room = True  #: the worker is idle
         self.sent_at = 0.0  #: ``monotonic``
 
     def send(self, tasks: list[Task], now: float) -> list[Task]:
-        """Send *tasks* as one batch. Only if there is room.
+        """Send *tasks* as one batch. Only if the worker is idle.
 
         :return: those that do not fit: none.
-        :raises FrameTooLarge: nothing was sent.
         """
-        self.tasks, self.sent_at, self.has_room = tasks, now, False
+        self.tasks, self.sent_at = tasks, now
         self._number += 1
-        items = list(map(ITEM_OF, tasks))
-        self._channel.send(Predict(self._number, items, self._leases.lend(items)))
+        items, leases = list(map(ITEM_OF, tasks)), self._leases
+        returned: list[int] = []
+        if leases.returned or Slab in map(type, map(BODY_OF, items)):
+            returned = leases.lend(items)
+        try:
+            self._channel.send(Predict(self._number, items, returned))
+        except FrameTooLarge:
+            self._replica.close()
         return []
 
-    def take(self, reply: Reply) -> list[Task]:
-        """Return the tasks that *reply* answers, in its order; the worker is idle.
+    def on_message(self, message: ReplyMessage) -> None:
+        """Answer the batch; before that the worker gets its next one.
 
-        :raises ChannelClosed: it answers something else.
+        :raises ChannelClosed: the message is malformed, or for another batch.
         """
+        if type(message) is not Reply:
+            self._replica.on_message(message)
+            return
+        replica, sent_at, batch = self._replica, self.sent_at, self._take(message)
+        now = replica.life.heard_at = monotonic()
+        if replica.is_retired:
+            replica.retire()
+        elif not message.is_last:
+            self._batcher.on_room(self)
+        try:
+            answer_batch(batch, message, sent_at, now, self._lend)
+        except ChannelClosed:
+            replica.report_lost(batch)
+            for task in batch:
+                task.fail(WorkerLost())
+            raise
+        if self._samples is not None:
+            self._samples.note(batch, message, replica.row.index, sent_at, now)
+
+    def _take(self, reply: Reply) -> list[Task]:
+        """Return the tasks that *reply* answers, in its order; the worker is idle."""
         tasks = self.tasks
         if reply.batch != self._number or not tasks or len(reply.answers) != len(tasks):
             raise ChannelClosed("malformed answer from worker: it is for another batch")
-        self.tasks, self.has_room = [], True
-        self._leases.end_all_but(reply.held)
+        self.tasks = []
+        if self._leases.lent:
+            self._leases.end_all_but(reply.held)
         return tasks
 
     def cancel(self, task: Task) -> None:
@@ -76,3 +123,74 @@ class BatchSlot:
         """The worker is lost: return the tasks that it had, to be tried again or answered."""
         tasks, self.tasks = self.tasks, []
         return tasks
+
+
+def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, lend: Lend) -> None:
+    """Answer the tasks of *batch*, sent at *sent_at*, in one pass, and count them.
+
+    :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
+    """
+    owner, queue_s, responses = batch[0].owner, sent_at - batch[0].arrived, reply.responses
+    timing = _server_timing(len(batch), reply, now - sent_at)
+    durations_s: list[float] = []
+    try:
+        for task, (error, media_type, content) in zip(batch, reply.answers, strict=True):
+            body: bytes | memoryview = content  # type: ignore[assignment]
+            release = None
+            if error or type(content) is not bytes or task.is_done or task.deadline <= now:
+                found = _content_of(task, error, content, now, lend)
+                if found is None:
+                    continue
+                body, release = found
+            queue = b"queue;dur=%.3f, %b" % ((sent_at - task.arrived) * 1e3, timing)
+            response = HttpResponse(
+                200, body, media_types[media_type], task.item.request_id, queue, (), release
+            )
+            if responses and (own := responses.get(batch.index(task))):
+                check_fields(*own)
+                response.status, response.fields = own
+            task.is_done = True
+            if task.consumer is not None:
+                task.consumer.take(task, response)
+            elif task.exchange is not None:
+                if response.status == 200:
+                    durations_s.append(now - task.arrived)
+                else:
+                    owner.metrics.observe_response(response.status, now - task.arrived)
+                task.exchange.respond(response)
+    finally:
+        if owner.colocated:
+            count_stages(batch, queue_s, reply.steps)
+            owner.metrics.observe_successes(durations_s)
+        else:
+            owner.metrics.observe_batch(len(batch), queue_s, reply.predict_s, durations_s)
+
+
+def _content_of(
+    task: Task, error: str, content: bytes | Slab, now: float, lend: Lend
+) -> Content | None:
+    """Return what *task* is answered with, or ``None``: it is answered, or has to be no more."""
+    body, release = lend(content) if isinstance(content, Slab) else (content, None)
+    if task.deadline <= now:
+        task.fail(DeadlineExceeded())
+    elif error:
+        task.fail(error_from(error, bytes(body)))
+    elif release is not None and task.owner.pressure.refuses_answer(now):
+        task.fail(Unavailable())
+    if not task.is_done:
+        return body, release
+    if release is not None:
+        release()
+    return None
+
+
+def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
+    """Return what ``Server-Timing`` says of a batch that was answered after *elapsed_s*."""
+    worker_s = reply.decode_s + reply.predict_s + reply.encode_s
+    decode_ms, encode_ms = reply.decode_s * 1e3, reply.encode_s * 1e3
+    ipc_ms = max(0.0, elapsed_s - worker_s) * 1e3
+    if reply.steps:
+        told = decode_ms, size, timing_of(reply.steps), encode_ms, ipc_ms
+        return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % told
+    parts = decode_ms, size, reply.predict_s * 1e3, encode_ms, ipc_ms
+    return b"batch;dur=%.3f;desc=%d, predict;dur=%.3f, encode;dur=%.3f, ipc;dur=%.3f" % parts

@@ -9,12 +9,13 @@ together have been read: one batch of eight costs less than one of one and anoth
 
 from __future__ import annotations
 
+import contextlib
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import NotReady, ServekitError
 from servekit.frontend.batching.admission import Admission
-from servekit.frontend.batching.environment import time_limits
+from servekit.frontend.batching.liveness import time_limits
 from servekit.frontend.batching.queue import TaskQueue
 from servekit.frontend.batching.replica import ReplicaProxy
 from servekit.frontend.batching.replica_pool import ReplicaPool
@@ -54,6 +55,7 @@ class Batcher:
         )
         self.queue = TaskQueue(metrics, environment.queue_memory)
         self.pool = ReplicaPool(lambda: ReplicaProxy(self, environment))
+        self._idle: list[TaskTaker] = []  #: workers that can take tasks; the last one is next
         self._front_ends = environment.front_ends
         self.admission = Admission(self.queue)
         self._wakeup = Wakeup(environment.loop, self.dispatch)
@@ -81,10 +83,10 @@ class Batcher:
 
     def admit(self, task: Task) -> None:
         """Queue *task*, or refuse it."""
-        admission, size = self.admission, task.body_bytes
-        if admission.is_open and not admission.poison.sizes and self.queue.has_room(size):
-            self._enqueue(task)
-        elif (refusal := admission.refusal(size)) is not None:
+        admission = self.admission
+        if admission.is_open and not admission.poison.sizes and self.queue.offer(task):
+            self._on_queued()
+        elif (refusal := admission.refusal(task.body_bytes)) is not None:
             task.fail(refusal)
         else:
             self.put(task)
@@ -94,7 +96,8 @@ class Batcher:
         if (refusal := self.admission.refusal_of_content(task)) is not None:
             task.fail(refusal)
         else:
-            self._enqueue(task)
+            self.queue.put(task)
+            self._on_queued()
 
     def hold(self, users: int) -> None:
         """Count *users* more, until they end, that may queue tasks: it must not be closed."""
@@ -102,10 +105,9 @@ class Batcher:
 
     # ------------------------------------------------------------ out in batches
 
-    def _enqueue(self, task: Task) -> None:
-        """Queue *task*; it leaves at once if a replica is idle."""
-        self.queue.put(task)
-        if self.pool.idle and not self._wakeup.is_due:
+    def _on_queued(self) -> None:
+        """Send the task that was queued at once if a worker is idle."""
+        if self._idle and not self._wakeup.is_due:
             if self._had_company:
                 self._wakeup.soon()
             else:
@@ -116,7 +118,7 @@ class Batcher:
         now = monotonic()
         if self.pressure.is_stalled and self.pressure.is_waiting(now):
             return  # until the next sweep
-        idle, queue = self.pool.idle, self.queue
+        idle, queue = self._idle, self.queue
         while idle and queue.waiting:
             if self.row.max_delay_s and self._is_worth_waiting(now):
                 return
@@ -126,7 +128,7 @@ class Batcher:
             batch = queue.take(now, room)
             if batch:
                 self._had_company = len(batch) > 1
-                if rest := self.pool.take_idle().send(batch, now):
+                if rest := idle.pop().send(batch, now):
                     queue.put_back(rest)
 
     def _is_worth_waiting(self, now: float) -> bool:
@@ -142,19 +144,20 @@ class Batcher:
 
     # ------------------------------------------------------------ what replicas say
 
-    def on_room(self, replica: TaskTaker) -> None:
-        """*replica* can take tasks."""
-        self.pool.add_idle(replica)
+    def on_room(self, taker: TaskTaker) -> None:
+        """*taker* can take tasks."""
+        self._idle.append(taker)
         if self.queue.waiting:
             self.dispatch()
 
-    def on_room_left(self, replica: TaskTaker) -> None:
-        """*replica* can take tasks even after it was sent some."""
-        self.pool.add_last(replica)
+    def on_room_left(self, taker: TaskTaker) -> None:
+        """*taker* can take tasks even after it was sent some: the others come first."""
+        self._idle.insert(0, taker)
 
-    def on_busy(self, replica: TaskTaker) -> None:
-        """*replica* can take no tasks."""
-        self.pool.remove_idle(replica)
+    def on_busy(self, taker: TaskTaker) -> None:
+        """*taker* can take no tasks."""
+        with contextlib.suppress(ValueError):
+            self._idle.remove(taker)
 
     def on_greeted(self) -> None:
         """Let the replicas of an older version go, if another one answers."""
@@ -194,7 +197,7 @@ class Batcher:
         self.bodies.trim()
         if self.pressure.is_high:
             self.pool.trim()
-        if self.pool.idle and self.queue.waiting:
+        if self._idle and self.queue.waiting:
             self.dispatch()
 
     @property

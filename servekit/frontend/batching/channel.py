@@ -36,7 +36,6 @@ class Channel:
         "_buffer",
         "_mapped",
         "_on_lost",
-        "_on_message",
         "_readable",
         "_reader",
         "_rest",
@@ -46,6 +45,7 @@ class Channel:
         "cancelled",
         "is_open",
         "metric_memory",
+        "on_message",
     )
 
     def __init__(
@@ -76,7 +76,7 @@ class Channel:
             sock.close()
             raise
         self._socket = sock
-        self._on_message, self._on_lost = on_message, on_lost
+        self.on_message, self._on_lost = on_message, on_lost  #: replaced after the greeting
         self._reader: FrameReader[ReplyMessage] = FrameReader(sock, ReplyMessage)
         self._answers: ArenaReader | None = None
         self._mapped = bodies.size
@@ -140,6 +140,7 @@ class Channel:
         if self._answers is not None:
             self._answers.close()
         self._rest = None
+        del self.on_message  # of an object that refers to this one
 
     def _lose(self) -> None:
         if self.is_open:
@@ -174,7 +175,7 @@ class Channel:
                 messages = self._reader.read()
             for message in messages:
                 if self.is_open:
-                    self._on_message(message)
+                    self.on_message(message)
         except BlockingIOError:
             return
         except (ChannelClosed, OSError):

@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface from replicas to their batcher, and what all batchers share."""
+"""The interfaces between batchers, replicas and slots, and what all batchers share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from servekit.frontend.batching.leases import Leases
+    from servekit.frontend.batching.liveness import Liveness, TimeLimits
     from servekit.frontend.batching.queue import QueueMemory
     from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.memory.pressure import Pressure
+    from servekit.ipc.batches import ReplyMessage
     from servekit.ipc.control import Hung, Lost
-    from servekit.ipc.table import ModelRow
+    from servekit.ipc.table import ModelRow, ReplicaRow
 
 __all__ = [
     "BatchingEnvironment",
     "ReplicaOwner",
+    "SlotOwner",
     "TaskTaker",
-    "TimeLimits",
-    "time_limits",
 ]
-
-SILENCE_S = 10.0  #: an idle worker that is silent for longer hangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,25 +43,32 @@ class BatchingEnvironment:
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
 
 
-class TimeLimits(NamedTuple):
-    """How long a worker may take before it hangs."""
-
-    step_s: float  #: between two outputs of a worker that streams
-    batch_s: float  #: for a batch
-    silence_s: float  #: while it has nothing to do, as it is asked for a sign of life
-
-
-def time_limits(predict_timeout_s: float, front_ends: int) -> TimeLimits:
-    """Return the limits: a worker may first have to finish a batch of each other front-end."""
-    others_s = predict_timeout_s * (front_ends - 1)
-    return TimeLimits(predict_timeout_s, predict_timeout_s + others_s, SILENCE_S + others_s)
-
-
 class TaskTaker(Protocol):
-    """A replica, as its batcher needs it to send a batch."""
+    """The slots of a worker, as its batcher needs them to send a batch."""
 
     def send(self, tasks: list[Task], now: float) -> list[Task]:
-        """Hand *tasks* to the worker, and return those that it has no room for."""
+        """Send *tasks* to the worker, and return those that it has no room for."""
+
+
+class SlotOwner(Protocol):
+    """A replica, as the slots of its worker need it."""
+
+    row: ReplicaRow
+    leases: Leases
+    life: Liveness
+    is_retired: bool
+
+    def on_message(self, message: ReplyMessage) -> None:
+        """Handle a message that answers no task."""
+
+    def report_lost(self, batch: Sequence[Task]) -> None:
+        """Report the worker, whose answers to *batch* are malformed."""
+
+    def retire(self) -> None:
+        """Close the channel once the worker has no tasks. Only if ``is_retired``."""
+
+    def close(self) -> None:
+        """Close the channel: the tasks of the worker are lost."""
 
 
 class ReplicaOwner(Protocol):
@@ -79,14 +86,14 @@ class ReplicaOwner(Protocol):
     def limits(self) -> TimeLimits:
         """How long a worker may take."""
 
-    def on_room(self, replica: TaskTaker) -> None:
-        """*replica* can take tasks."""
+    def on_room(self, taker: TaskTaker) -> None:
+        """*taker* can take tasks."""
 
-    def on_room_left(self, replica: TaskTaker) -> None:
-        """*replica* can take tasks even after it was sent some."""
+    def on_room_left(self, taker: TaskTaker) -> None:
+        """*taker* can take tasks even after it was sent some."""
 
-    def on_busy(self, replica: TaskTaker) -> None:
-        """*replica* can take no tasks until ``on_room``."""
+    def on_busy(self, taker: TaskTaker) -> None:
+        """*taker* can take no tasks until ``on_room``."""
 
     def on_greeted(self) -> None:
         """A worker has greeted: it can take over from those that leave."""

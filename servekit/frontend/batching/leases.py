@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from servekit.ipc.batches import Slab
@@ -18,24 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Leases"]
 
-BODY_OF = attrgetter("body")
-
 
 class Leases:
     """Belongs to one replica; outlives its channels, as a worker may outlive its channel."""
 
-    __slots__ = ("_bodies", "_channel", "_lent", "_returned")
+    __slots__ = ("_bodies", "_channel", "lent", "returned")
 
     def __init__(self, bodies: BodyArena) -> None:
         """Free bodies in *bodies* once the worker no longer reads them."""
         self._bodies = bodies
-        self._lent: dict[int, Slab] = {}  #: bodies that the worker may read, by offset
-        self._returned: list[int] = []  #: offsets of answers that the worker may overwrite
+        self.lent: dict[int, Slab] = {}  #: bodies that the worker may read, by offset
+        self.returned: list[int] = []  #: offsets of answers that the worker may overwrite
         self._channel: Channel | None = None
 
     def begin(self, channel: Channel) -> None:
         """Lend over *channel* from now on; the worker has its own arena."""
-        self._channel, self._returned = channel, []
+        self._channel, self.returned = channel, []
 
     def close(self) -> None:
         """The channel is closed: drop it, so that its shared memory goes at once."""
@@ -43,32 +40,30 @@ class Leases:
 
     def lend(self, items: list[SentItem]) -> list[int]:
         """Lend the bodies of *items*; return what ``take_returned`` does, for the same message."""
-        if Slab in map(type, map(BODY_OF, items)):
-            slabs = [item.body for item in items if isinstance(item.body, Slab)]
-            self._lent |= {slab.offset: slab for slab in slabs}
-        return self.take_returned() if self._returned else []
+        slabs = [item.body for item in items if isinstance(item.body, Slab)]
+        self.lent |= {slab.offset: slab for slab in slabs}
+        return self.take_returned()
 
     def end(self, offsets: Iterable[int]) -> None:
         """The worker no longer reads these bodies."""
         for offset in offsets:
-            slab = self._lent.pop(offset, None)
+            slab = self.lent.pop(offset, None)
             if slab is not None:
                 self._bodies.free(slab)
 
     def end_all_but(self, held: list[int]) -> None:
         """The worker reads no bodies but these."""
-        if self._lent:
-            self.end([offset for offset in self._lent if offset not in held])
+        self.end([offset for offset in self.lent if offset not in held])
 
     def end_all(self) -> None:
         """The worker process has ended."""
-        self.end(list(self._lent))
+        self.end(list(self.lent))
 
     def move(self, tasks: list[Task]) -> None:
         """*tasks* go to another worker with their bodies; this one only reads, and is ending."""
         for task in tasks:
             if type(task.item.body) is Slab:
-                self._lent.pop(task.item.body.offset, None)
+                self.lent.pop(task.item.body.offset, None)
 
     def borrow(self, channel: Channel, slab: Slab) -> tuple[memoryview, Callable[[], None]]:
         """Return the bytes of a large answer, and what to call when they have been sent.
@@ -78,16 +73,11 @@ class Leases:
 
         def release() -> None:
             if self._channel is channel:
-                self._returned.append(slab.offset)
+                self.returned.append(slab.offset)
 
         return channel.view(slab), release
 
-    @property
-    def has_returned(self) -> bool:
-        """Whether the worker has yet to hear of answers that it may overwrite."""
-        return bool(self._returned)
-
     def take_returned(self) -> list[int]:
         """Return the offsets of answers that the worker may overwrite, to tell it."""
-        returned, self._returned = self._returned, []
+        returned, self.returned = self.returned, []
         return returned

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the worker at the other end of a channel is alive and well."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from servekit.frontend.batching.environment import TimeLimits
-
-__all__ = ["Liveness", "overtime"]
+__all__ = ["Liveness", "TimeLimits", "overtime", "time_limits"]
 
 PING_S = 2.0  #: an idle worker is asked for a sign of life after a silence of this length
+SILENCE_S = 10.0  #: an idle worker that is silent for longer hangs
 LOST_S = 1.0  #: a worker that closed its channel and lives on is given up after this long
+
+
+class TimeLimits(NamedTuple):
+    """How long a worker may take before it hangs."""
+
+    step_s: float  #: between two outputs of a worker that streams
+    batch_s: float  #: for a batch
+    silence_s: float  #: while it has nothing to do, as it is asked for a sign of life
+
+
+def time_limits(predict_timeout_s: float, front_ends: int) -> TimeLimits:
+    """Return the limits: a worker may first have to finish a batch of each other front-end."""
+    others_s = predict_timeout_s * (front_ends - 1)
+    return TimeLimits(predict_timeout_s, predict_timeout_s + others_s, SILENCE_S + others_s)
 
 
 class Liveness:

@@ -70,8 +70,15 @@ class TaskQueue:
             self._bytes + size <= self._memory.free or not self._bytes
         )
 
+    def offer(self, task: Task) -> bool:
+        """Queue *task* behind the others, and return whether it may wait; see ``has_room``."""
+        if self.has_room(task.body_bytes):
+            self.put(task)
+            return True
+        return False
+
     def put(self, task: Task) -> None:
-        """Queue *task* behind the others."""
+        """Queue *task* behind the others, whether there is room or not."""
         size = task.body_bytes
         self._tasks.append(task)
         self.waiting += 1

@@ -2,7 +2,8 @@
 """A replica as a front-end sees it: the channel to the worker that fills it.
 
 The channel opens when the routing table says that a new generation serves, and closes when the
-worker ends. The worker holds one batch at a time, or as many streams as it has slots.
+worker ends. The worker holds one batch at a time, or as many streams as it has slots: once it has
+greeted, its slots take tasks from the batcher and messages from the channel.
 """
 
 from __future__ import annotations
@@ -11,15 +12,13 @@ import contextlib
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.errors import WorkerLost
 from servekit.frontend.batching.batch_slot import BatchSlot
 from servekit.frontend.batching.channel import Channel
 from servekit.frontend.batching.leases import Leases
 from servekit.frontend.batching.liveness import Liveness, overtime
-from servekit.frontend.batching.replies import answer_batch
 from servekit.frontend.batching.stream_slots import StreamSlots
-from servekit.ipc.batches import Freed, Hello, Parts, Ping, Pong, Reply
-from servekit.ipc.channel import ChannelClosed, FrameTooLarge
+from servekit.ipc.batches import Freed, Hello, Ping, Pong
+from servekit.ipc.channel import ChannelClosed
 from servekit.ipc.control import Hung, Lost
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batching.environment import BatchingEnvironment, ReplicaOwner
     from servekit.frontend.batching.task import Task
+    from servekit.ipc.batches import ReplyMessage
     from servekit.ipc.table import ReplicaRow
 
 __all__ = ["ReplicaProxy"]
@@ -40,12 +40,12 @@ class ReplicaProxy:
     def __init__(self, owner: ReplicaOwner, environment: BatchingEnvironment) -> None:
         """Stay closed until ``update`` names a serving generation."""
         self._owner, self._environment = owner, environment
-        self._leases = Leases(owner.bodies)
+        self.leases = Leases(owner.bodies)
         self.channel: Channel | None = None  #: while it is open
         self._slots: BatchSlot | StreamSlots | None = None  #: once the worker has greeted
         self._generation = 0  #: the last generation that a channel was opened for
-        self._life = Liveness(0.0)  #: of the worker
-        self._is_retired = False  #: it takes no more tasks
+        self.life = Liveness(0.0)  #: of the worker
+        self.is_retired = False  #: it takes no more tasks
 
     # ------------------------------------------------------------ the life of the channel
 
@@ -56,7 +56,7 @@ class ReplicaProxy:
             return
         is_new = row.generation > self._generation
         if is_new or row.state != "serving":
-            self._leases.end_all()
+            self.leases.end_all()
         if not is_new or row.state != "serving":
             return
         with contextlib.suppress(OSError):  # the listener's backlog is full: ``sweep`` tries again
@@ -65,12 +65,12 @@ class ReplicaProxy:
                 row.address,
                 self._owner.bodies.arena,
                 self._owner.row.max_batch_size,
-                self._on_message,
+                self.on_message,
                 self._on_gone,
             )
             self._generation = row.generation
-            self._life = Liveness(monotonic())
-            self._leases.begin(self.channel)
+            self.life = Liveness(monotonic())
+            self.leases.begin(self.channel)
 
     def close(self) -> None:
         """Close the channel; the tasks of the worker are lost."""
@@ -80,121 +80,76 @@ class ReplicaProxy:
 
     def retire(self) -> None:
         """Take no more tasks, and close the channel when those in the worker are answered."""
-        self._is_retired = True
-        self._owner.on_busy(self)
+        self.is_retired = True
+        self._take_no_more()
         if not self.tasks:
             self.close()
-            self._leases.end_all()
+            self.leases.end_all()
+
+    def _take_no_more(self) -> None:
+        if self._slots is not None:
+            self._owner.on_busy(self._slots)
 
     def _on_gone(self) -> None:
         if self.tasks:
-            self._report_lost(self.tasks)
+            self.report_lost(self.tasks)
         self._on_lost()
 
     def _on_lost(self) -> None:
         self.channel = None
-        self._life.heard_at = monotonic()
-        self._leases.close()
-        self._owner.on_busy(self)
+        self.life.heard_at = monotonic()
+        self.leases.close()
+        self._take_no_more()
         slots, self._slots = self._slots, None
         batch = slots.lose() if slots is not None else []
         if batch:
-            self._leases.move(self._owner.on_lost(batch))
+            self.leases.move(self._owner.on_lost(batch))
             self._owner.dispatch()
 
-    def _report_lost(self, batch: Sequence[Task]) -> None:
+    def report_lost(self, batch: Sequence[Task]) -> None:
+        """Report the worker, which was lost with *batch*."""
         ids = [task.request_id for task in batch]
         self._environment.report(Lost(self._owner.row.name, self.row.index, self._generation, ids))
 
-    # ------------------------------------------------------------ tasks out
+    # ------------------------------------------------------------ tasks
 
     @property
     def tasks(self) -> Sequence[Task]:
         """Those that the worker has."""
         return self._slots.tasks if self._slots is not None else ()
 
-    @property
-    def has_room(self) -> bool:
-        """Whether the worker can take tasks."""
-        return self._slots is not None and self._slots.has_room and not self._is_retired
-
-    def send(self, tasks: list[Task], now: float) -> list[Task]:
-        """Hand *tasks* to the worker, and return those that it has no room for."""
-        assert self._slots is not None
-        try:
-            rest = self._slots.send(tasks, now)
-        except FrameTooLarge:
-            self.close()
-            return []
-        if self._slots is not None and self._slots.has_room:
-            self._owner.on_room_left(self)
-        return rest
-
     def cancel(self, task: Task) -> None:
         """Tell the worker that the client of *task* has disconnected, if it has the task."""
         if self._slots is not None:
             self._slots.cancel(task)
 
-    # ------------------------------------------------------------ answers in
-
-    def _on_message(self, message: Reply | Hello | Pong | Freed | Parts) -> None:
-        self._life.heard_at = monotonic()
-        if type(message) is Reply:
-            self._on_reply(message)
-        elif isinstance(message, Parts):
-            self._on_parts(message)
-        elif isinstance(message, Hello):
+    def on_message(self, message: ReplyMessage) -> None:
+        """Handle a message that answers no task."""
+        self.life.heard_at = monotonic()
+        if isinstance(message, Hello):
             self._on_hello(message)
         elif isinstance(message, Freed):
-            self._leases.end(message.offsets)
+            self.leases.end(message.offsets)
+        elif isinstance(message, Pong):
+            self.life.failure = message.reason
         else:
-            assert isinstance(message, Pong)
-            self._life.failure = message.reason
+            raise ChannelClosed("malformed answer from worker: it was not asked for that")
 
     def _on_hello(self, hello: Hello) -> None:
-        if self._slots is not None or self.channel is None:
+        channel, samples = self.channel, self._environment.samples
+        if self._slots is not None or channel is None:
             raise ChannelClosed("malformed answer from worker: a second greeting")
         self._generation = max(self._generation, hello.generation)
         if hello.slots:
-            self._slots = StreamSlots(hello.slots, self.channel, self._leases)
+            self._slots = StreamSlots(self, self._owner, channel, hello.slots)
         else:
-            self._slots = BatchSlot(self.channel, self._leases)
-        self._become_idle()
+            self._slots = BatchSlot(self, self._owner, channel, samples)
+        channel.on_message = self._slots.on_message
+        if self.is_retired:
+            self.retire()
+        else:
+            self._owner.on_room(self._slots)
         self._owner.on_greeted()
-
-    def _become_idle(self) -> None:
-        if self._is_retired:
-            self.retire()
-        else:
-            self._owner.on_room(self)
-
-    def _on_reply(self, reply: Reply) -> None:
-        slot, heard_at = self._slots, self._life.heard_at
-        if not isinstance(slot, BatchSlot):
-            raise ChannelClosed("malformed answer from worker: a batch that it was not sent")
-        sent_at, batch = slot.sent_at, slot.take(reply)
-        if self._is_retired:
-            self.retire()
-        elif not reply.is_last:
-            self._owner.on_room(self)  # the worker gets its next batch before its answers are sent
-        try:
-            answer_batch(batch, reply, sent_at, heard_at, slot.lend)
-        except ChannelClosed:
-            self._report_lost(batch)
-            for task in batch:
-                task.fail(WorkerLost())
-            raise
-        if (samples := self._environment.samples) is not None:
-            samples.note(batch, reply, self.row.index, sent_at, heard_at)
-
-    def _on_parts(self, message: Parts) -> None:
-        slots = self._slots
-        if not isinstance(slots, StreamSlots):
-            raise ChannelClosed("malformed answer from worker: it has no streams")
-        had_room = slots.has_room
-        slots.take(message.parts, self._life.heard_at)
-        if self._is_retired or (slots.has_room and not had_room):
-            self._become_idle()
 
     # ------------------------------------------------------------ time
 
@@ -203,7 +158,7 @@ class ReplicaProxy:
         """Whether the worker answered recently, or has tasks within their time."""
         limits, is_working = self._owner.limits, bool(self.tasks)
         is_greeted = self._slots is not None
-        return is_greeted and self._life.is_well(monotonic(), limits, is_working=is_working)
+        return is_greeted and self.life.is_well(monotonic(), limits, is_working=is_working)
 
     def sweep(self, now: float) -> None:
         """Answer 504 to tasks past their deadline; report a worker that hangs."""
@@ -211,11 +166,11 @@ class ReplicaProxy:
             self._slots.sweep(now)
         if self.channel is None:
             self.update(self.row)  # the listener's backlog may have been full
-        if self._life.is_given_up:
+        if self.life.is_given_up:
             return
         if reason := self._complaint(now):
-            self._life.is_given_up = True
-            self._owner.on_busy(self)
+            self.life.is_given_up = True
+            self._take_no_more()
             name, index = self._owner.row.name, self.row.index
             self._environment.report(Hung(name, index, self._generation, reason))
         elif self._slots is not None and not self._slots.tasks:
@@ -227,17 +182,17 @@ class ReplicaProxy:
         if self.channel is None:
             is_said_to_serve = self.row.state == "serving"
             is_stranded = is_said_to_serve and self.row.generation == self._generation
-            return self._life.absence(now) if is_stranded else ""
+            return self.life.absence(now) if is_stranded else ""
         if slots is None or not slots.tasks:
-            return self._life.silence(now, limits)
+            return self.life.silence(now, limits)
         is_streaming = isinstance(slots, StreamSlots)
         return overtime(now - slots.sent_at, limits, is_streaming=is_streaming)
 
     def _say_while_idle(self, now: float) -> None:
         if self.channel is None or self.channel.is_writing:
             return
-        if self._life.is_ping_due(now):
-            self._life.pinged_at = now
+        if self.life.is_ping_due(now):
+            self.life.pinged_at = now
             self.channel.send(Ping())
-        elif self._leases.has_returned:
-            self.channel.send(Freed(self._leases.take_returned()))
+        elif self.leases.returned:
+            self.channel.send(Freed(self.leases.take_returned()))

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicas of one model on this front-end: which there are, which leave, which are idle."""
+"""The replicas of one model on this front-end: which there are, and which leave."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from servekit.frontend.batching.environment import TaskTaker
     from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.ipc.table import ReplicaRow
 
@@ -24,7 +22,6 @@ class ReplicaPool:
         self._make = make
         self._current: dict[int, ReplicaProxy] = {}
         self.leaving: list[ReplicaProxy] = []  #: replicas of an older version
-        self.idle: list[TaskTaker] = []  #: that can take tasks; the last one is next
 
     def __iter__(self) -> Iterator[ReplicaProxy]:
         """Yield those that the table names and those that leave."""
@@ -56,29 +53,10 @@ class ReplicaPool:
         self.leaving = [replica for replica in self.leaving if replica.tasks]
         return True
 
-    # ------------------------------------------------------------ tasks
-
     @property
     def running(self) -> int:
         """Number of tasks that workers have."""
         return sum(len(replica.tasks) for replica in self)
-
-    def add_idle(self, replica: TaskTaker) -> None:
-        """*replica* has nothing to do."""
-        self.idle.append(replica)
-
-    def take_idle(self) -> TaskTaker:
-        """Return the one that is sent tasks next. Only if one is idle."""
-        return self.idle.pop()
-
-    def add_last(self, replica: TaskTaker) -> None:
-        """*replica* has something to do, and can take more: the others come first."""
-        self.idle.insert(0, replica)
-
-    def remove_idle(self, replica: TaskTaker) -> None:
-        """*replica* can take no tasks."""
-        with contextlib.suppress(ValueError):
-            self.idle.remove(replica)
 
     def trim(self) -> None:
         """Unmap the answers that were read; those that are still needed are mapped again."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, WorkerLost
 from servekit.frontend.batching.stream import StreamedResponse
-from servekit.ipc.batches import Open
-from servekit.ipc.channel import ChannelClosed
+from servekit.ipc.batches import Open, Parts
+from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 
 if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Channel
-    from servekit.frontend.batching.leases import Leases
+    from servekit.frontend.batching.environment import ReplicaOwner, SlotOwner
     from servekit.frontend.batching.task import Task
-    from servekit.ipc.batches import Part
+    from servekit.ipc.batches import Part, ReplyMessage
 
 __all__ = ["StreamSlots"]
 
@@ -24,11 +25,13 @@ __all__ = ["StreamSlots"]
 class StreamSlots:
     """Sends tasks over one channel, as many at a time as the worker has slots."""
 
-    def __init__(self, count: int, channel: Channel, leases: Leases) -> None:
-        """All *count* slots are free."""
-        self._channel = channel
-        self._leases = leases
-        self._lend = partial(leases.borrow, channel)
+    def __init__(
+        self, replica: SlotOwner, batcher: ReplicaOwner, channel: Channel, count: int
+    ) -> None:
+        """Send what *batcher* has for *replica*. All *count* slots are free."""
+        self._replica, self._batcher, self._channel = replica, batcher, channel
+        self._leases = replica.leases
+        self._lend = partial(replica.leases.borrow, channel)
         self._free = list(range(count))
         self._opened = 0
         self._streams: dict[int, tuple[StreamedResponse, int]] = {}  #: with their places
@@ -46,9 +49,15 @@ class StreamSlots:
         if not self._numbers:
             self.sent_at = now
         rest = deque(tasks)
-        while rest and self._free:
-            self._open(rest.popleft(), now)
+        try:
+            while rest and self._free:
+                self._open(rest.popleft(), now)
+        except FrameTooLarge:
+            self._replica.close()
+            return list(rest)
         self.has_room = bool(self._free)
+        if self.has_room:
+            self._batcher.on_room_left(self)
         return list(rest)
 
     def _open(self, task: Task, now: float) -> None:
@@ -58,12 +67,23 @@ class StreamSlots:
         self._numbers[task] = self._opened
         self._channel.send(Open(self._opened, place, task.item, task.until, returned))
 
-    def take(self, parts: list[Part], now: float) -> None:
+    def on_message(self, message: ReplyMessage) -> None:
         """Send on the outputs of one turn.
 
         :raises ChannelClosed: one belongs to no stream.
         """
-        self.sent_at = now
+        if not isinstance(message, Parts):
+            self._replica.on_message(message)
+            return
+        had_room = self.has_room
+        self.sent_at = self._replica.life.heard_at = now = monotonic()
+        self._take(message.parts, now)
+        if self._replica.is_retired:
+            self._replica.retire()
+        elif self.has_room and not had_room:
+            self._batcher.on_room(self)
+
+    def _take(self, parts: list[Part], now: float) -> None:
         for part in parts:
             if part.stream not in self._streams:
                 raise ChannelClosed("malformed answer from worker: an output of no stream")

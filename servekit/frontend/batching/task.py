@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import SentItem
     from servekit.ipc.table import ModelRow
 
-__all__ = ["INFINITY", "Consumer", "Task", "TaskOwner", "make_task"]
+__all__ = ["INFINITY", "Consumer", "Task", "TaskOwner"]
 
 INFINITY = float("inf")
 
@@ -114,17 +114,3 @@ class Task(Struct, eq=False):
     def cancel(self) -> None:
         """Drop it: the client has disconnected."""
         self.owner.cancel(self)
-
-
-def make_task(
-    owner: TaskOwner,
-    exchange: Exchange | None,
-    item: SentItem,
-    arrived: float,
-    until: float = INFINITY,
-    consumer: Consumer | None = None,
-) -> Task:
-    """Return the task of *item* for the queue of *owner*; the parameters are as in ``Task``."""
-    body = item.body
-    size = len(body) if type(body) is bytes else body.size  # type: ignore[union-attr]
-    return Task(exchange, owner, item, arrived, item.deadline, size, until, consumer)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path whose requests are one task each: that of a model, of an endpoint, or of one stage."""
+"""From requests to tasks: a path whose requests are one task each, and what all tasks are made of.
+
+Such a path is that of a model, of an endpoint, or of one stage.
+"""
 
 from __future__ import annotations
 
+import re
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.frontend.batching.deadlines import TIMEOUT_FIELD, deadlines_of
-from servekit.frontend.batching.task import INFINITY, make_task
+from servekit.errors import ClientError
+from servekit.frontend.batching.task import INFINITY, Task
 from servekit.frontend.http.fields import TRACE, picked, with_query
 from servekit.ipc.batches import Item
 
@@ -19,9 +23,17 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.batching.replica import ReplicaProxy
+    from servekit.frontend.batching.task import Consumer, TaskOwner
     from servekit.ipc.batches import Calls, ProtocolCall, SentItem
 
-__all__ = ["TaskRoute", "asked_headers"]
+__all__ = ["Deadlines", "TaskRoute", "asked_headers", "deadlines_of", "item_of", "make_task"]
+
+TIMEOUT_FIELD = b"x-request-timeout-ms"
+MILLISECONDS = re.compile(rb"[0-9]{1,9}")
+
+#: ``monotonic``: of the response, or of a stream's first output; of all of a stream; and why the
+#: request is refused, if its client asks for something that is not a number of milliseconds
+Deadlines = tuple[float, float, ClientError | None]
 
 
 class TaskRoute:
@@ -92,3 +104,29 @@ def item_of(
 def asked_headers(request: HttpRequest, asked: Sequence[str]) -> dict[str, str]:
     """Return the headers and query parameters of *request* that services have *asked* for."""
     return picked(with_query(request.headers, request.target), asked)
+
+
+def deadlines_of(headers: dict[bytes, bytes], timeout_s: float, now: float) -> Deadlines:
+    """Return the deadlines of a request that arrived *now* for a model with *timeout_s*."""
+    asked = headers.get(TIMEOUT_FIELD)
+    if asked is None:
+        return now + timeout_s, INFINITY, None
+    if not MILLISECONDS.fullmatch(asked):
+        text = "X-Request-Timeout-Ms: not a whole number of milliseconds"
+        return now + timeout_s, INFINITY, ClientError(text)
+    asked_s = int(asked) / 1000
+    return now + min(timeout_s, asked_s), now + asked_s, None
+
+
+def make_task(
+    owner: TaskOwner,
+    exchange: Exchange | None,
+    item: SentItem,
+    arrived: float,
+    until: float = INFINITY,
+    consumer: Consumer | None = None,
+) -> Task:
+    """Return the task of *item* for the queue of *owner*; the parameters are as in ``Task``."""
+    body = item.body
+    size = len(body) if type(body) is bytes else body.size  # type: ignore[union-attr]
+    return Task(exchange, owner, item, arrived, item.deadline, size, until, consumer)

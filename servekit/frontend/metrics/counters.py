@@ -143,8 +143,10 @@ class ModelMetrics:
         self.values[start + bisect_left(bounds, value)] += 1
         self.values[start + len(bounds) + 1] += value
 
-    def observe_batch(self, size: int, queue_s: float, predict_s: float) -> None:
-        """Count one answered batch."""
+    def observe_batch(
+        self, size: int, queue_s: float, predict_s: float, durations_s: Sequence[float] = ()
+    ) -> None:
+        """Count one answered batch, and the successes among its responses."""
         values = self.values
         values[BATCHES + bisect_left(SIZES, size)] += 1
         values[BATCHES_SUM] += size
@@ -152,6 +154,7 @@ class ModelMetrics:
         values[QUEUES_SUM] += queue_s
         values[PREDICTS + bisect_left(DURATIONS, predict_s)] += 1
         values[PREDICTS_SUM] += predict_s
+        self.observe_successes(durations_s)
 
     def observe_queue(self, queue_s: float) -> None:
         """Count a batch for a worker of several stages, by the time that it waited."""

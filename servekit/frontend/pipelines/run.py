@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from servekit.counting import counted
 from servekit.errors import InputError, ResultNotEncodable, WorkerLost
-from servekit.frontend.batching.task import make_task
+from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.http.fields import TRACE, picked
 from servekit.frontend.pipelines import values
 from servekit.frontend.pipelines.pipeline import REQUEST

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from servekit.frontend.batching.deadlines import deadlines_of
-from servekit.frontend.batching.task_route import item_of
+from servekit.frontend.batching.task_route import deadlines_of, item_of
 from servekit.frontend.http.fields import with_query
 
 if TYPE_CHECKING:
