@@ -38,6 +38,7 @@
     ├── OutOfMemory                    507   the service ran out of memory
     └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
         ├── PluginError
+        ├── ArchiveRefused                   by the policy; over HTTP, an operation answers 403
         ├── AssetError
         └── BootError
 
@@ -50,6 +51,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 __all__ = [
+    "ArchiveRefused",
     "AssetError",
     "BodyMalformed",
     "BodyTooLarge",
@@ -386,6 +388,12 @@ class StartupError(ServekitError):
 
 class PluginError(StartupError):
     """A plugin fails to import or breaks the plugin contract."""
+
+
+class ArchiveRefused(StartupError):
+    """The policy of the server, or a plugin, does not allow an archive."""
+
+    title = "Archive refused"
 
 
 class AssetError(StartupError):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         Server,
         TransportOffer,
     )
-    from servekit.extension.archives import ArchiveInfo, Refused
+    from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.events import (
         BatchServed,
         LogRecord,
@@ -292,7 +292,7 @@ def open_archive(url: str, scratch: Path, progress: "Callable[[int, int], None]"
 
 
 @hookspec
-def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
+def accept_archive(archive: "ArchiveInfo", policy: "Policy") -> "Refused | Kept | None":
     """Refuse to serve an archive or a model directory, or allow it.
 
     Runs in: the prepare child, at the start and at each reload; ``servekit check``. The archive
@@ -303,9 +303,12 @@ def accept_archive(archive: "ArchiveInfo") -> "Refused | None":
     hook: those are named in the group ``servekit.accept_archive`` of entry points, besides the
     group ``servekit``.
 
-    :return: ``None``, or ``Refused(reason)``. Any refusal wins. An exception, or anything else
-        that is returned, refuses the archive too. A plugin that cannot be imported cannot refuse:
-        operators who rely on one require it, with ``--require-plugins``.
+    :param policy: the rules that the operator has named (``--policy``), and the trusted keys.
+    :return: ``None``; ``Refused(reason, rule, file)``; or ``Kept(rules)`` with those rules of
+        *policy* that the plugin knows and the archive keeps. Any refusal wins, and a rule that no
+        plugin says is kept refuses the archive. An exception, or anything else that is returned,
+        refuses it too. A plugin that cannot be imported cannot refuse: operators who rely on one
+        name a rule of it, or require it with ``--require-plugins``.
     """
 
 

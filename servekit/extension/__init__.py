@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from servekit.extension.archives import ArchiveInfo, Refused
+    from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.base_exchange import BaseExchange
     from servekit.extension.commands import Command
@@ -59,6 +59,7 @@ __all__ = [
     "HttpResponse",
     "Identity",
     "InThread",
+    "Kept",
     "LifeEvent",
     "LogRecord",
     "MetricFamily",
@@ -67,6 +68,7 @@ __all__ = [
     "ModelLoaded",
     "ModelUnloaded",
     "ModelView",
+    "Policy",
     "PredictionCall",
     "Proceed",
     "Protocol",
@@ -86,7 +88,7 @@ __all__ = [
 ]
 
 MODULES = {
-    ".archives": ("ArchiveInfo", "Refused"),
+    ".archives": ("ArchiveInfo", "Kept", "Policy", "Refused"),
     ".background": ("BackgroundExchange",),
     ".base_exchange": ("BaseExchange",),
     ".commands": ("Command",),

@@ -22,6 +22,7 @@ from servekit.settings.values import (
     number,
     one_of,
     origin,
+    rule_names,
     size,
     switch,
     variable_pattern,
@@ -216,6 +217,17 @@ class Settings:
     )
     require_plugins: tuple[str, ...] = setting(
         (), "plugins without which the server does not start"
+    )
+    policy: str = setting(
+        "",
+        "rules that every archive must keep, separated by commas: signed,no-pickle; plugins have"
+        " them",
+        rule_names,
+    )
+    trusted_keys: tuple[str, ...] = setting(
+        (),
+        "files of public keys (PEM), or directories of such files, for the rule signed",
+        resolve=absolute,
     )
     manage: str = setting(
         "",

@@ -22,6 +22,7 @@ __all__ = [
     "number",
     "one_of",
     "origin",
+    "rule_names",
     "shown_url",
     "size",
     "size_text",
@@ -43,6 +44,7 @@ STDOUT = "-"
 VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")  # a pattern of names
 ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
+RULE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 SHOWN_CHARACTERS = 40  #: characters of a refused number that a message shows
 EXACT_DIGITS = 18  #: longer numbers are above every limit
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
@@ -116,6 +118,15 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def rule_names(text: str) -> str:
+    """Parse ``signed,no-pickle``: names of rules for archives."""
+    names = [word.strip() for word in text.split(",")] if text else []
+    for name in names:
+        if not RULE.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a rule, such as no-pickle")
+    return ",".join(names)
 
 
 def origin(text: str) -> str:

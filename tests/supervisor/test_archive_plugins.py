@@ -10,7 +10,7 @@ import pytest
 from servekit_archiver import build_archive
 
 from servekit.errors import StartupError
-from servekit.extension import Refused
+from servekit.extension import Kept, Policy, Refused
 from servekit.hookspecs import hookimpl
 from servekit.plugins import create_plugin_manager
 from servekit.supervisor.preparing import archive_plugins
@@ -206,6 +206,48 @@ def test_any_refusal_wins_and_every_reason_is_told(prepare, archive):
 )
 def test_a_plugin_that_fails_refuses(prepare, archive, judge, complaint):
     assert prepare(archive, Guard(judge)).error.startswith(complaint)
+
+
+def test_a_plugin_sees_the_policy_and_says_which_rules_are_kept(prepare, archive):
+    class Signed:
+        @hookimpl
+        def accept_archive(self, policy):
+            return Kept(policy.rules) if policy.trusted_keys == ("/keys",) else None
+
+    policy = Policy(rules=("signed",), trusted_keys=("/keys",))
+
+    assert prepare(archive, Signed(), policy=policy).model.name == "digits"
+
+
+def test_a_rule_that_no_plugin_knows_refuses_everything(prepare, archive):
+    guard = Guard(lambda _archive: Kept(("signed",)))
+    outcome = prepare(archive, guard, policy=Policy(rules=("signed", "no-pickel")))
+
+    assert outcome.error == "refused: no installed plugin knows the rule no-pickel"
+    assert outcome.is_refused
+
+
+def test_a_refusal_names_the_file_and_the_rule(prepare, archive):
+    guard = Guard(lambda _archive: Refused("is a pickle", "no-pickle", "a/b.pkl"))
+    outcome = prepare(archive, guard, policy=Policy(rules=("no-pickle",)))
+
+    assert outcome.error == "refused: a/b.pkl: is a pickle (rule no-pickle)"
+
+
+def test_a_policy_is_applied_where_no_plugin_is_for_archives(archive, monkeypatch, tmp_path):
+    monkeypatch.setattr(archive_plugins, "may_have_judges", lambda _path: False)
+    monkeypatch.setattr(
+        archive_plugins, "judges", lambda _required: create_plugin_manager(discover=False)
+    )
+    request = PrepareRequest(
+        str(archive), cache_dir=str(tmp_path / "cache"), policy=Policy(rules=("signed",))
+    )
+
+    assert answer(request, lambda step: None).is_refused
+
+
+def test_another_error_is_no_refusal(prepare, tmp_path):
+    assert not prepare(tmp_path / "nothing.mar").is_refused
 
 
 def test_a_refused_archive_has_nothing_installed(prepare, model):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An allow-list of archives."""
+"""Rules for the archives that a server may serve."""

@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of this plugin. If no policy is named there is none."""
+"""The hook of this plugin: the rules ``allowed``, ``no-pickle`` and ``safe-pickle``."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servekit import hookimpl
 
 if TYPE_CHECKING:
-    from servekit.extension import ArchiveInfo, Refused
+    from servekit.extension import ArchiveInfo, Kept, Policy, Refused
 
-__all__ = ["VARIABLE"]
+__all__ = ["VARIABLE", "accept_archive"]
 
 VARIABLE = "POLICY_FILE"
+ALLOWED = "allowed"  #: on, too, wherever the variable is set
 
-if os.environ.get(VARIABLE):
 
-    @hookimpl
-    def accept_archive(archive: ArchiveInfo) -> Refused | None:
-        """Refuse what the policy does not allow."""
-        from servekit_policy.policy import judge, read_policy
+@hookimpl
+def accept_archive(archive: ArchiveInfo, policy: Policy) -> Refused | Kept | None:
+    """Refuse what breaks a rule of this plugin."""
+    allowed = {ALLOWED} if os.environ.get(VARIABLE) else set()
+    if not allowed and not policy.rules:
+        return None
+    from servekit_policy.rules import RULES, judge
 
-        return judge(read_policy(Path(os.environ[VARIABLE])), archive)
+    return judge([rule for rule in RULES if rule in allowed.union(policy.rules)], archive)

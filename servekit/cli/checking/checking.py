@@ -38,6 +38,7 @@ from servekit.supervisor.preparing.messages import (
     PreparedStage,
     PrepareOutcome,
     PrepareRequest,
+    policy_of,
 )
 
 __all__ = ["Report", "examine", "prepare"]
@@ -107,6 +108,7 @@ def prepare(text: str, settings: Settings, display: Display, scratch: str) -> Pr
         worker_user=user_of_model(settings.worker_user, 0, 1),
         scratch=scratch,
         required_plugins=list(settings.require_plugins),
+        policy=policy_of(settings),
     )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S

@@ -57,6 +57,10 @@ def check(parser: argparse.ArgumentParser) -> Run:
         default=None,
         help="install the model's requirements.txt into a separate environment",
     )
+    parser.add_argument("--policy", metavar="RULE,RULE,...", help="rules that it must keep")
+    parser.add_argument(
+        "--trusted-keys", nargs="+", metavar="PATH", help="public keys for the rule signed"
+    )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
     return run
 
@@ -74,7 +78,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: it cannot be loaded.
     """
-    flags = ("cache_dir", "install_requirements")
+    flags = ("cache_dir", "install_requirements", "policy", "trusted_keys")
     settings = load_settings({name: getattr(parsed, name) for name in flags})
     display = create_display(settings)
     scratch = TemporaryDirectory(prefix="servekit-check-")

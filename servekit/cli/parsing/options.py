@@ -19,6 +19,8 @@ NAMED = {
     "manage": "HOST:PORT",
     "worker_user": "NAME",
     "pass_env": "VARIABLE",
+    "policy": "RULE,RULE,...",
+    "trusted_keys": "PATH",
     "compression": "CODING",
     "log_format": "FORMAT",
     "log_level": "LEVEL",
@@ -28,6 +30,7 @@ GROUPS = {
     "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
     "network": "host port front_ends http2 compression compression_min cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"
+    " policy trusted_keys"
     " tls_certificate tls_key tls_client_ca",
     "sizes": "max_body max_answer max_header max_target max_connections queue",
     "time": "predict_timeout load_timeout header_timeout body_timeout body_rate send_timeout"

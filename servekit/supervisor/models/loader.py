@@ -8,7 +8,7 @@ from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
-from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest
+from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest, policy_of
 from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles, remove_in_background
 from servekit.supervisor.replicas.load_queue import Load
 
@@ -92,6 +92,7 @@ class Loader:
             user_of_model(settings.worker_user, self._number, len(settings.models)),
             str(self._scratch),
             list(settings.require_plugins),
+            policy_of(settings),
         )
         self._host.reporter.progress(self._name(), "preparing")
         try:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from servekit.errors import PluginError, StartupError
-from servekit.extension.archives import ACCEPT_GROUP, ArchiveInfo, Refused
+from servekit.errors import ArchiveRefused, PluginError, StartupError
+from servekit.extension.archives import ACCEPT_GROUP, ArchiveInfo, Kept, Policy, Refused
 from servekit.settings.values import shown_url
 
 if TYPE_CHECKING:
@@ -49,26 +49,32 @@ def open_url(
     return Path(path)
 
 
-def require_acceptance(archive: ArchiveInfo, required: Sequence[str]) -> None:
-    """Pass if no plugin refuses *archive*.
+def require_acceptance(archive: ArchiveInfo, policy: Policy, required: Sequence[str]) -> None:
+    """Pass if no plugin refuses *archive*, and if it keeps every rule of *policy*.
 
     :param required: names of plugins that must be usable.
-    :raises StartupError: names the reasons; a plugin that fails refuses it too.
+    :raises ArchiveRefused: names the reasons; a plugin that fails refuses it too.
     """
-    if not required and not may_have_judges(sys.path):
+    if not required and not policy.rules and not may_have_judges(sys.path):
         return
     hooks = judges(required).hook
     try:
-        answers = hooks.accept_archive(archive=archive)
+        answers = hooks.accept_archive(archive=archive, policy=policy)
     except Exception as error:
         traceback.print_exc()
-        raise StartupError(f"accept_archive failed: {type(error).__name__}: {error}") from error
-    if reasons := [_reason(answer) for answer in answers]:
-        raise StartupError(f"refused: {'; '.join(reasons)}")
+        raise ArchiveRefused(f"accept_archive failed: {type(error).__name__}: {error}") from error
+    refusals = [answer for answer in answers if not isinstance(answer, Kept)]
+    kept = {rule for answer in answers if isinstance(answer, Kept) for rule in answer.rules}
+    broken = {answer.rule for answer in refusals if isinstance(answer, Refused)}
+    reasons = [_reason(answer) for answer in refusals]
+    unknown = [rule for rule in policy.rules if rule not in kept | broken]
+    reasons += [f"no installed plugin knows the rule {rule}" for rule in unknown]
+    if reasons:
+        raise ArchiveRefused(f"refused: {'; '.join(reasons)}")
 
 
 def _reason(answer: object) -> str:
-    return answer.reason if isinstance(answer, Refused) else f"accept_archive returned {answer!r}"
+    return str(answer) if isinstance(answer, Refused) else f"accept_archive returned {answer!r}"
 
 
 def judges(required: Sequence[str]) -> "HookManager":

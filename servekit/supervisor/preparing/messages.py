@@ -3,6 +3,9 @@
 
 import msgspec
 
+from servekit.extension.archives import Policy
+from servekit.settings import Settings
+
 __all__ = [
     "FileChanged",
     "PrepareOutcome",
@@ -11,7 +14,14 @@ __all__ = [
     "PreparedStage",
     "WatchBegan",
     "WatchFiles",
+    "policy_of",
 ]
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Return the policy that *settings* have for every archive."""
+    rules = tuple(filter(None, settings.policy.split(",")))
+    return Policy(rules=rules, trusted_keys=settings.trusted_keys)
 
 
 class PrepareRequest(msgspec.Struct, array_like=True):
@@ -25,6 +35,7 @@ class PrepareRequest(msgspec.Struct, array_like=True):
     worker_user: str = ""  #: a user who must be able to read it; "" is our own
     scratch: str = ""  #: a directory that may be made, for what a plugin gets from a URL
     required_plugins: list[str] = []
+    policy: Policy = Policy()
 
 
 class PreparedStage(msgspec.Struct, kw_only=True):
@@ -71,6 +82,7 @@ class PrepareOutcome(msgspec.Struct, kw_only=True):
     step: str = ""
     model: PreparedModel | None = None
     error: str = ""  #: one line for each problem
+    is_refused: bool = False  #: the error is a refusal of the policy, or of a plugin
 
 
 class WatchFiles(msgspec.Struct, array_like=True):

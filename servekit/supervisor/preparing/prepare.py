@@ -18,7 +18,7 @@ import msgspec
 import servekit_archiver
 from servekit_archiver import ArchiveError, Manifest, ManifestError
 
-from servekit.errors import StartupError
+from servekit.errors import ArchiveRefused, StartupError
 from servekit.extension.archives import ArchiveInfo
 from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
@@ -60,7 +60,7 @@ def _answer(request: PrepareRequest, tell: Tell) -> PrepareOutcome:
     except ManifestError as error:
         return PrepareOutcome(error="\n".join(f"{error.source}: {text}" for text in error.problems))
     except (ArchiveError, StartupError) as error:
-        return PrepareOutcome(error=str(error))
+        return PrepareOutcome(error=str(error), is_refused=isinstance(error, ArchiveRefused))
     except OSError as error:
         return PrepareOutcome(error=f"{error.filename or request.path}: {error.strerror}")
 
@@ -96,7 +96,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         user=request.worker_user,
         scratch=request.scratch if scratch in directory.parents else "",
     )
-    require_acceptance(_archive_info(model, path), required)
+    require_acceptance(_archive_info(model, path), request.policy, required)
     _provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the policy, and what it allows."""
+"""The file of the rule ``allowed``: which archives a server may serve."""
 
 import tomllib
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Meta
 
 from servekit.errors import PluginError
-from servekit.extension import ArchiveInfo, Refused
+from servekit.extension import ArchiveInfo
 
-__all__ = ["Rule", "judge", "read_policy"]
+__all__ = ["AllowRule", "is_allowed", "read_allow_list"]
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AllowRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One ``[[allow]]`` of the file: all that it says must fit."""
 
     name: str = "*"
@@ -35,28 +35,25 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class PolicyFile(msgspec.Struct, forbid_unknown_fields=True):
+class AllowList(msgspec.Struct, forbid_unknown_fields=True):
     """The whole file."""
 
-    allow: list[Rule] = []
+    allow: list[AllowRule] = []
 
 
-def read_policy(path: Path) -> list[Rule]:
+def read_allow_list(path: Path) -> list[AllowRule]:
     """Return the rules of the file.
 
-    :raises PluginError: it cannot be read, or is not a policy.
+    :raises PluginError: it cannot be read, or is not an allow-list.
     """
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), PolicyFile).allow
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), AllowList).allow
     except OSError as error:
         raise PluginError(f"{path}: {error.strerror}") from error
     except (ValueError, msgspec.ValidationError) as error:
         raise PluginError(f"{path}: {error}") from error
 
 
-def judge(rules: Sequence[Rule], archive: ArchiveInfo) -> Refused | None:
-    """Return why *archive* may not be served, if it may not."""
-    if any(rule.allows(archive) for rule in rules):
-        return None
-    what = f"digest {archive.digest}" if archive.digest else "a directory"
-    return Refused(f"{archive.name} {archive.version} ({what}) is not in the policy")
+def is_allowed(rules: Sequence[AllowRule], archive: ArchiveInfo) -> bool:
+    """Return whether one of *rules* fits *archive*."""
+    return any(rule.allows(archive) for rule in rules)
