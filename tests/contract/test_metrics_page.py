@@ -11,10 +11,11 @@ import pytest
 from flask import Flask
 from prometheus_client.core import Metric
 
-from servekit.frontend.metrics.counters import CACHED, DROPS, ModelMetrics
+from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.replicas import supervised
 from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.model_counters import CACHED, DROPS, Label
 from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table
 from servekit.web import RouteMetrics
 
@@ -34,11 +35,12 @@ def of_the_front_end():
     """Return the families of a server that has stages and streams."""
     counters = Counters(create_memory())
     share = counters.share(counters.give())
-    for label in ("a", "a:stage"):
+    labels = [Label(name, "1") for name in ("a", "a:stage")]
+    for label in labels:
         ModelMetrics(share, label).count_stream(+1)
     replica = ReplicaRow(0, 1, "/run/a", "serving")
     table = Table([ModelRow("a", "1", "", [replica], 1, 0.0, 1.0, 1)])
-    families = [*collect(counters), *supervised(table)]
+    families = [*collect(counters, labels), *supervised(table)]
     os.close(counters.descriptor)
     return families
 

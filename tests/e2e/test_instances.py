@@ -112,7 +112,9 @@ def test_instances_may_come_as_msgpack_and_be_large(server):
 def counted(server):
     _, text = server.get("/metrics")
     found = re.findall(
-        rb'^servekit_request_duration_seconds_count\{model="several"\} (\S+)', text, re.M
+        rb'^servekit_request_duration_seconds_count\{model="several",version="1.0"\} (\S+)',
+        text,
+        re.M,
     )
     assert found, text.decode()
     return float(found[0])

@@ -168,7 +168,9 @@ def test_colocated_stages_share_workers_and_are_one_task(colocated, apart):
 
 
 def test_metrics_tell_stages_apart(server):
-    counted = re.compile(r'servekit_requests_total{model="stages",status="200"} (\d+)')
+    counted = re.compile(
+        r'servekit_requests_total{model="stages",status="200",version="1.0"} (\d+)'
+    )
     before = int(counted.search(server.get("/metrics")[1].decode())[1])
     predict(server, "/stages/predict", {"x": [1]})
     predict(server, "/v1/words", "one two")
@@ -176,7 +178,10 @@ def test_metrics_tell_stages_apart(server):
 
     assert int(counted.search(text)[1]) == before + 2
     for stage in ("decode", "infer", "format", "split"):
-        assert f'servekit_stage_batch_size_count{{model="stages",stage="{stage}"}}' in text
+        assert (
+            f'servekit_stage_batch_size_count{{model="stages",stage="{stage}",version="1.0"}}'
+            in text
+        )
 
 
 def test_every_path_is_described(server):

@@ -205,7 +205,9 @@ def test_responses_are_cached_apart_from_those_of_other_routes(server):
 def test_requests_are_counted_and_logged(server, directory):
     post(server, "/lines/cached", b"refuse")
     metrics = server.get("/metrics")[1].decode()
-    counted = re.findall(r'servekit_requests_total\{model="cached",status="422"\} (\S+)', metrics)
+    counted = re.findall(
+        r'servekit_requests_total\{model="cached",status="422",version="1.0"\} (\S+)', metrics
+    )
     log = directory / "access.log"
 
     assert [float(each) for each in counted] == [1.0]
@@ -309,7 +311,10 @@ def test_a_client_that_leaves_frees_its_stream(server):
     connection.close()
 
     def is_over():
-        return 'servekit_streams_open{model="words"} 0' in server.get("/metrics")[1].decode()
+        return (
+            'servekit_streams_open{model="words",version="1.0"} 0'
+            in server.get("/metrics")[1].decode()
+        )
 
     wait_until(is_over, "the stream is over")
 

@@ -32,7 +32,7 @@ def closed(directory):
 
 def metric(server, name):
     lines = server.get("/metrics")[1].decode().splitlines()
-    prefix = f'servekit_{name}{{model="counting"}} '
+    prefix = f'servekit_{name}{{model="counting",version="1.0"}} '
     return sum(float(line.removeprefix(prefix)) for line in lines if line.startswith(prefix))
 
 

@@ -50,7 +50,9 @@ def ask(server, path, value, **headers):
 
 def stage_metric(server, name, stage):
     text = server.get("/metrics")[1].decode()
-    found = re.search(rf'servekit_stage_{name}{{model="telling",stage="{stage}"}} ([\d.]+)', text)
+    found = re.search(
+        rf'servekit_stage_{name}{{model="telling",stage="{stage}",version="1.0"}} ([\d.]+)', text
+    )
     return float(found[1]) if found else 0.0
 
 
@@ -167,7 +169,9 @@ def test_streams_are_counted_once_and_for_the_model(server, client):
 
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, 2, 1, 2]
     text = server.get("/metrics")[1].decode()
-    assert re.search(r'servekit_model_told_total{model="telling",replica="\d",stage="tell"}', text)
+    assert re.search(
+        r'servekit_model_told_total{model="telling",replica="\d",stage="tell",version="1.0"}', text
+    )
 
 
 def test_a_stream_that_outlives_its_worker_says_so(server, client):

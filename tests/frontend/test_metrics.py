@@ -14,8 +14,12 @@ from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
+from servekit.frontend.metrics.known import MAX_GONE, KnownMetrics
 from servekit.ipc.batches import Item, MethodCall, Reply
 from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.model_counters import DURATIONS, Label, read_version
+
+A = (Label("a", "1"),)
 
 
 @pytest.fixture
@@ -27,12 +31,12 @@ def counters():
 
 def counting(counters, model="a"):
     """Return what the next front-end counts in."""
-    return ModelMetrics(counters.share(counters.give()), model)
+    return ModelMetrics(counters.share(counters.give()), Label(model, "1"))
 
 
-def scrape(counters):
+def scrape(counters, shown=A):
     registry = CollectorRegistry()
-    registry.register(Mock(spec=["collect"], collect=lambda: collect(counters)))
+    registry.register(Mock(spec=["collect"], collect=lambda: collect(counters, shown)))
     return generate_latest(registry).decode()
 
 
@@ -45,13 +49,13 @@ def test_batches_and_statuses_are_counted(counters):
     text = scrape(counters)
 
     for line in (
-        'servekit_batch_size_bucket{le="2.0",model="a"} 0.0',
-        'servekit_batch_size_bucket{le="4.0",model="a"} 1.0',
-        'servekit_batch_size_sum{model="a"} 3.0',
-        'servekit_predict_duration_seconds_bucket{le="+Inf",model="a"} 1.0',
-        'servekit_requests_total{model="a",status="200"} 3.0',
-        'servekit_requests_total{model="a",status="504"} 1.0',
-        'servekit_tasks_dropped_total{model="a",reason="expired"} 1.0',
+        'servekit_batch_size_bucket{le="2.0",model="a",version="1"} 0.0',
+        'servekit_batch_size_bucket{le="4.0",model="a",version="1"} 1.0',
+        'servekit_batch_size_sum{model="a",version="1"} 3.0',
+        'servekit_predict_duration_seconds_bucket{le="+Inf",model="a",version="1"} 1.0',
+        'servekit_requests_total{model="a",status="200",version="1"} 3.0',
+        'servekit_requests_total{model="a",status="504",version="1"} 1.0',
+        'servekit_tasks_dropped_total{model="a",reason="expired",version="1"} 1.0',
     ):
         assert line in text
 
@@ -66,18 +70,18 @@ def test_front_ends_are_added_up_and_what_is_gone_queues_nothing(counters):
     after = scrape(counters)
 
     for said in (text, after):
-        assert 'servekit_requests_total{model="a",status="429"} 2.0' in said
-    assert 'servekit_tasks_waiting{model="a"} 10.0' in text
-    assert 'servekit_tasks_running{model="a"} 6.0' in text
-    assert 'servekit_tasks_waiting{model="a"} 5.0' in after
-    assert 'servekit_tasks_running{model="a"} 3.0' in after
+        assert 'servekit_requests_total{model="a",status="429",version="1"} 2.0' in said
+    assert 'servekit_tasks_waiting{model="a",version="1"} 10.0' in text
+    assert 'servekit_tasks_running{model="a",version="1"} 6.0' in text
+    assert 'servekit_tasks_waiting{model="a",version="1"} 5.0' in after
+    assert 'servekit_tasks_running{model="a",version="1"} 3.0' in after
 
 
 def test_a_front_end_that_is_just_starting_has_counted_nothing(counters):
     counting(counters).count_status(429)
     counters.give()
 
-    assert 'servekit_requests_total{model="a",status="429"} 1.0' in scrape(counters)
+    assert 'servekit_requests_total{model="a",status="429",version="1"} 1.0' in scrape(counters)
 
 
 @pytest.mark.parametrize("status", [100, 201, 226, 299, 302, 418, 451, 511, 599])
@@ -87,14 +91,16 @@ def test_each_status_is_counted_as_itself(counters, status):
     counted.count_status(status)
 
     assert f'status="{status}"' not in before
-    assert f'servekit_requests_total{{model="a",status="{status}"}} 1.0' in scrape(counters)
+    assert f'servekit_requests_total{{model="a",status="{status}",version="1"}} 1.0' in scrape(
+        counters
+    )
 
 
 @pytest.mark.parametrize("status", [0, 99, 600, -1, 10**9])
 def test_what_is_no_status_is_counted_as_500(counters, status):
     counting(counters).count_status(status)
 
-    assert 'servekit_requests_total{model="a",status="500"} 1.0' in scrape(counters)
+    assert 'servekit_requests_total{model="a",status="500",version="1"} 1.0' in scrape(counters)
 
 
 def test_no_front_end_no_series(counters):
@@ -140,6 +146,55 @@ def test_each_answer_of_a_batch_is_counted_by_its_status(counters, size):
     text = scrape(counters)
 
     for status in (200, 201, 422):
-        assert f'servekit_requests_total{{model="a",status="{status}"}} {size}.0' in text
-    assert f'servekit_request_duration_seconds_count{{model="a"}} {2 * size}.0' in text
-    assert f'servekit_request_duration_seconds_sum{{model="a"}} {2 * size}.0' in text
+        assert (
+            f'servekit_requests_total{{model="a",status="{status}",version="1"}} {size}.0' in text
+        )
+    assert f'servekit_request_duration_seconds_count{{model="a",version="1"}} {2 * size}.0' in text
+    assert f'servekit_request_duration_seconds_sum{{model="a",version="1"}} {2 * size}.0' in text
+
+
+def test_the_requests_of_one_version_are_read_from_those_of_its_stages(counters):
+    share = counters.share(counters.give())
+    for name, version, status in (
+        *(("a", "1", 500), ("a:x", "1", 200), ("a", "2", 200)),
+        *(("ab", "1", 200), ("a:y", "1", 200)),
+    ):
+        ModelMetrics(share, Label(name, version)).observe_response(status, 0.02)
+    ModelMetrics(share, Label("a:z", "1")).set_tasks(2, 3)
+    found = read_version(counters, "a", "1")
+
+    assert found.statuses == {200: 2, 500: 1}
+    assert found.durations[DURATIONS.index(0.025)] == sum(found.durations) == 3
+    assert (found.waiting, found.running) == (2, 3)
+
+
+def test_a_version_that_has_counted_nothing_is_all_zero(counters):
+    found = read_version(counters, "a", "1")
+
+    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0)
+
+
+def test_versions_that_went_long_ago_have_no_series(counters):
+    known = KnownMetrics(counters.share(counters.give()))
+    for number in range(3 * MAX_GONE):
+        label = Label("a", str(number))
+        known.find(label).count_status(500 if number else 404)
+        known.keep({("a", label.version)})
+
+    assert len(known) == MAX_GONE + 1
+    assert Label("a", "0") not in known
+    assert Label("a", str(number - MAX_GONE)) in known
+    text = scrape(counters, known)
+    assert text.count('status="500"') == len(known)
+    assert 'status="404",version="0"' not in text
+
+
+def test_a_version_that_comes_back_soon_continues_its_series(counters):
+    known = KnownMetrics(counters.share(counters.give()))
+    first = known.find(Label("a", "1"))
+    first.count_status(500)
+    known.keep(())
+    known.keep({("a", "1")})
+    known.find(Label("a", "1")).count_status(500)
+
+    assert 'servekit_requests_total{model="a",status="500",version="1"} 2.0' in scrape(counters)

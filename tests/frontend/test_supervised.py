@@ -28,8 +28,8 @@ def test_states_of_replicas_and_what_happened_to_them():
     found = values(Table([row("a", "serving", "serving", "backoff"), row("b")], tally=tally))
 
     assert {key: value for key, value in found.items() if value} == {
-        ("servekit_replicas", "a", "serving"): 2,
-        ("servekit_replicas", "a", "backoff"): 1,
+        ("servekit_replicas", "a", "1", "serving"): 2,
+        ("servekit_replicas", "a", "1", "backoff"): 1,
         ("servekit_restarts_total", "a"): 1,
         ("servekit_crashes_total", "a", "killed"): 2,
         ("servekit_crashes_total", "a", "signal"): 1,

@@ -14,6 +14,7 @@ from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
+from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 
 ROW = ModelRow("m", "1", "", [ReplicaRow(0, 1, "/nobody", "serving")], 8, 0.0, 30.0, 1000)
@@ -37,7 +38,7 @@ def model(tmp_path):
     memory, names = QueueMemory(1000), count()
 
     def make():
-        metrics = ModelMetrics(Share(create_memory(), 0), f"m{next(names)}")
+        metrics = ModelMetrics(Share(create_memory(), 0), Label(f"m{next(names)}", "1"))
         environment = BatchingEnvironment(
             loop=None, pressure=Pressure(0, 5.0), queue_memory=memory, report=None,
             front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,

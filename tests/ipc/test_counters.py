@@ -94,11 +94,43 @@ def test_where_there_is_no_room_counting_goes_on(counters, monkeypatch, caplog):
     os.ftruncate(counters.descriptor, 0)
     os.ftruncate(counters.descriptor, subject.HEAD + 2 * 4096)
     share = Share(counters.descriptor, 1)
-    share.take(KEY, 500)[0] = 1.0
+    share.take(KEY, 480)[0] = 1.0
     with caplog.at_level(logging.WARNING):
-        other = share.take(("model", "b"), 500)
-    other[499] += 1
+        other = share.take(("model", "b"), 480)
+    other[479] += 1
 
-    assert other[499] == 1.0
+    assert other[479] == 1.0
     assert list(counters.read()) == [KEY]
     assert "model b is not shown" in caplog.text
+
+
+def test_a_record_that_is_given_back_serves_another_key(counters):
+    number = counters.give()
+    share = counters.share(number)
+    kept = share.take(("kept",), 2)
+    kept[0] = 1.0
+    ends = set()
+    for turn in range(100):
+        key = ("model", "a" * (turn % 40), str(turn))
+        share.take(key, 3)[1] = turn
+        ends.add(counters._end(number))
+        assert counters.read() == {("kept",): [1.0, 0.0], key: [0.0, turn, 0.0]}
+        share.give_back(key)
+
+    assert counters.read() == {("kept",): [1.0, 0.0]}
+    assert len(ends) == 1
+
+
+def test_a_record_is_only_used_again_for_as_many_numbers(counters):
+    share = counters.share(counters.give())
+    share.take(("first",), 2)
+    share.give_back(("first",))
+    share.take(("second",), 3)[2] = 1.0
+
+    assert counters.read() == {("second",): [0.0, 0.0, 1.0]}
+
+
+def test_only_the_keys_that_are_wanted_are_read(counters):
+    count(counters, 1.0, KEY, ("b",))
+
+    assert counters.read(lambda key: key[0] == "b") == {("b",): [0.0, 0.0], ("b", "more"): [1.0]}

@@ -20,6 +20,7 @@ from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
+from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 
 BATCH = 32
@@ -53,7 +54,7 @@ class QueueAlone:
             arena_bytes=2**20,
             large_body_bytes=2**20,
         )
-        metrics = ModelMetrics(Share(create_memory(), 0), "alone")
+        metrics = ModelMetrics(Share(create_memory(), 0), Label("alone", "1"))
         self.batcher = Batcher(row, metrics, {}, environment)
         self.straw = Straw()
         self.tasks: list[Task] = []

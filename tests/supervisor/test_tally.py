@@ -54,7 +54,7 @@ def test_kills_crashes_and_reloads_are_counted(start, model):
             f'servekit_crashes_total{{cause="{cause}",model="digits"}} 1.0'
             for cause in ("killed", "signal", "exited", "load_failed")
         ),
-        'servekit_replicas{model="digits",state="serving"} 1.0',
+        'servekit_replicas{model="digits",state="serving",version="1.0"} 1.0',
         'servekit_reloads_total{result="unchanged"} 1.0',
         'servekit_reloads_total{result="failed"} 1.0',
     }

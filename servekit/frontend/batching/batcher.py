@@ -63,6 +63,7 @@ class Batcher:
         self._had_company = False  #: the last batch had more than one member
         self._is_draining = False  #: nothing is tried again
         self._users = 0  #: runs through pipelines of which it is a part
+        self._successor: Batcher | None = None  #: of the version that replaces this one
         self.update(row)
 
     def update(self, row: ModelRow) -> None:
@@ -86,18 +87,25 @@ class Batcher:
         admission = self.admission
         if admission.is_open and not admission.poison.sizes and self.queue.offer(task):
             self._on_queued()
-        elif (refusal := admission.refusal(task.body_bytes)) is not None:
+        elif not self._successor and (refusal := admission.refusal(task.body_bytes)) is not None:
             task.fail(refusal)
         else:
             self.put(task)
 
     def put(self, task: Task) -> None:
         """Queue *task*, whose request has been admitted, if anything can answer it."""
-        if (refusal := self.admission.refusal_of_content(task)) is not None:
+        if self._successor is not None:
+            self._successor.adopt(task)
+        elif (refusal := self.admission.refusal_of_content(task)) is not None:
             task.fail(refusal)
         else:
             self.queue.put(task)
             self._on_queued()
+
+    def adopt(self, task: Task) -> None:
+        """Queue *task* of the version that this one replaces."""
+        task.move_to(self)
+        self.put(task)
 
     def hold(self, users: int) -> None:
         """Count *users* more, until they end, that may queue tasks: it must not be closed."""
@@ -200,21 +208,35 @@ class Batcher:
         if self._idle and self.queue.waiting:
             self.dispatch()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits or is to come, and no worker has anything."""
-        return not (self._users or self.queue.waiting or self.pool.running)
+    def leave(self, successor: Batcher | None) -> bool:
+        """Return whether there is nothing more to do for this version, which is being replaced.
+
+        Its workers answer the tasks that wait. If no worker is left, *successor* gets them, and so
+        it does tasks whose bodies arrive later; without a successor they fail.
+        """
+        waiting = () if self.pool.has_channel else self.queue.take_all()
+        for task in waiting:
+            if successor is not None:
+                successor.adopt(task)
+            else:
+                task.fail(self.admission.not_ready())
+        if self._users or self.queue.waiting or self.pool.running:
+            return False
+        self._successor, self.admission.is_open = successor, False
+        self.pool.disband()
+        return self.bodies.is_unused
 
     def drain(self) -> None:
         """Try nothing again from now on: the front-end shuts down."""
         self._is_draining = True
 
     def close(self) -> None:
-        """The model is gone from the table."""
+        """Fail the tasks that wait: no worker will answer them."""
         self.admission.is_open = False
         self.queue.fail(NotReady())
         for replica in self.pool:
             replica.close()
+        self.metrics.set_tasks(0, 0)
         self.bodies.close()
 
     def fail_all(self, error: ServekitError) -> None:

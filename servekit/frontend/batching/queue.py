@@ -163,13 +163,17 @@ class TaskQueue:
         if len(self._tasks) > 2 * self.waiting + KEPT:
             self._tasks = deque(self)
 
-    def fail(self, error: ServekitError) -> None:
-        """Answer all tasks with *error*."""
+    def take_all(self) -> list[Task]:
+        """Return all tasks that wait, in order, for another queue."""
         tasks, self._tasks = list(self), deque()
         self._early.clear()
         self.waiting = 0
         self._hold(-self._bytes)
-        for task in tasks:
+        return tasks
+
+    def fail(self, error: ServekitError) -> None:
+        """Answer all tasks with *error*."""
+        for task in self.take_all():
             task.fail(error)
 
     def _expire(self, task: Task) -> None:

@@ -53,6 +53,18 @@ class ReplicaPool:
         self.leaving = [replica for replica in self.leaving if replica.tasks]
         return True
 
+    def disband(self) -> None:
+        """Retire all of them: the version is gone."""
+        self.part(())
+        for replica in self.leaving:
+            replica.retire()
+        self.leaving = [replica for replica in self.leaving if replica.tasks]
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether a worker can be reached."""
+        return any(replica.channel is not None for replica in self)
+
     @property
     def running(self) -> int:
         """Number of tasks that workers have."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Reply
 
+    Stage = tuple[str, str]  #: its label, and the version of the model
+
 __all__ = ["BatchSamples"]
 
 PERIOD_S = 0.1  #: between two samples of one stage
@@ -35,18 +37,19 @@ class BatchSamples:
         self._path = str(path)
         self._socket: socket.socket | None = None
         self._retry_at = 0.0
-        self._due: dict[str, float] = {}  #: by stage, when the next sample is taken
-        self._batches: Counter[str] = Counter()  #: by stage, since the last sample
+        self._due: dict[Stage, float] = {}  #: when the next sample is taken
+        self._batches: Counter[Stage] = Counter()  #: since the last sample
 
     def note(
         self, batch: Sequence[Task], reply: Reply, replica: int, sent_at: float, now: float
     ) -> None:
         """Count a batch that was answered, and send a sample if it is time for one."""
         row = batch[0].owner.row
-        self._batches[row.label] += 1
-        if now < self._due.get(row.label, 0.0):
+        stage = row.label, row.version
+        self._batches[stage] += 1
+        if now < self._due.get(stage, 0.0):
             return
-        self._due[row.label] = now + PERIOD_S
+        self._due[stage] = now + PERIOD_S
         sample = BatchServed(
             time_s=time(),
             model=row.name,
@@ -54,7 +57,7 @@ class BatchSamples:
             stage=row.stage,
             replica=replica,
             size=len(batch),
-            batches=self._batches[row.label],
+            batches=self._batches[stage],
             queue_s=sent_at - batch[0].arrived,
             decode_s=reply.decode_s,
             predict_s=reply.predict_s,
@@ -62,7 +65,7 @@ class BatchSamples:
             statuses=statuses_of(batch, reply, now),
         )
         if self._send(msgpack.encode(sample)):
-            self._batches[row.label] = 0
+            self._batches[stage] = 0
 
     def _send(self, message: bytes) -> bool:
         try:

@@ -111,6 +111,14 @@ class Task(Struct, eq=False):
         if type(body) is Slab and not self.is_sent:
             self.owner.bodies.free(body)
 
+    def move_to(self, owner: TaskOwner) -> None:
+        """Have *owner* answer it; its body is copied if it lies in shared memory."""
+        body = self.item.body
+        if type(body) is Slab:
+            self.item.body = owner.bodies.lay([self.owner.bodies.content(body)])
+            self.owner.bodies.free(body)
+        self.owner = owner
+
     def cancel(self) -> None:
         """Drop it: the client has disconnected."""
         self.owner.cancel(self)

@@ -55,6 +55,11 @@ class BodyArena:
         self._is_closed = True
         self.arena.close()
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no body is here, or waits for room."""
+        return self.arena.is_empty and not self._waiting
+
     def fits(self, size: int) -> bool:
         """Whether a body of *size* bytes can ever have room."""
         return size <= self.arena.size

@@ -1,67 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of the hot path: a fixed array of doubles for each model and front-end.
+"""Counters of the hot path: a fixed array of doubles for each version of a model, or of a stage.
 
 The arrays lie in memory that all front-ends share, so any of them can add up all of them, and
 nothing is lost when one ends. An increment is two accesses to an array: no lock, no label lookup.
+``servekit.ipc.model_counters`` lays them out.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from servekit.ipc.counters import Share
+from servekit.ipc.model_counters import DURATIONS, GAUGES, LENGTH, PLACES, SIZES, Label, key_of
 
 __all__ = ["ModelMetrics"]
 
-KEY = "model"  #: the first part of the keys of the arrays; the second is a label
-#: upper bounds of the buckets of durations, in seconds: 100 us to 60 s
-DURATIONS = (
-    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
-    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
-)
-SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-#: each is counted: a service may answer with any of them
-STATUSES = range(100, 600)
-DROPS = ("expired", "cancelled", "poison")
-CACHED = ("hit", "miss")
-
-HISTOGRAMS = {
-    "request_duration_seconds": ("Time from the complete request to its response", DURATIONS),
-    "queue_duration_seconds": (
-        "Time that the oldest task of a batch waited for a worker",
-        DURATIONS,
-    ),
-    "predict_duration_seconds": ("Time in predict, once per batch", DURATIONS),
-    "batch_size": ("Number of tasks in a batch", SIZES),
-}
-STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
-STREAMS = {
-    "first_output_seconds": ("Time from the complete request to the first output", DURATIONS)
-}
-
-
-def _lay_out() -> tuple[dict[object, int], int]:
-    """Return the index of every series in the array, and its length.
-
-    A histogram takes an element for each bucket, one for +Inf and one for the sum.
-    """
-    places: dict[object, int] = {}
-    end = 0
-    for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
-        places[name] = end
-        end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting", "running"):
-        places[key] = end
-        end += 1
-    return places, end
-
-
-PLACES, LENGTH = _lay_out()
-GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
-#: series that count requests, not batches and queues
-OF_REQUESTS = (
-    *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
-    *range(PLACES["first_output_seconds"], PLACES["waiting"]),
-)
 OTHER_STATUS = PLACES[500]
 REQUESTS = PLACES["request_duration_seconds"]
 REQUESTS_SUM = REQUESTS + len(DURATIONS) + 1
@@ -76,13 +28,13 @@ FIRST_OUTPUTS = PLACES["first_output_seconds"]
 
 
 class ModelMetrics:
-    """One front-end's array for one model."""
+    """One front-end's array for one version of a model, or of a stage."""
 
     __slots__ = ("values",)
 
-    def __init__(self, share: Share, label: str) -> None:
-        """Count in *share* for the model, or the stage, of *label*."""
-        self.values = share.take((KEY, label), LENGTH, GAUGES)
+    def __init__(self, share: Share, label: Label) -> None:
+        """Count in *share* under *label*."""
+        self.values = share.take(key_of(label), LENGTH, GAUGES)
 
     def count_status(self, status: int) -> None:
         """Count a response whose duration is not observed: an error, in most cases."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counters of the hot path as ``/metrics`` shows them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from prometheus_client.core import (
@@ -11,7 +12,8 @@ from prometheus_client.core import (
     Metric,
 )
 
-from servekit.frontend.metrics.counters import (
+from servekit.ipc.counters import Counters
+from servekit.ipc.model_counters import (
     CACHED,
     DROPS,
     HISTOGRAMS,
@@ -21,61 +23,69 @@ from servekit.frontend.metrics.counters import (
     PLACES,
     STATUSES,
     STREAMS,
+    Label,
+    label_of,
 )
-from servekit.ipc.counters import Counters
 
 __all__ = ["collect", "waiting"]
 
 #: statuses that are shown from the start; the others once there was one
 SHOWN = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
-STAGE = ":"  #: between a model and its stage, in the label of an array
-#: of the stages of a model that has several
+#: shown for each stage of a model that has several
 STAGE_HISTOGRAMS = ("queue_duration_seconds", "predict_duration_seconds", "batch_size")
 
+MODEL = ("model", "version")  #: labels of the series of a model
+STAGE = (*MODEL, "stage")  #: labels of the series of a stage
 #: the arrays, added up, by the labels of their series
 Totals = dict[tuple[str, ...], list[float]]
 
 
-def collect(counters: Counters) -> Iterator[Metric]:
+def collect(counters: Counters, shown: Collection[Label]) -> Iterator[Metric]:
     """Yield the series of all models and stages, summed over all front-ends, past ones too.
 
     Requests are counted for their model, or for the one stage that answered them. A model with
     stages has series of queues and batches for each of them.
+
+    :param shown: the labels that have series: versions that are gone for long have none.
     """
     models: Totals = {}
     stages: Totals = {}
     for label, values in sorted(_read(counters).items()):  # a model before its stages
-        model, _, stage = label.partition(STAGE)
-        if stage:
-            stages[model, stage] = values
-            whole = models.setdefault((model,), [0.0] * LENGTH)
+        if label not in shown:
+            continue
+        if label.stage:
+            stages[label.model, label.version, label.stage] = values
+            whole = models.setdefault((label.model, label.version), [0.0] * LENGTH)
             for place in OF_REQUESTS:
                 whole[place] += values[place]
         else:
-            models[model,] = values
+            models[label.model, label.version] = values
     for name in HISTOGRAMS:
-        yield _histogram(f"servekit_{name}", name, ["model"], models)
+        yield _histogram(f"servekit_{name}", name, MODEL, models)
     yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
     yield _counters("servekit_tasks_dropped", "Tasks dropped from a queue", "reason", DROPS, models)
     yield _counters("servekit_cache_looks", "Cache lookups", "result", CACHED, models)
-    yield _gauge("servekit_tasks_waiting", "Tasks in the queue", ["model"], models)
-    yield _gauge("servekit_tasks_running", "Tasks being processed", ["model"], models)
+    yield _gauge("servekit_tasks_waiting", "Tasks in the queue", MODEL, models)
+    yield _gauge("servekit_tasks_running", "Tasks being processed", MODEL, models)
     yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
     if stages:
         for name in STAGE_HISTOGRAMS:
-            yield _histogram(f"servekit_stage_{name}", name, ["model", "stage"], stages)
-        labels = ["model", "stage"]
-        yield _gauge("servekit_stage_tasks_waiting", "Tasks in the queue", labels, stages)
-        yield _gauge("servekit_stage_tasks_running", "Tasks being processed", labels, stages)
+            yield _histogram(f"servekit_stage_{name}", name, STAGE, stages)
+        yield _gauge("servekit_stage_tasks_waiting", "Tasks in the queue", STAGE, stages)
+        yield _gauge("servekit_stage_tasks_running", "Tasks being processed", STAGE, stages)
 
 
 def waiting(counters: Counters) -> dict[str, int]:
-    """Return how many tasks wait for each model, in all front-ends that run."""
-    return {model: int(values[PLACES["waiting"]]) for model, values in _read(counters).items()}
+    """Return how many tasks wait for each model or stage, in all front-ends that run."""
+    found: Counter[str] = Counter()
+    for label, values in _read(counters).items():
+        found[label.name] += int(values[PLACES["waiting"]])
+    return found
 
 
-def _read(counters: Counters) -> dict[str, list[float]]:
-    return {key[1]: values for key, values in counters.read().items() if key[0] == KEY}
+def _read(counters: Counters) -> dict[Label, list[float]]:
+    found = counters.read(lambda key: key[0] == KEY)
+    return {label_of(key): values for key, values in found.items()}
 
 
 def _streams(values: list[float]) -> bool:
@@ -84,7 +94,7 @@ def _streams(values: list[float]) -> bool:
 
 
 def _of_streams(totals: Totals) -> Iterator[Metric]:
-    yield _histogram("servekit_first_output_seconds", "first_output_seconds", ["model"], totals)
+    yield _histogram("servekit_first_output_seconds", "first_output_seconds", MODEL, totals)
     for kind, name, text, key in (
         (GaugeMetricFamily, "streams_open", "Streams being produced", "streams"),
         (CounterMetricFamily, "outputs", "Outputs of streams", "outputs"),
@@ -95,13 +105,15 @@ def _of_streams(totals: Totals) -> Iterator[Metric]:
             "streams_cancelled",
         ),
     ):
-        family = kind(f"servekit_{name}", text, labels=["model"])
+        family = kind(f"servekit_{name}", text, labels=MODEL)
         for model, values in totals.items():
             family.add_metric(model, values[PLACES[key]])
         yield family
 
 
-def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> HistogramMetricFamily:
+def _histogram(
+    name: str, kind: str, labels: Sequence[str], totals: Totals
+) -> HistogramMetricFamily:
     text, bounds = (HISTOGRAMS | STREAMS)[kind]
     family = HistogramMetricFamily(name, text, labels=labels)
     for key, values in totals.items():
@@ -109,7 +121,7 @@ def _histogram(name: str, kind: str, labels: list[str], totals: Totals) -> Histo
     return family
 
 
-def _gauge(name: str, text: str, labels: list[str], totals: Totals) -> GaugeMetricFamily:
+def _gauge(name: str, text: str, labels: Sequence[str], totals: Totals) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=labels)
     for key, values in totals.items():
         family.add_metric(key, values[PLACES[name.rpartition("_")[2]]])
@@ -139,7 +151,7 @@ def _counters(
     others: Iterable[object] = (),
 ) -> CounterMetricFamily:
     """Return one series for each of *shown*, and for each of *others* that is not 0."""
-    family = CounterMetricFamily(name, text, labels=["model", label])
+    family = CounterMetricFamily(name, text, labels=[*MODEL, label])
     for model, values in totals.items():
         met = [key for key in others if key not in shown and values[PLACES[key]]]
         for key in (*shown, *met):

@@ -12,9 +12,9 @@ __all__ = ["supervised"]
 
 
 def supervised(table: Table) -> Iterator[Metric]:
-    """Yield the series of *table*: one for each model, and for each word of a closed set."""
+    """Yield the series of *table*: one for each model or version, and each word of a closed set."""
     replicas = GaugeMetricFamily(
-        "servekit_replicas", "Replicas by state", labels=["model", "state"]
+        "servekit_replicas", "Replicas by state", labels=["model", "version", "state"]
     )
     restarts = CounterMetricFamily(
         "servekit_restarts", "Workers started to replace another", labels=["model"]
@@ -25,9 +25,10 @@ def supervised(table: Table) -> Iterator[Metric]:
         labels=["model", "cause"],
     )
     for row in table.models:
-        states = Counter(replica.state for replica in row.replicas)
-        for state in STATES:
-            replicas.add_metric([row.name, state], states[state])
+        for each in (row, *row.versions):
+            states = Counter(replica.state for replica in each.replicas)
+            for state in STATES:
+                replicas.add_metric([row.name, each.version, state], states[state])
         restarts.add_metric([row.name], table.tally.restarts.get(row.name, 0))
         causes = table.tally.crashes.get(row.name, {})
         for cause in CAUSES:

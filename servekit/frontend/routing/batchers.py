@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The batchers of one front-end: one for each stage of each model."""
+"""The batchers of one front-end: one for each stage of each version of each model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from servekit.ipc.table import stage_rows
 
@@ -14,23 +14,29 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.batcher import Batcher
     from servekit.ipc.table import ModelRow, Table
 
-    #: the label of a stage, and what tells its versions apart
-    Key = tuple[str, int]
-
 __all__ = ["Batchers"]
+
+
+class BatcherKey(NamedTuple):
+    """Identifies a batcher."""
+
+    label: str  #: the model and the stage
+    version: str
+    first_replica: int  #: tells apart two loads of one version with stages; -1 without stages
 
 
 class Batchers:
     """Follows the routing table.
 
-    A version of a model with stages has batchers of its own, so that no request meets stages of
-    two versions; those of the version before serve until they hold nothing.
+    Versions share no batchers, so that no request meets stages of two versions. When a version
+    leaves the table, its batchers answer the tasks that they hold, then they close.
     """
 
     def __init__(self, make: Callable[[ModelRow], Batcher]) -> None:
         """Be empty; *make* adds batchers."""
         self._make = make
-        self._batchers: dict[Key, Batcher] = {}
+        self._batchers: dict[BatcherKey, Batcher] = {}
+        self.defaults: dict[str, Batcher] = {}  #: the default versions, by label of the stage
         self._leaving: list[Batcher] = []
         self._is_draining = False
 
@@ -40,21 +46,20 @@ class Batchers:
 
     def update(self, table: Table) -> None:
         """Take over what the routing table says now."""
-        known: dict[Key, Batcher] = {}
-        for row in table.models:
-            for stage in stage_rows(row):
-                known[_key(stage)] = self._update_stage(_key(stage), stage)
+        known: dict[BatcherKey, Batcher] = {}
+        defaults: dict[str, Batcher] = {}
+        for model in table.models:
+            for row in (model, *model.versions):
+                found = {_key(stage): self._update_stage(stage) for stage in stage_rows(row)}
+                known |= found
+                if row is model:
+                    defaults |= {key.label: batcher for key, batcher in found.items()}
         gone = [batcher for key, batcher in self._batchers.items() if key not in known]
-        labels = {label for label, _ in known}
-        self._batchers = known
-        for batcher in gone:
-            if batcher.row.label in labels:
-                self._leaving.append(batcher)
-            else:
-                batcher.close()
+        self._batchers, self.defaults = known, defaults
+        self._leaving += gone
 
-    def _update_stage(self, key: Key, row: ModelRow) -> Batcher:
-        batcher = self._batchers.get(key)
+    def _update_stage(self, row: ModelRow) -> Batcher:
+        batcher = self._batchers.get(_key(row))
         if batcher is not None:
             batcher.update(row)
             return batcher
@@ -63,17 +68,21 @@ class Batchers:
             batcher.drain()
         return batcher
 
-    def by_label(self) -> dict[str, Batcher]:
-        """Return those of the table by the labels of their stages."""
-        return {label: batcher for (label, _), batcher in self._batchers.items()}
+    def of_version(self, row: ModelRow) -> dict[str, Batcher]:
+        """Return those of the version *row* by the labels of its stages."""
+        return {stage.label: self._batchers[_key(stage)] for stage in stage_rows(row)}
 
     def sweep(self, now: float) -> None:
         """Let time pass; close those that are to leave once they hold nothing."""
         for batcher in self:
             batcher.sweep(now)
-        for batcher in [each for each in self._leaving if each.is_empty]:
+        for batcher in [each for each in self._leaving if each.leave(self._successor(each))]:
             self._leaving.remove(batcher)
             batcher.close()
+
+    def _successor(self, batcher: Batcher) -> Batcher | None:
+        """Return what may answer the tasks of *batcher*, unless they are parts of requests."""
+        return None if batcher.row.stage else self.defaults.get(batcher.row.label)
 
     def drain(self) -> None:
         """Try nothing again from now on: the front-end shuts down."""
@@ -87,7 +96,7 @@ class Batchers:
             batcher.fail_all(error)
 
 
-def _key(row: ModelRow) -> Key:
-    """Return what no other version of the stage has: the number of a replica is used once."""
-    is_versioned = row.stage and row.replicas
-    return row.label, row.replicas[0].index if is_versioned else -1
+def _key(row: ModelRow) -> BatcherKey:
+    """Return the key of the batcher of *row*; the number of a replica is used once."""
+    first = row.replicas[0].index if row.stage and row.replicas else -1
+    return BatcherKey(row.label, row.version, first)

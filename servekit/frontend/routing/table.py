@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.task_route import TaskRoute
-from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect, waiting
+from servekit.frontend.metrics.known import KnownMetrics
 from servekit.frontend.metrics.replicas import supervised
 from servekit.frontend.metrics.service import own_metrics
 from servekit.frontend.middleware.cache import Caches
@@ -19,6 +19,7 @@ from servekit.frontend.pipelines.planner import Unresolved, plan
 from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.frontend.routing.batchers import Batchers
 from servekit.frontend.routing.router import Router
+from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Table
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ class Routing:
         self.batchers = Batchers(self._make_batcher)
         self._environment = environment
         self._counters = counters
-        self._share = share
         self._caches = Caches()
-        self._metrics: dict[str, ModelMetrics] = {}
+        self._metrics = KnownMetrics(share)
         self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
 
     # ------------------------------------------------------------ what is known
@@ -68,7 +68,7 @@ class Routing:
 
     def live_replicas(self, model: str) -> int:
         """Return how many replicas of *model*, or of the stage of this label, answer."""
-        batcher = self.batchers.by_label().get(model)
+        batcher = self.batchers.defaults.get(model)
         return sum(replica.is_live for replica in batcher.pool) if batcher else 0
 
     def unresolved(self, model: str) -> list[str]:
@@ -81,7 +81,7 @@ class Routing:
 
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends, and those of services."""
-        yield from collect(self._counters)
+        yield from collect(self._counters, self._metrics)
         yield from supervised(self.table)
         yield from own_metrics(self._service_metrics())
 
@@ -89,7 +89,8 @@ class Routing:
         """Yield the labels and the memory of each worker whose service has metrics."""
         for batcher in self.batchers:
             row = batcher.row
-            labels = {"model": row.name} | ({"stage": row.stage} if row.stage else {})
+            labels = {"model": row.name, "version": row.version}
+            labels |= {"stage": row.stage} if row.stage else {}
             for replica in batcher.pool:
                 if replica.channel is not None and replica.channel.metric_memory is not None:
                     index = str(replica.row.index)
@@ -101,7 +102,8 @@ class Routing:
         """Take over what the supervisor says now."""
         self.table, self.has_table = table, True
         self.batchers.update(table)
-        rows, batchers = {row.name: row for row in table.models}, self.batchers.by_label()
+        self._metrics.keep({(each.row.name, each.row.version) for each in self.batchers})
+        rows, batchers = {row.name: row for row in table.models}, self.batchers.defaults
         self._caches.update(rows)
         routes: dict[str, PredictionRoute] = {
             f"/{name}/predict": TaskRoute(batchers[name], (), self._caches.find(name))
@@ -131,7 +133,8 @@ class Routing:
         except Unresolved as error:
             self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
             return None
-        pipeline, metrics = Pipeline(nodes, self._environment.loop), self._metrics_of(row.name)
+        pipeline = Pipeline(nodes, self._environment.loop)
+        metrics = self._metrics.find(Label(row.name, row.version))
         if route.instances:
             return InstancesRoute(row, pipeline, metrics)
         is_of_one_model = {node.batcher.row.name for node in nodes} == {row.name}
@@ -149,14 +152,9 @@ class Routing:
                 log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
 
     def _make_batcher(self, row: ModelRow) -> Batcher:
-        colocated = {name: self._metrics_of(f"{row.name}:{name}") for name in row.colocated}
-        return Batcher(row, self._metrics_of(row.label), colocated, self._environment)
-
-    def _metrics_of(self, label: str) -> ModelMetrics:
-        """Return the counters of a model, or of one of its stages."""
-        if label not in self._metrics:
-            self._metrics[label] = ModelMetrics(self._share, label)
-        return self._metrics[label]
+        find = self._metrics.find
+        colocated = {name: find(Label(f"{row.name}:{name}", row.version)) for name in row.colocated}
+        return Batcher(row, find(Label(row.label, row.version)), colocated, self._environment)
 
 
 def calls_of(

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The counters that front-ends keep for each version of a model: their layout, and their sums.
+
+A model with several stages has an array for each stage and one for the requests that go through
+several; requests that one stage answered alone are counted with that stage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from servekit.ipc.counters import Counters, Key
+
+__all__ = [
+    "CACHED",
+    "DROPS",
+    "DURATIONS",
+    "GAUGES",
+    "HISTOGRAMS",
+    "KEY",
+    "LENGTH",
+    "OF_REQUESTS",
+    "PLACES",
+    "SIZES",
+    "STATUSES",
+    "STREAMS",
+    "Label",
+    "VersionCounts",
+    "key_of",
+    "label_of",
+    "read_version",
+]
+
+KEY: Final = "model"  #: the first part of the keys of the arrays; then label and version
+STAGE: Final = ":"  #: between a model and its stage, in a label
+#: upper bounds of the buckets of durations, in seconds: 100 us to 60 s
+DURATIONS = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+#: each is counted: a service may answer with any of them
+STATUSES = range(100, 600)
+DROPS = ("expired", "cancelled", "poison")
+CACHED = ("hit", "miss")
+
+HISTOGRAMS = {
+    "request_duration_seconds": ("Time from the complete request to its response", DURATIONS),
+    "queue_duration_seconds": (
+        "Time that the oldest task of a batch waited for a worker",
+        DURATIONS,
+    ),
+    "predict_duration_seconds": ("Time in predict, once per batch", DURATIONS),
+    "batch_size": ("Number of tasks in a batch", SIZES),
+}
+STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
+STREAMS = {
+    "first_output_seconds": ("Time from the complete request to the first output", DURATIONS)
+}
+
+
+def _lay_out() -> tuple[dict[object, int], int]:
+    """Return the index of every series in the array, and its length.
+
+    A histogram takes an element for each bucket, one for +Inf and one for the sum.
+    """
+    places: dict[object, int] = {}
+    end = 0
+    for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
+        places[name] = end
+        end += len(bounds) + 2
+    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting", "running"):
+        places[key] = end
+        end += 1
+    return places, end
+
+
+PLACES, LENGTH = _lay_out()
+#: places of the numbers that end with the front-end that set them
+GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
+#: series that count requests, not batches and queues
+OF_REQUESTS = (
+    *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
+    *range(PLACES["first_output_seconds"], PLACES["waiting"]),
+)
+
+
+class Label(NamedTuple):
+    """Identifies an array."""
+
+    name: str  #: ``MODEL``, or ``MODEL:STAGE``
+    version: str  #: "" until the model has been prepared
+
+    @property
+    def model(self) -> str:
+        """The model."""
+        return self.name.partition(STAGE)[0]
+
+    @property
+    def stage(self) -> str:
+        """The stage; "" for the model itself."""
+        return self.name.partition(STAGE)[2]
+
+
+def key_of(label: Label) -> Key:
+    """Return the key of the array of *label*."""
+    return (KEY, *label)
+
+
+def label_of(key: Key) -> Label:
+    """Return the label of the array of *key*."""
+    return Label(*key[1:])
+
+
+class VersionCounts(NamedTuple):
+    """The requests of one version of a model, of all front-ends together."""
+
+    statuses: dict[int, int]  #: how many responses had each status, since the server started
+    #: how many responses took at most each of ``DURATIONS``, but longer than the one before it;
+    #: the last element is for longer ones. Errors made by a front-end (429, 503, 504) are not here
+    durations: list[int]
+    waiting: int  #: tasks in the queues; sampled ten times a second, as *running* is
+    running: int  #: tasks that workers have
+
+
+def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
+    """Return what was counted for *version* of *model*."""
+
+    def wanted(key: Key) -> bool:
+        return key[0] == KEY and key[2] == version and label_of(key).model == model
+
+    found = list(counters.read(wanted).values())
+    total = [sum(numbers) for numbers in zip(*found, strict=True)] or [0.0] * LENGTH
+    start = PLACES["request_duration_seconds"]
+    return VersionCounts(
+        {status: int(n) for status in STATUSES if (n := total[PLACES[status]])},
+        [int(number) for number in total[start : start + len(DURATIONS) + 1]],
+        int(total[PLACES["waiting"]]),
+        int(total[PLACES["running"]]),
+    )
