@@ -12,7 +12,7 @@ from servekit.errors import ClientGone, RequestError, WrongBatchLength
 from servekit.ipc.arena import Pieces
 from servekit.service.response import Response
 from servekit.worker.prediction.error_answers import error_answer
-from servekit.worker.prediction.response_writer import Plan
+from servekit.worker.prediction.negotiation import Plan
 
 __all__ = [
     "EXPIRED",

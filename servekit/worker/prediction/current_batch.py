@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.batch_result import PendingTask
     from servekit.worker.prediction.request_reader import BodyReaders
 
-__all__ = ["CurrentBatch", "Items", "OpenItem"]
+__all__ = ["NO_BATCH", "CurrentBatch", "Items", "OpenItem"]
 
 #: an ``Item`` with its body, which may be a read-only view that ends with the batch
 OpenItem = Item[bytes | memoryview | DecodedInput]
 
+#: a batch: its items, its number on its channel, and which of its clients have disconnected
+NO_BATCH: tuple[Items, int, CancelledReader | None] = (), 0, None
 NO_HEADERS: dict[str, str] = {}
 
 
@@ -37,28 +39,13 @@ class Items(Protocol):
 class CurrentBatch:
     """Changes with every batch; a ``Request`` made from it does not."""
 
-    __slots__ = ("_cancelled", "_items", "_number", "bodies", "tasks")
+    __slots__ = ("batch", "bodies", "tasks")
 
     def __init__(self, bodies: BodyReaders) -> None:
         """Start without a batch; *bodies* decodes the inputs of requests on demand."""
         self.bodies = bodies
-        self._items: Items = ()
-        self._number = 0
-        self._cancelled: CancelledReader | None = None
+        self.batch = NO_BATCH
         self.tasks: Sequence[PendingTask] = ()  #: whose inputs ``predict`` has now
-
-    def begin(self, items: Items, number: int, cancelled: CancelledReader | None) -> bool:
-        """Show batch *number* of a channel; return whether a client of it has disconnected."""
-        self._items, self._number, self._cancelled = items, number, cancelled
-        return cancelled is not None and cancelled.has_any(number)
-
-    def end(self) -> None:
-        """Forget the batch."""
-        self._items, self._number, self._cancelled, self.tasks = (), 0, None, ()
-
-    def has_gone(self, place: int) -> bool:
-        """Whether the client of the item at *place* has disconnected."""
-        return self._cancelled is not None and self._cancelled.has(self._number, place)
 
     def ids(self) -> list[str]:
         """Return the request ids of the inputs that ``predict`` has now."""
@@ -70,7 +57,8 @@ class CurrentBatch:
 
     def request(self, place: int) -> Request:
         """Return the request of the item at *place*."""
-        item = self._items[place]
+        items, number, cancelled = self.batch
+        item = items[place]
         body, header, headers = item.body, item.content_type, item.headers or NO_HEADERS
         decode = partial(self._decode, header, body)
         if isinstance(body, DecodedInput):
@@ -81,7 +69,7 @@ class CurrentBatch:
             item.request_id,
             decode,
             item.deadline,
-            partial(self._cancelled.has, self._number, place) if self._cancelled else lambda: False,
+            partial(cancelled.has, number, place) if cancelled else lambda: False,
             {name: text for name, text in headers.items() if not name.startswith(QUERY)},
             {name[1:]: text for name, text in headers.items() if name.startswith(QUERY)},
             Identity(*item.identity) if item.identity is not None else None,

@@ -2,16 +2,36 @@
 """Content negotiation: from ``Accept`` to the codecs that may write an output, best first."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from servekit.errors import NotAcceptable
 from servekit.worker.codecs.media_headers import MediaRange, parse_accept, remember
 from servekit.worker.codecs.plain import MAGIC, OCTET_STREAM, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.objects import OBJECT
-from servekit.worker.prediction.response_writer import AS_OBJECT, Plan, Writer
+from servekit.worker.prediction.output_mistakes import Encode
 
-__all__ = ["Plans"]
+__all__ = ["AS_OBJECT", "Plan", "Plans", "Writer"]
+
+
+class Writer(NamedTuple):
+    """Encodes outputs as one media type."""
+
+    media_type: str
+    encode: Encode
+    takes_any: bool  #: it takes outputs of every kind, so no writer after it is tried
+    is_enveloped: bool = False  #: it takes ``{"prediction": output}``
+
+
+class Plan(NamedTuple):
+    """The writers that an ``Accept`` allows, best first."""
+
+    values: list[Writer]
+    raw: list[Writer]  #: for an output of bytes
+
+
+#: the output is left to an envelope
+AS_OBJECT = Plan([], [])
 
 
 class Plans(dict[bytes, Plan]):
@@ -66,7 +86,7 @@ class Plans(dict[bytes, Plan]):
             return None
         encode = codec.encode
         if getattr(codec, "is_enveloped", False):
-            return Writer(media_type, lambda output: encode({"prediction": output}), True)
+            return Writer(media_type, encode, True, is_enveloped=True)
         if lone := self._lone:
             return Writer(media_type, lambda output: encode(_unnamed(output, lone)), False)
         return Writer(media_type, encode, False)

@@ -21,18 +21,11 @@ from servekit.worker.prediction.batch_result import (
     Responses,
     outputs_of,
 )
-from servekit.worker.prediction.current_batch import CurrentBatch, Items, OpenItem
+from servekit.worker.prediction.current_batch import NO_BATCH, CurrentBatch, Items, OpenItem
 from servekit.worker.prediction.error_answers import error_answer, logged_answer
-from servekit.worker.prediction.negotiation import Plans
+from servekit.worker.prediction.negotiation import AS_OBJECT, Plans
 from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
-from servekit.worker.prediction.response_writer import (
-    AS_OBJECT,
-    Plan,
-    blame_client,
-    checked,
-    respond,
-    write,
-)
+from servekit.worker.prediction.response_writer import blame_client, respond, written
 
 __all__ = ["Predictor"]
 
@@ -74,15 +67,14 @@ class Predictor:
             )
             self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
         has_postprocess = type(service).postprocess is not Service.postprocess and not predict
-        self._postprocess = service.postprocess if has_postprocess else None
-        self.has_postprocess = has_postprocess
+        self.postprocess = service.postprocess if has_postprocess else None
         self._call = predict or service.predict
         self._service, self._kind, self.plans = service, kind, plans
         self.check = kind.check  #: makes an input of a decoded value
         #: any object can be an input
         self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
-        self._max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
+        self.max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
         self._responses: Responses = {}  #: for the current batch
         self.is_leaving = False  #: the service asked the process to exit
 
@@ -129,16 +121,17 @@ class Predictor:
         """Show the service the batch; answer clients that disconnected, return if there are any."""
         if self._responses:  # left by a batch that failed while it was sent
             self._responses = {}
-        has_lost = self._current.begin(items, number, cancelled)
-        if has_lost:
-            for place in range(len(answers)):
-                if self._current.has_gone(place):
-                    answers[place] = GONE
-        return has_lost
+        self._current.batch = items, number, cancelled
+        if cancelled is None or not cancelled.has_any(number):
+            return False
+        for place in range(len(answers)):
+            if cancelled.has(number, place):
+                answers[place] = GONE
+        return True
 
     def end(self) -> Responses:
         """Hide the batch from the service; return the statuses and headers that it chose."""
-        self._current.end()
+        self._current.batch, self._current.tasks = NO_BATCH, ()
         responses, self._responses = self._responses, {}
         return responses
 
@@ -197,25 +190,6 @@ class Predictor:
         answer = self.failed("predict", error, [task.request_id for task in tasks])
         return [Failed(answer)] * len(tasks)
 
-    def hand_on(
-        self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
-    ) -> tuple[list[PendingTask], list[Any]]:
-        """Return the tasks that continue with another service, and its inputs; answer the rest."""
-        kept, values = [], []
-        for task, output in zip(tasks, outputs, strict=True):
-            if type(output) is Failed:
-                answers[task.place] = output.answer
-                continue
-            if isinstance(output, RequestError):
-                answers[task.place] = error_answer(output)
-                continue
-            try:
-                values.append(self._postprocess(output) if self._postprocess else output)
-                kept.append(task)
-            except BaseException as error:  # noqa: BLE001 - an author's postprocess
-                answers[task.place] = self.failed("postprocess", error, [task.request_id])
-        return kept, values
-
     def write_outputs(
         self, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
     ) -> None:
@@ -229,26 +203,21 @@ class Predictor:
                 answers[place] = error_answer(output)
                 continue
             try:
-                if self._postprocess is not None:
-                    output = self._postprocess(output)
+                if self.postprocess is not None:
+                    output = self.postprocess(output)
                 if plan is AS_OBJECT:
                     answers[place] = ("", "", output)
                 elif isinstance(output, Response):
-                    found = respond(plan, output, self._max_answer_bytes)
+                    found = respond(plan, output, self.max_answer_bytes)
                     self._responses[place] = found[:2]
                     answers[place] = ("", *found[2:])
                 else:
-                    answers[place] = ("", *self.written(plan, output))
+                    answers[place] = ("", *written(plan, output, self.max_answer_bytes))
             except BaseException as error:  # noqa: BLE001 - an author's postprocess too
-                where = "postprocess" if self._postprocess else "answer"
+                where = "postprocess" if self.postprocess else "answer"
                 request = partial(self._current.request, place)
                 error = blame_client(error, plan, request, has_preprocess=self.has_preprocess)
                 answers[place] = self.failed(where, error, [task.request_id])
-
-    def written(self, plan: Plan, output: Any) -> tuple[str, bytes]:
-        """Return the media type and the body of *output*. Raises what a codec raises."""
-        media_type, body = write(plan, output)
-        return checked(media_type, body, self._max_answer_bytes)
 
     def failed(self, where: str, error: BaseException, request_ids: list[str]) -> Answered:
         """Return the answer of *request_ids*; an error that is not the client's is logged."""

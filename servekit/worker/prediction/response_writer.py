@@ -2,7 +2,7 @@
 """Writes an output as the body of an answer, or says whose fault it is that it cannot."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from servekit.errors import (
     ClientError,
@@ -13,9 +13,10 @@ from servekit.errors import (
 )
 from servekit.service.base import Request
 from servekit.service.response import Response, head_of
+from servekit.worker.prediction.negotiation import Plan
 from servekit.worker.prediction.output_mistakes import Encode, find_mistake
 
-__all__ = ["AS_OBJECT", "Plan", "Writer", "blame_client", "checked", "own_body", "respond", "write"]
+__all__ = ["blame_client", "own_body", "respond", "write", "written"]
 
 BYTES = (bytes, bytearray, memoryview)
 NAMES: Final[Mapping[type, str]] = {
@@ -27,25 +28,6 @@ NAMES: Final[Mapping[type, str]] = {
 }
 
 
-class Writer(NamedTuple):
-    """Encodes outputs as one media type."""
-
-    media_type: str
-    encode: Encode
-    takes_any: bool  #: it takes outputs of every kind, so no writer after it is tried
-
-
-class Plan(NamedTuple):
-    """The writers that an ``Accept`` allows, best first."""
-
-    values: list[Writer]
-    raw: list[Writer]  #: for an output of bytes
-
-
-#: the output is left to an envelope
-AS_OBJECT = Plan([], [])
-
-
 def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     """Return the media type and the body of *output*.
 
@@ -53,9 +35,10 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     :raises ResultNotEncodable: the media type that could hold it cannot write this one.
     """
     unfit: tuple[ResultNotEncodable, Encode] | None = None
-    for media_type, encode, _ in plan.raw if isinstance(output, BYTES) else plan.values:
+    writers = plan.raw if isinstance(output, BYTES) else plan.values
+    for media_type, encode, _, is_enveloped in writers:
         try:
-            return media_type, encode(output)
+            return media_type, encode({"prediction": output} if is_enveloped else output)
         except TypeError:
             continue
         except ResultNotEncodable as error:
@@ -95,11 +78,20 @@ def respond(
     if isinstance(response.output, Response):
         raise ResultNotEncodable("output: a Response within a Response")
     if content_type is None:
-        return status, headers, *checked(*write(plan, response.output), limit)
-    return status, headers, *checked(content_type, own_body(response), limit)
+        return status, headers, *written(plan, response.output, limit)
+    return status, headers, *_checked(content_type, own_body(response), limit)
 
 
-def checked(media_type: str, body: bytes, limit: int) -> tuple[str, bytes]:
+def written(plan: Plan, output: Any, limit: int) -> tuple[str, bytes]:
+    """Return the media type and the body of *output*. Raises what a codec raises.
+
+    :raises ResultNotEncodable: the body has more than *limit* bytes.
+    """
+    media_type, body = write(plan, output)
+    return _checked(media_type, body, limit)
+
+
+def _checked(media_type: str, body: bytes, limit: int) -> tuple[str, bytes]:
     """Return *media_type* and *body*, whatever kind of buffer a codec returned.
 
     :raises ResultNotEncodable: it is not a buffer, or has more than *limit* bytes.

@@ -8,11 +8,12 @@ from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servekit.errors import InputError, ServekitError
+from servekit.errors import InputError, RequestError, ServekitError
 from servekit.ipc.batches import VALUE, Item
 from servekit.service.response import Response
 from servekit.worker.codecs.value import value as codec
-from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, are_plain
+from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, Failed, are_plain
+from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.response_writer import own_body
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Run:
         self._first, (self.last_name, self.last) = self._predictors[0], steps[-1]
         #: the last entry: whether any output of the giver can be an input of the taker
         self._seams = [
-            (name, giver, taker, taker.takes_any and not giver.has_postprocess)
+            (name, giver, taker, taker.takes_any and giver.postprocess is None)
             for (name, giver), (_, taker) in pairwise(steps)
         ]
         self.takes_view = self._first.takes_view
@@ -103,7 +104,7 @@ class Run:
                 steps[name] = now - before
             is_whole = is_bare and now < earliest and are_plain(outputs)
             if not is_whole:
-                tasks, outputs = giver.hand_on(tasks, outputs, answers)
+                tasks, outputs = _handed_on(giver, tasks, outputs, answers)
             giver.end()
             if taker.begin(HandedOn(items, tasks, outputs), *batch, answers) or not is_whole:
                 tasks, inputs = _taken(taker, tasks, outputs, answers, now)
@@ -142,6 +143,26 @@ class HandedOn:
             body, header = b"", VALUE_HEADER
         item = self._items[place]
         return Item(body, header, item.accept, item.request_id, item.deadline, item.headers)
+
+
+def _handed_on(
+    giver: Predictor, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
+) -> tuple[list[PendingTask], list[Any]]:
+    """Return the tasks that continue, with the outputs of *giver*; answer the others."""
+    kept, values = [], []
+    for task, output in zip(tasks, outputs, strict=True):
+        if type(output) is Failed:
+            answers[task.place] = output.answer
+            continue
+        if isinstance(output, RequestError):
+            answers[task.place] = error_answer(output)
+            continue
+        try:
+            values.append(giver.postprocess(output) if giver.postprocess else output)
+            kept.append(task)
+        except BaseException as error:  # noqa: BLE001 - an author's postprocess
+            answers[task.place] = giver.failed("postprocess", error, [task.request_id])
+    return kept, values
 
 
 def _body(value: Any) -> tuple[bytes, bytes]:

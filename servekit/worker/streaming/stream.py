@@ -12,7 +12,7 @@ from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
 from servekit.service.response import Response
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import parse_accept, remember
-from servekit.worker.prediction.response_writer import Plan, Writer
+from servekit.worker.prediction.negotiation import Plan, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import InputError
 from servekit.ipc.batches import VALUE, Item, Part
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
-from servekit.worker.prediction.response_writer import blame_client
+from servekit.worker.prediction.current_batch import NO_BATCH
+from servekit.worker.prediction.response_writer import blame_client, written
 from servekit.worker.streaming.stream import OUTPUT, Formats, Stream
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class ActiveStreams:
         """Step with up to *most* streams; the others wait."""
         self._stepping, self._predictor, self._most = stepping, predictor, most
         self._envelopes = envelopes
+        self._write = partial(written, limit=predictor.max_answer_bytes)
         self._formats = Formats()
         self._waiting: deque[Stream] = deque()
         self._open: list[Stream] = []
@@ -81,7 +84,7 @@ class ActiveStreams:
         except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
             return self._failed(error, [stream])[0][1]
         finally:
-            self._stepping.current.end()
+            self._stepping.current.batch = NO_BATCH
         return None
 
     def _read(self, stream: Stream) -> Any:
@@ -92,7 +95,7 @@ class ActiveStreams:
         batch = stream.message.stream, stream.channel.shared.cancelled
         if stream.run is not None:
             return self._lead(stream, stream.run, item, batch)
-        current.begin({place: item}, *batch)
+        current.batch = {place: item}, *batch
         stream.request = current.request(place)
         return predictor.single(predictor.read(item.content_type, item.body, place))
 
@@ -141,7 +144,7 @@ class ActiveStreams:
         for stream, advance in zip(open_, self._stepping.step(open_), strict=True):
             error = advance.error
             try:
-                part = None if error else stream.part(advance, self._predictor.written)
+                part = None if error else stream.part(advance, self._write)
             except BaseException as raised:  # noqa: BLE001 - a plugin's codec may raise anything
                 part, error = None, self._blamed(raised, stream)
             if part is not None:

@@ -106,7 +106,7 @@ def test_steps_that_are_not_overridden_are_not_called(monkeypatch):
     service = service_of(echo)
     monkeypatch.setattr(type(service), "postprocess", Service.postprocess)
 
-    assert loaded(service).predictor._postprocess is None
+    assert loaded(service).predictor.postprocess is None
 
 
 def test_what_is_late_or_abandoned_never_reaches_predict():
