@@ -43,7 +43,7 @@ class Http1Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
-        *("_accepted_at", "_body", "_exchange", "_host", "_input", "_listener"),
+        *("_accepted_at", "_body", "_exchange", "_has_begun", "_host", "_input", "_listener"),
         *("_output", "_reader", "_socket", "_stage", "expires"),
     )
 
@@ -58,6 +58,7 @@ class Http1Connection:
         self._reader = RequestReader(host.settings, guard, host.pressure, listener.known_heads)
         self._body: BodyReceiver | None = None  #: the body of an incomplete request
         self._stage = IDLE  #: of the incomplete request whose timeout runs
+        self._has_begun = False  #: a request has arrived
         self._accepted_at = monotonic()
         self.expires = self._accepted_at + host.settings.header_timeout
         self._input = SocketReader(sock, host.loop, self)
@@ -101,13 +102,17 @@ class Http1Connection:
             self._input.pause()
 
     def _begin(self, request: HttpRequest) -> None:
+        """Have *request* answered."""
         exchange = self._exchange
         self.expires = NEVER
         self._stage = IDLE
-        if not exchange.version and request.version and self._listener.is_other(self._socket):
-            error = RequestError("ALPN agreed on another protocol, and this is HTTP/1.1")
-            self._reader.end(request).refusal = error  # RFC 7301 3.2
-        exchange.begin(request)
+        if not self._has_begun:
+            self._has_begun = True
+            if request.version and self._listener.is_other(self._socket):
+                error = RequestError("ALPN agreed on another protocol, and this is HTTP/1.1")
+                self._reader.end(request).refusal = error  # RFC 7301 3.2
+        exchange.request, exchange.is_busy = request, True
+        self._host.handle(exchange, request)
 
     def _refuse(self, error: ServekitError) -> None:
         """Refuse the incomplete request, after the responses to those before it."""
@@ -134,7 +139,7 @@ class Http1Connection:
     def _hand_over(self, data: bytes) -> None:
         """Leave the socket to another transport; *data* followed its preface."""
         successor = self._listener.successor(self._socket)
-        if successor is None or self._exchange.version:
+        if successor is None or self._has_begun:
             self._refuse(VersionNotSupported("HTTP/2 is not supported here, or not after HTTP/1.1"))
             return
         self._exchange.is_busy = True
@@ -230,7 +235,7 @@ class Http1Connection:
 
     def close_if_idle(self, now: float) -> None:
         """Close unless a request is in progress, or the client has just connected."""
-        is_fresh = not self._exchange.version and now < self._accepted_at + FRESH_S
+        is_fresh = not self._has_begun and now < self._accepted_at + FRESH_S
         if not self._is_in_use and not is_fresh:
             if self._input.is_reading:
                 self._input.read()  # data may have arrived since the last event

@@ -50,13 +50,12 @@ class Http1Exchange(BaseExchange):
     __slots__ = (
         "_encoder",
         "_host",
-        "_is_head",
         "_owner",
         "_socket",
         "_writer",
         "is_busy",
         "keeps_alive",
-        "version",
+        "request",
     )
 
     def __init__(
@@ -75,10 +74,9 @@ class Http1Exchange(BaseExchange):
         self._host = host
         self._writer = writer
         self._encoder = encoder
-        self._is_head = False
-        self.is_busy = False  #: a request is being answered
+        self.request: HttpRequest | None = None  #: the one that is being answered
+        self.is_busy = False  #: no other request may begin
         self.keeps_alive = True
-        self.version = ""  #: HTTP version of the last request; "" if none has arrived whole
 
     @property
     def is_encrypted(self) -> bool:
@@ -90,26 +88,21 @@ class Http1Exchange(BaseExchange):
         """Subject of the client's certificate; "" without one."""
         return self._socket.subject if isinstance(self._socket, TlsSocket) else ""
 
-    def begin(self, request: HttpRequest) -> None:
-        """Have *request* answered."""
-        host = self._host
-        self.is_busy = True
-        self.keeps_alive = request.keeps_alive and not host.connections.is_crowded
-        self.version = request.version
-        self._is_head = request.method == b"HEAD"
-        host.handle(self, request)
-
     def send(self, response: HttpResponse) -> None:
         """Write *response*."""
-        body, connection = response.body, b""
-        if not self.keeps_alive or (
-            self._host.connections.is_draining and not self._owner.has_next
+        body, connection, request = response.body, b"", self.request
+        assert request is not None
+        others = self._host.connections
+        if (
+            not (self.keeps_alive and request.keeps_alive)
+            or others.is_crowded
+            or (others.is_draining and not self._owner.has_next)
         ):
             self.keeps_alive = False
             connection = CLOSE
-        elif self.version == "1.0":
+        elif request.version == "1.0":
             connection = KEEP_ALIVE
-        if self._is_head:
+        if request.method == b"HEAD":
             body = b""  # RFC 9110 9.3.2
         if self.observers is not None:
             self.observe_end(response.status, len(body))
@@ -131,9 +124,12 @@ class Http1Exchange(BaseExchange):
         self.stream = stream
         if self.filters:
             response = self.filter_stream(response)
-        is_chunked = self.version != "1.0"
+        request, others = self.request, self._host.connections
+        assert request is not None
+        is_chunked = request.version != "1.0"
+        self.keeps_alive &= is_chunked and request.keeps_alive
         lines = b"Transfer-Encoding: chunked\r\n" if is_chunked else b""
-        if not (is_chunked and self.keeps_alive) or self._host.connections.is_draining:
+        if not self.keeps_alive or others.is_draining or others.is_crowded:
             self.keeps_alive = False
             lines += CLOSE
         self._writer.send(self._encoder.encode(response, lines, b""))
@@ -148,7 +144,7 @@ class Http1Exchange(BaseExchange):
         self._end()
 
     def _end(self) -> None:
-        self.is_busy = False
+        self.is_busy, self.request = False, None
         self.prediction = self.filters = self.observers = self.protocol = None
         if not self.is_closed:
             self._owner.on_response()
