@@ -5,9 +5,9 @@ A front-end sends an ``Operate`` to the supervisor; the routing table brings its
 back, at every step. The command line asks a front-end, over the private socket.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 __all__ = [
     "DONE",
@@ -27,6 +27,12 @@ __all__ = [
 ]
 
 RUNNING, DONE, FAILED = "running", "done", "failed"  #: the states of an operation and of its steps
+
+Replicas = Annotated[int, Meta(ge=0, le=1024)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
+Weight = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class Load(Struct, tag="load", kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +54,7 @@ class Scale(Struct, tag="scale", kw_only=True, forbid_unknown_fields=True):
     """Change the number of replicas."""
 
     model: str
-    replicas: int | dict[str, int]  #: or ``{"min": 1, "max": 4}``
+    replicas: Replicas | dict[str, Replicas]  #: or ``{"min": 1, "max": 4}``
     stage: str = ""  #: "" is every stage
     version: str = ""  #: "" is every version
 
@@ -61,12 +67,12 @@ class Swap(Struct, tag="swap", kw_only=True, forbid_unknown_fields=True):
     version: str = ""  #: of one that is loaded already, or an alias
     settings: dict[str, Any] = {}  #: as in ``[models.NAME]`` of ``servekit.toml``
     one_by_one: bool = False  #: replace replica by replica: for where both do not fit in memory
-    shift: list[int] = []  #: shares of the traffic in percent, one after another, before all of it
-    step_s: float = 5.0  #: how long each share lasts
-    watch_s: float = 10.0  #: how long the new version is watched once it has all traffic
-    max_error_rate: float = 0.05  #: rolled back above this share of 5xx responses
-    max_latency_s: float = 0.0  #: rolled back above this 99th percentile; 0 sets no bound
-    keep_s: float = 60.0  #: how long the old version stays loaded, for a rollback
+    shift: list[Percent] = []  #: of the traffic, one after another, before all of it
+    step_s: Seconds = 5.0  #: how long each share lasts
+    watch_s: Seconds = 10.0  #: how long the new version is watched once it has all traffic
+    max_error_rate: Share = 0.05  #: rolled back above this share of 5xx responses
+    max_latency_s: Seconds = 0.0  #: rolled back above this 99th percentile; 0 sets no bound
+    keep_s: Seconds = 60.0  #: how long the old version stays loaded, for a rollback
 
 
 class RollBack(Struct, tag="rollback", kw_only=True, forbid_unknown_fields=True):
@@ -80,10 +86,10 @@ class SetTraffic(Struct, tag="traffic", kw_only=True, forbid_unknown_fields=True
 
     model: str
     aliases: dict[str, str] | None = None  #: to versions; "" removes an alias
-    weights: dict[str, int] | None = None  #: by version or alias; ``{}``: all to the default
+    weights: dict[str, Weight] | None = None  #: by version or alias; ``{}``: all to the default
     sticky: str | None = None  #: header whose value chooses the version; "" for none
     mirror: str | None = None  #: version that answers copies of the requests; "" for none
-    mirror_percent: int | None = None
+    mirror_percent: Percent | None = None
 
 
 class ReloadModels(Struct, tag="reload", kw_only=True, forbid_unknown_fields=True):

@@ -28,7 +28,7 @@ from servekit.errors import (
     problem,
 )
 
-__all__ = ["add_error_pages", "quoted"]
+__all__ = ["add_error_pages", "problem_page", "quoted"]
 
 logger = logging.getLogger("servekit.web")
 
@@ -71,7 +71,15 @@ def render_http(error: HTTPException) -> ResponseReturnValue:
     kind = KINDS.get(error.code)
     if kind is RouteNotFound:
         return _answer(kind, f"no route has the path {quoted(request.path)}")
-    return _answer(kind) if kind else _answer_with_status(error.code, error.name)
+    return _answer(kind) if kind else problem_page(error.code, error.name)
+
+
+def problem_page(
+    status: int, title: str, detail: str = "", more: Mapping[str, Any] | None = None
+) -> Response:
+    """Answer with a *status* that no class of ours has, and with *more* members."""
+    members = problem(RequestError, _request_id(), detail) | {"status": status, "title": title}
+    return _finish({**members, **(more or {})})
 
 
 def render_unexpected(error: Exception) -> Response:
@@ -86,12 +94,6 @@ def _render_wrong_method(allowed: Sequence[str]) -> Response:
     answer = _answer(MethodNotAllowed, f"allowed here: {methods}")
     answer.headers["Allow"] = methods
     return answer
-
-
-def _answer_with_status(status: int, title: str) -> Response:
-    """Answer with a status that no class of ours has."""
-    members = problem(RequestError, _request_id()) | {"status": status, "title": title}
-    return _finish(members)
 
 
 def _answer(

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Flask app of the management listener: models, crashes, metrics and reload."""
+"""The Flask app of the management listener: models, operations, crashes, metrics and reload."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import msgspec
 from flask import Flask, Response, jsonify
 
 from servekit.extension.routes import Routes
 from servekit.ipc.crash_reports import CrashReport
-from servekit.ipc.table import ModelRow, ReplicaRow, stage_rows
 from servekit.web.app import add_routes, bare_app, with_links
 from servekit.web.health import add_health
+from servekit.web.management_api import describe_management
 from servekit.web.metrics import RouteMetrics
-from servekit.web.table import find_model
-from servekit.web.view import RoutingView, ServerView
+from servekit.web.models import add_models
+from servekit.web.operations import OperatedView, add_operations
 
 __all__ = ["ManagedView", "create_management"]
 
+JSON: Final = "application/json"
 LINKS: Final = {
     "health": "/ping",
     "models": "/models",
+    "operations": "/operations",
     "crashes": "/crashes",
     "metrics": "/metrics",
     "reload": "/reload",
+    "openapi": "/openapi.json",
 }
 
 
-class ManagedView(ServerView, Protocol):
+class ManagedView(OperatedView, Protocol):
     """The front-end as its operator sees it."""
 
     def crashes(self) -> list[CrashReport]:
@@ -50,22 +53,15 @@ def create_management(
     metrics.measure(app, "management")
     metrics.add_page(app)
     add_health(app, server)
+    add_models(app, server)
+    add_operations(app, server)
     links = with_links(LINKS, routes)
 
     def root() -> Response:
         return jsonify(links=links)
 
-    def models() -> Response:
-        routing = server.routing
-        waiting = routing.waiting()
-        return _json({"models": [_model(routing, row, waiting) for row in routing.table.models]})
-
-    def model(name: str) -> Response:
-        routing = server.routing
-        return _json(_model(routing, find_model(routing.table, name), routing.waiting()))
-
     def crashes() -> Response:
-        return _json({"crashes": server.crashes()})
+        return Response(msgspec.json.encode({"crashes": server.crashes()}), mimetype=JSON)
 
     def reload() -> Response:
         server.ask_reload()
@@ -73,40 +69,12 @@ def create_management(
         answer.status_code = 202
         return answer
 
+    def openapi() -> Response:
+        return jsonify(describe_management())
+
     app.add_url_rule("/", "root", root)
-    app.add_url_rule("/models", "models", models)
-    app.add_url_rule("/models/<name>", "model", model)
     app.add_url_rule("/crashes", "crashes", crashes)
     app.add_url_rule("/reload", "reload", reload, methods=["POST"])
+    app.add_url_rule("/openapi.json", "openapi", openapi)
     add_routes(app, routes)
     return app
-
-
-def _json(document: Mapping[str, Any]) -> Response:
-    return Response(msgspec.json.encode(document), mimetype="application/json")
-
-
-def _model(routing: RoutingView, row: ModelRow, waiting: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "version": row.version,
-        "description": row.description,
-        "is_ready": all(routing.live_replicas(stage.label) > 0 for stage in stage_rows(row)),
-        "reason": row.reason,
-        "waiting": sum(waiting.get(stage.label, 0) for stage in stage_rows(row)),
-        "capacity": row.capacity,
-        "max_batch_size": row.max_batch_size,
-        "predict_timeout_s": row.predict_timeout_s,
-        "replicas": [_replica(replica) for replica in row.replicas],
-    }
-
-
-def _replica(replica: ReplicaRow) -> dict[str, Any]:
-    return {
-        "index": replica.index,
-        **({"stage": replica.stage} if replica.stage else {}),
-        "state": replica.state,
-        "reason": replica.reason,
-        "pid": replica.pid or None,
-        "restarts": max(0, replica.generation - 1),
-    }

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A front-end that is only a table: it stands where the real one begins."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from flask.testing import FlaskClient
 from prometheus_client import Metric
 
 from servekit.extension import Routes
+from servekit.ipc.operations import Operation, OperationRow
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
 from servekit.web import RouteMetrics, create_app
@@ -41,6 +42,28 @@ class FakeServer:
     def client(self, *routes: Routes) -> FlaskClient:
         """Return a client of the public app with the *routes* of plugins."""
         return create_app(self, RouteMetrics(self), routes).test_client()
+
+
+class FakeOperated(FakeServer):
+    """A front-end whose supervisor is a list of tables: each wait brings the next one."""
+
+    def __init__(self, *models: ModelRow) -> None:
+        super().__init__(*models)
+        self.operations: list[Operation] = []
+        self.is_draining = False
+        #: called with the row of the operation at each wait for a table; the last one stays
+        self.turns: list[Callable[[OperationRow], object]] = []
+        self.waits: list[float] = []
+
+    def operate(self, id_: str, operation: Operation) -> None:
+        self.operations.append(operation)
+        kind = type(operation).__struct_config__.tag
+        self.table.operations.append(OperationRow(id_, kind, operation.model))
+
+    def wait_for_table(self, timeout_s: float) -> None:
+        self.waits.append(timeout_s)
+        if self.turns:
+            self.turns.pop(0)(self.table.operations[-1])
 
 
 def model_row(name: str = "digits", interface: Interface | None = None, **more: object) -> ModelRow:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the management listener shows, and that the main one shows none of it."""
 
+import os
+
 import pytest
 
 from servekit.ipc.crash_reports import CrashReport
-from servekit.ipc.table import ReplicaRow
+from servekit.ipc.table import ReplicaRow, SettingRow, TrafficRow
 from servekit.web import RouteMetrics, create_management
 
-from .fakes import FakeServer, model_row
+from .fakes import FakeOperated, model_row
 
+PID = os.getpid()
+USED = ("cpu_s", "memory_bytes")
 REPORT = CrashReport(
     model="digits", replica=0, generation=1, pid=7, time="2026-01-01T00:00:00Z", monotonic_s=1.0,
     exit_code=-9, signal="SIGKILL", cause="killed from outside", lived_s=2.0, served_s=1.0,
@@ -16,8 +20,8 @@ REPORT = CrashReport(
 )  # fmt: skip
 
 
-class Managed(FakeServer):
-    """A front-end whose operator asks."""
+class Managed(FakeOperated):
+    """A front-end whose operator looks."""
 
     asked = 0
 
@@ -33,7 +37,7 @@ class Managed(FakeServer):
 
 @pytest.fixture
 def managed():
-    replica = ReplicaRow(0, 3, "/run/x.sock", "serving", "exited with -9", pid=42)
+    replica = ReplicaRow(0, 3, "/run/x.sock", "serving", "exited with -9", pid=PID)
     return Managed(model_row("digits", replicas=[replica]), model_row("broken", reason="no file"))
 
 
@@ -46,12 +50,38 @@ def test_models_are_listed_with_their_state(operator, managed):
     managed.live["broken"] = 0
     digits, broken = operator.get("/models").json["models"]
 
-    assert digits == operator.get("/models/digits").json
     assert (digits["is_ready"], digits["waiting"], digits["capacity"]) == (True, 3, 1024)
     assert digits["replicas"] == [
-        {"index": 0, "state": "serving", "reason": "exited with -9", "pid": 42, "restarts": 2}
+        {"index": 0, "state": "serving", "reason": "exited with -9", "pid": PID, "restarts": 2}
+        | {name: digits["replicas"][0][name] for name in USED}
     ]
     assert (broken["is_ready"], broken["reason"], broken["waiting"]) == (False, "no file", 0)
+
+
+def test_what_a_worker_uses_is_shown_while_it_runs(operator, managed):
+    (replica,) = operator.get("/models/digits").json["replicas"]
+    managed.table.models[0].replicas[0].pid = 2**22 + 1  # larger than any
+    (dead,) = operator.get("/models/digits").json["replicas"]
+
+    assert 0 < replica["cpu_s"] < 1000
+    assert 10 << 20 < replica["memory_bytes"] < 1 << 33
+    assert [dead[name] for name in USED] == [None, None]
+
+
+def test_versions_traffic_and_settings_of_one_model(operator, managed):
+    row = managed.table.models[0]
+    row.versions = [model_row("digits", version="2.0"), model_row("digits", replicas=[])]
+    row.traffic = TrafficRow(aliases={"canary": "2.0"}, weights={"1.0": 90, "2.0": 10})
+    row.settings = [SettingRow("replicas", 1, "servekit.toml")]
+    digits = operator.get("/models/digits").json
+
+    assert [(each["version"], each["is_ready"]) for each in digits["versions"]] == [
+        ("2.0", True), ("1.0", False),
+    ]  # fmt: skip
+    assert digits["traffic"]["aliases"] == {"canary": "2.0"}
+    assert digits["traffic"]["weights"] == {"1.0": 90, "2.0": 10}
+    assert digits["settings"] == [{"name": "replicas", "value": 1, "source": "servekit.toml"}]
+    assert "settings" not in operator.get("/models").json["models"][0]
 
 
 def test_crashes_are_shown_whole(operator):
@@ -77,11 +107,13 @@ def test_reload_is_asked_for(operator, managed):
     [
         ("GET", "/models/nope", 404),
         ("GET", "/reload", 405),
-        ("POST", "/models", 405),
+        ("PATCH", "/models", 405),
+        ("GET", "/models/digits/swap", 405),
         ("POST", "/digits/predict", 404),
         ("GET", "/docs", 404),
         ("GET", "/ping", 200),
         ("GET", "/", 200),
+        ("GET", "/openapi.json", 200),
     ],
 )
 def test_there_is_nothing_else(operator, method, path, status):
@@ -91,7 +123,9 @@ def test_there_is_nothing_else(operator, method, path, status):
     assert answer.content_type.startswith("application/")
 
 
-@pytest.mark.parametrize("path", ["/models", "/models/digits", "/crashes", "/reload"])
+@pytest.mark.parametrize(
+    "path", ["/models", "/models/digits", "/operations", "/crashes", "/reload"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_the_main_listener_has_none_of_it(client, method, path):
     assert client.open(path, method=method).status_code == 404

@@ -36,6 +36,7 @@ __all__ = ["Access", "TokenNeeded"]
 
 BEARER = re.compile(rb"bearer +(%b)[ \t]*" % TOKEN.pattern, re.IGNORECASE)
 READING = (b"GET", b"HEAD", b"OPTIONS")
+MOST_LOGGED = 1000  #: addresses whose wrong token is logged
 REFUSALS = (Unauthorized, Forbidden, TooManyRequests)
 
 log = logging.getLogger("servekit.frontend")
@@ -129,16 +130,33 @@ class TokenNeeded:
     def __init__(self, tokens: Tokens) -> None:
         """Admit requests that have a token for management."""
         self._tokens = tokens
+        self._refused: set[str] = set()  #: addresses whose wrong token is in the log
 
-    def __call__(self, _exchange: Exchange) -> Guard:
-        """Return the guard of the requests of an exchange."""
-        return self._judge
+    def __call__(self, exchange: Exchange) -> Guard:
+        """Return the guard of the requests of *exchange*."""
+        return partial(self._judge, exchange)
 
     def _judge(
-        self, _method: bytes, _target: bytes, headers: dict[bytes, bytes], _has_body: object
+        self,
+        exchange: Exchange,
+        _method: bytes,
+        _target: bytes,
+        headers: dict[bytes, bytes],
+        _has_body: object,
     ) -> ServekitError | None:
         given = headers.get(b"authorization")
-        return check_token(given, self._tokens.manage, self._tokens.predict)
+        refusal = check_token(given, self._tokens.manage, self._tokens.predict)
+        if refusal is not None and given is not None:
+            self._log(exchange.peer[0] if exchange.peer else "", refusal)
+        return refusal
+
+    def _log(self, address: str, refusal: ServekitError) -> None:
+        """Log a wrong token once for each *address*, so that guessing fills no disk."""
+        if address in self._refused or len(self._refused) >= MOST_LOGGED:
+            return
+        self._refused.add(address)
+        text = "management: %s is refused: %s (logged once for each address)"
+        log.warning(text, address or "a client", refusal)
 
 
 def check_token(

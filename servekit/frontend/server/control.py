@@ -8,6 +8,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from gevent.event import Event
 from gevent.monkey import get_original
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
@@ -34,6 +35,7 @@ class Control:
         self._socket = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(str(path))
         self._reader: FrameReader[Table] = FrameReader(self._socket, Table)
+        self._next_table = Event()
 
     def follow(self, loop: EventLoop, on_table: Callable[[Table], None]) -> None:
         """Hand every new table to *on_table*."""
@@ -49,6 +51,10 @@ class Control:
         """Send *message*; it is small, and the supervisor always reads."""
         self._socket.sendall(encode_frame(message))
 
+    def wait_for_table(self, timeout_s: float) -> None:
+        """Return after the next table, or after *timeout_s* seconds. Runs in a greenlet."""
+        self._next_table.wait(timeout_s)
+
     def _on_readable(self) -> None:
         try:
             tables = self._reader.read()
@@ -57,3 +63,5 @@ class Control:
             os._exit(1)
         for table in tables[-1:]:  # each is complete, so only the newest matters
             self._on_table(table)
+        arrived, self._next_table = self._next_table, Event()
+        arrived.set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from servekit.extension.models import ModelView
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
+from servekit.ipc.operations import Operate
 from servekit.web import health
 from servekit.web.table import OncePerTable
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
     from servekit.ipc.crash_reports import CrashReport
+    from servekit.ipc.operations import Operation
     from servekit.ipc.table import Table
     from servekit.settings import Settings
 
@@ -104,6 +106,14 @@ class FrontEndView:
     def ask_reload(self) -> None:
         """Ask the supervisor to reload, as SIGHUP does."""
         self._core.control.say(Reload())
+
+    def operate(self, id_: str, operation: Operation) -> None:
+        """Ask the supervisor to begin *operation*; the next tables have its row."""
+        self._core.control.say(Operate(id_, operation))
+
+    def wait_for_table(self, timeout_s: float) -> None:
+        """Return when a new routing table has arrived, or after *timeout_s* seconds."""
+        self._core.control.wait_for_table(timeout_s)
 
 
 def models_of(table: Table) -> dict[str, ModelView]:

@@ -5,20 +5,12 @@ A type is a tree. Its branches are structs, lists and mappings, which msgspec de
 is made from the decoded value before msgspec sees it. ``type_tree.py`` finds the leaf of a type.
 """
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-__all__ = ["Leaf", "Mistake", "NotOfType", "mistake_of"]
+from servekit.mistakes import Mistake
 
-#: a path such as ``.points[3].x``, and what is wrong there
-Mistake = tuple[str, str]
-
-LOCATED: Final = re.compile(r"(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-NAMED: Final = re.compile(
-    r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`"
-)
-WHAT: Final = {"missing required": "missing", "contains unknown": "unknown field"}
+__all__ = ["Leaf", "NotOfType"]
 
 
 class NotOfType(ValueError):
@@ -49,14 +41,3 @@ class Leaf(Protocol):
         :raises NotOfType: it does not fit.
         :raises msgspec.DecodeError: *body* is not JSON.
         """
-
-
-def mistake_of(error: Exception) -> Mistake:
-    """Return the path and the message of an error of msgspec."""
-    located = LOCATED.fullmatch(str(error))
-    message = located["message"] if located else str(error)
-    path = (located and located["path"]) or ""
-    if named := NAMED.fullmatch(message):
-        return f"{path}.{named['field']}", WHAT[named["what"]]
-    message = message.replace("`", "")
-    return path, message[:1].lower() + message[1:]

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from servekit.mistakes import mistake_of
 from servekit.types import Audio, File, Image, MediaRefused
-from servekit.worker.inputs.leaves import Leaf, NotOfType, mistake_of
+from servekit.worker.inputs.leaves import Leaf, NotOfType
 
 __all__ = ["LEAVES", "MediaLeaf"]
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from servekit.mistakes import Mistake, mistake_of
 from servekit.worker.inputs.conversion import convert
-from servekit.worker.inputs.leaves import Mistake, NotOfType, mistake_of
+from servekit.worker.inputs.leaves import NotOfType
 from servekit.worker.inputs.type_tree import MISSING, UNKNOWN, element_type, parts, without_none
 
 __all__ = ["mistakes"]

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
+from servekit.mistakes import Mistake
 from servekit.worker.codecs.json import scan
-from servekit.worker.inputs.leaves import Leaf, Mistake, NotOfType
+from servekit.worker.inputs.leaves import Leaf, NotOfType
 
 __all__ = ["ModelLeaf", "adapter_of", "is_model", "model_fields", "model_leaf"]
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from servekit.errors import BodyMalformed, BootError, InputError
+from servekit.mistakes import mistake_of
 from servekit.worker.codecs.json import decode_json, read_json, read_typed_json
 from servekit.worker.inputs.conversion import as_made, convert
 from servekit.worker.inputs.input_kind import owned, refusal, with_whole_numbers
-from servekit.worker.inputs.leaves import NotOfType, mistake_of
+from servekit.worker.inputs.leaves import NotOfType
 from servekit.worker.inputs.media_leaf import MediaLeaf
 from servekit.worker.inputs.mistakes import mistakes
 from servekit.worker.inputs.type_tree import (

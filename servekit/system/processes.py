@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process uses, as ``/proc`` says."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ProcessUsage", "usage_of"]
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+#: places in ``/proc/PID/stat`` after the name of the program, which may contain spaces
+USER_TIME, SYSTEM_TIME, RESIDENT = 11, 12, 21
+
+
+class ProcessUsage(NamedTuple):
+    """What one process uses."""
+
+    cpu_s: float  #: of all its threads, since it started
+    memory_bytes: int  #: resident; memory that it shares with others is included
+
+
+def usage_of(pid: int) -> ProcessUsage | None:
+    """Return what the process *pid* uses; ``None`` if it does not run."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
+    return ProcessUsage(ticks / TICKS_PER_S, int(fields[RESIDENT]) * PAGE_BYTES)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/models`` of the management listener: what each model is served with, and how it is."""
+
+from collections.abc import Mapping, Sequence
+
+from flask import Flask, Response
+from msgspec import UNSET, Struct, UnsetType, json
+
+from servekit.ipc.table import ModelRow, ReplicaRow, SettingRow, TrafficRow, stage_rows
+from servekit.system.processes import usage_of
+from servekit.web.table import find_model
+from servekit.web.view import RoutingView, ServerView
+
+__all__ = ["ModelList", "ModelState", "add_models"]
+
+SERVING = "serving"  #: the state of a replica that takes tasks
+
+
+class ReplicaState(Struct, kw_only=True):
+    """One replica, and what its worker uses."""
+
+    index: int
+    stage: str | UnsetType = UNSET  #: of a model with several stages
+    state: str
+    reason: str  #: why it does not serve, or why the worker before it ended
+    pid: int | None
+    restarts: int
+    cpu_s: float | None = None  #: processor time since it started
+    memory_bytes: int | None = None  #: resident memory; pages that workers share count for each
+
+
+class VersionState(Struct, kw_only=True):
+    """One loaded version of a model."""
+
+    version: str
+    description: str
+    is_ready: bool
+    reason: str  #: why it cannot be loaded
+    max_batch_size: int
+    predict_timeout_s: float
+    replicas: list[ReplicaState]
+
+
+class ModelState(VersionState, kw_only=True):
+    """A model by its default version."""
+
+    name: str
+    waiting: int  #: tasks in its queues, in all front-ends
+    capacity: int  #: how many may wait
+    versions: list[VersionState]  #: the other loaded versions
+    traffic: TrafficRow
+    settings: list[SettingRow] | UnsetType = UNSET  #: with ``/models/NAME`` only
+
+
+class ModelList(Struct):
+    """All models."""
+
+    models: list[ModelState]
+
+
+def add_models(app: Flask, server: ServerView) -> None:
+    """Add ``/models`` and ``/models/NAME``."""
+
+    def models() -> Response:
+        routing = server.routing
+        waiting = routing.waiting()
+        states = [_state(routing, row, waiting) for row in routing.table.models]
+        return _json(ModelList(states))
+
+    def model(name: str) -> Response:
+        routing = server.routing
+        row = find_model(routing.table, name)
+        state = _state(routing, row, routing.waiting())
+        state.settings = row.settings
+        return _json(state)
+
+    app.add_url_rule("/models", "models", models)
+    app.add_url_rule("/models/<name>", "model", model)
+
+
+def _json(document: Struct) -> Response:
+    return Response(json.encode(document), mimetype="application/json")
+
+
+def _state(routing: RoutingView, row: ModelRow, waiting: Mapping[str, int]) -> ModelState:
+    stages = stage_rows(row)
+    return ModelState(
+        name=row.name,
+        version=row.version,
+        description=row.description,
+        is_ready=all(routing.live_replicas(stage.label) > 0 for stage in stages),
+        reason=row.reason,
+        max_batch_size=row.max_batch_size,
+        predict_timeout_s=row.predict_timeout_s,
+        replicas=_replicas(row.replicas),
+        waiting=sum(waiting.get(stage.label, 0) for stage in stages),
+        capacity=row.capacity,
+        versions=[_version(each) for each in row.versions],
+        traffic=row.traffic,
+    )
+
+
+def _version(row: ModelRow) -> VersionState:
+    return VersionState(
+        version=row.version,
+        description=row.description,
+        is_ready=all(_serves(stage.replicas) for stage in stage_rows(row)),
+        reason=row.reason,
+        max_batch_size=row.max_batch_size,
+        predict_timeout_s=row.predict_timeout_s,
+        replicas=_replicas(row.replicas),
+    )
+
+
+def _serves(replicas: Sequence[ReplicaRow]) -> bool:
+    return any(replica.state == SERVING for replica in replicas)
+
+
+def _replicas(rows: Sequence[ReplicaRow]) -> list[ReplicaState]:
+    return [_replica(row) for row in rows]
+
+
+def _replica(row: ReplicaRow) -> ReplicaState:
+    state = ReplicaState(
+        index=row.index,
+        stage=row.stage or UNSET,
+        state=row.state,
+        reason=row.reason,
+        pid=row.pid or None,
+        restarts=max(0, row.generation - 1),
+    )
+    if row.pid and (usage := usage_of(row.pid)) is not None:
+        state.cpu_s, state.memory_bytes = usage
+    return state

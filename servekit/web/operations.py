@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators change: requests in, operations of the supervisor out, and how far they are.
+
+Every change is an operation. It is answered with 202 and its row while it runs; ``?wait=SECONDS``
+waits for its end. Progress comes with the routing tables, so any front-end can answer for it.
+"""
+
+import math
+import secrets
+from collections.abc import Callable
+from time import monotonic, time
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from flask import Flask, Response, request
+from msgspec import Struct
+
+from servekit.errors import (
+    BodyMalformed,
+    Draining,
+    InputError,
+    RequestError,
+    RouteNotFound,
+    UnknownMediaType,
+)
+from servekit.ipc.operations import (
+    DONE,
+    FAILED,
+    RUNNING,
+    Load,
+    Operation,
+    OperationRow,
+    ReloadModels,
+    RollBack,
+    Scale,
+    SetTraffic,
+    Swap,
+    Unload,
+)
+from servekit.mistakes import mistake_of
+from servekit.settings.deployments import Deployment
+from servekit.settings.values import is_url
+from servekit.web.errors import problem_page, quoted
+from servekit.web.table import find_model
+from servekit.web.view import ServerView
+
+__all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations"]
+
+MAX_WAIT_S: Final = 600.0
+APPEARS_S: Final = 2.0  #: how long the supervisor may take to show a new operation
+LOOK_S: Final = 1.0  #: how often a waiting request looks whether the front-end drains
+TAG: Final = "type"  #: the key that tells the messages apart between the processes
+
+Asked = TypeVar("Asked", bound=Struct)
+Loading = TypeVar("Loading", Load, Swap)
+
+
+class OperatedView(ServerView, Protocol):
+    """The front-end as the place where operators ask for changes."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether this front-end ends: nobody should wait for it."""
+        ...
+
+    def operate(self, id_: str, operation: Operation) -> None:
+        """Ask the supervisor to begin *operation*; the next tables have its row."""
+        ...
+
+    def wait_for_table(self, timeout_s: float) -> None:
+        """Return when a new routing table has arrived, or after *timeout_s* seconds."""
+        ...
+
+
+class OperationList(Struct):
+    """The operations of the last minutes, newest last."""
+
+    operations: list[OperationRow]
+
+
+def add_operations(app: Flask, server: OperatedView) -> None:
+    """Add the routes that change models, and those that show operations."""
+    views = OperationViews(server)
+    for method, path, view in (
+        ("POST", "/models", views.load),
+        ("PUT", "/models/<name>", views.change),
+        ("DELETE", "/models/<name>", views.unload),
+        ("DELETE", "/models/<name>/versions/<version>", views.unload),
+        ("POST", "/models/<name>/swap", views.swap),
+        ("POST", "/models/<name>/rollback", views.roll_back),
+        ("POST", "/models/<name>/reload", views.reload),
+        ("GET", "/operations", views.list_all),
+        ("GET", "/operations/<id_>", views.show),
+    ):
+        app.add_url_rule(path, f"{method} {path}", view, methods=[method])
+
+
+class OperationViews:
+    """The views; each runs in a greenlet, so it can wait."""
+
+    def __init__(self, server: OperatedView) -> None:
+        """Ask *server*."""
+        self._server = server
+
+    def load(self) -> Response:
+        """Load a model, or one more version of one."""
+        return self._begin(_with_settings(_body(Load)))
+
+    def change(self, name: str) -> Response:
+        """Scale a model, or change the traffic of its versions; one of the two at a time."""
+        name = self._known(name)
+        if "replicas" in _object():
+            return self._begin(_body(Scale, model=name))
+        return self._begin(_body(SetTraffic, model=name))
+
+    def unload(self, name: str, version: str = "") -> Response:
+        """Unload a model, or one version of it."""
+        return self._begin(_body(Unload, model=self._known(name), version=version))
+
+    def swap(self, name: str) -> Response:
+        """Replace the default version."""
+        asked = _with_settings(_body(Swap, model=self._known(name)))
+        if bool(asked.source) == bool(asked.version):
+            raise _refusal("source", "give a source, or the version of one that is loaded")
+        return self._begin(asked)
+
+    def roll_back(self, name: str) -> Response:
+        """Make the version before it the default again."""
+        return self._begin(_body(RollBack, model=self._known(name)))
+
+    def reload(self, name: str) -> Response:
+        """Load a model again if its files have changed."""
+        return self._begin(_body(ReloadModels, model=self._known(name)))
+
+    def list_all(self) -> Response:
+        """Show the operations of the last minutes."""
+        return _json(OperationList(self._server.routing.table.operations))
+
+    def show(self, id_: str) -> Response:
+        """Show one operation, at its end if the request waits for it."""
+        row = self._follow(id_, _has_ended, _asked_wait()) if self._find(id_) else None
+        if row is None:
+            raise RouteNotFound(f"no operation has the id {quoted(id_)}")
+        return _json(row)
+
+    def _known(self, name: str) -> str:
+        """Return *name* if it is the name of a model.
+
+        :raises ModelNotFound: it is not.
+        """
+        return find_model(self._server.routing.table, name).name
+
+    def _begin(self, operation: Operation) -> Response:
+        """Pass *operation* on, and answer with its row or with its failure."""
+        wait_s = _asked_wait()
+        if self._server.routing.table.is_draining:
+            raise Draining
+        id_ = secrets.token_hex(6)
+        self._server.operate(id_, operation)
+        row = self._follow(id_, lambda _row: True, APPEARS_S)
+        if row is not None and wait_s:
+            row = self._follow(id_, _has_ended, wait_s)
+        return _answer(row or _announced(id_, operation))
+
+    def _follow(
+        self, id_: str, is_enough: Callable[[OperationRow], bool], patience_s: float
+    ) -> OperationRow | None:
+        """Return the row of an operation once it *is_enough*, or what there is in the end."""
+        deadline = monotonic() + patience_s
+        while True:
+            row, left = self._find(id_), deadline - monotonic()
+            if (row is not None and is_enough(row)) or left <= 0 or self._server.is_draining:
+                return row
+            self._server.wait_for_table(min(left, LOOK_S))
+
+    def _find(self, id_: str) -> OperationRow | None:
+        rows = self._server.routing.table.operations
+        return next((row for row in rows if row.id == id_), None)
+
+
+def _has_ended(row: OperationRow) -> bool:
+    return row.state != RUNNING
+
+
+def _announced(id_: str, operation: Operation) -> OperationRow:
+    """Return the row of an operation that the supervisor has not shown yet."""
+    kind = str(type(operation).__struct_config__.tag)
+    return OperationRow(id_, kind, operation.model, began=time())
+
+
+def _answer(row: OperationRow) -> Response:
+    if row.state == FAILED:
+        status = row.status or 500
+        title = "Operation failed"
+        return problem_page(status, title, row.error, {"operation": msgspec.to_builtins(row)})
+    answer = _json(row)
+    if row.state != DONE:
+        answer.status_code = 202
+        answer.headers["Location"] = f"/operations/{row.id}"
+    return answer
+
+
+def _json(document: Struct) -> Response:
+    return Response(msgspec.json.encode(document), mimetype="application/json")
+
+
+# ---------------------------------------------------------------- what a request says
+
+
+def _asked_wait() -> float:
+    """Return how many seconds the client wants to wait.
+
+    :raises RequestError: ``wait`` is not a number of seconds.
+    """
+    text = request.args.get("wait", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        message = f"{quoted(text)} is not a number of seconds"
+        raise RequestError(f"wait: {message}", [{"field": "wait", "message": message}])
+    return min(seconds, MAX_WAIT_S)
+
+
+def _object() -> dict[str, Any]:
+    """Return the body, a JSON object; without a body an empty one.
+
+    :raises RequestError: it is not.
+    """
+    body = request.get_data()
+    if not body:
+        return {}
+    if not request.is_json:
+        raise UnknownMediaType("send application/json")
+    try:
+        decoded = msgspec.json.decode(body)
+    except ValueError as error:
+        raise BodyMalformed(str(error)) from error
+    if not isinstance(decoded, dict):
+        raise _refusal("", "expected an object")
+    return decoded
+
+
+def _body(kind: type[Asked], **known: str) -> Asked:
+    """Return the body as a *kind*; its *known* fields are in the path, and only there.
+
+    :raises InputError: a field is missing, unknown or wrong.
+    """
+    body = _object()
+    for field in (TAG, *known):
+        if field in body:
+            raise _refusal(field, "unknown field")
+    try:
+        return msgspec.convert(body | known, kind)
+    except msgspec.ValidationError as error:
+        raise _refusal(*mistake_of(error)) from error
+
+
+def _with_settings(asked: Loading) -> Loading:
+    """Return *asked* if its source and its settings can be meant.
+
+    :raises InputError: a setting is unknown or wrong, or a path is relative.
+    """
+    if asked.source and not (is_url(asked.source) or asked.source.startswith("/")):
+        raise _refusal("source", "neither an absolute path nor a URL")
+    try:
+        msgspec.convert(asked.settings, Deployment)
+    except msgspec.ValidationError as error:
+        path, message = mistake_of(error)
+        raise _refusal(f"settings{path}", message) from error
+    return asked
+
+
+def _refusal(path: str, message: str) -> InputError:
+    field = path.removeprefix(".")
+    detail = f"{field}: {message}" if field else message
+    return InputError(detail, [{"field": field, "message": message}])
