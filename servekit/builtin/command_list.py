@@ -20,7 +20,7 @@ SERVER_COMMANDS: Final = {
     "snippet": "write code that calls a model, for curl, Python or JavaScript",
     "plugins": "list the installed plugins and the hooks they implement",
     "status": "show whether a running server and its models are healthy",
-    "models": "list the models of a running server with their replicas",
+    "models": "list the models of a running server, or show one in detail",
     "reload": "make a running server load models that have changed",
     "crashes": "list crashes, hangs and failed loads of workers of a running server",
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators ask of a running server, and how far each operation has got.
+"""Operations on a running server: the requests of operators, and the progress of each.
 
 A front-end sends an ``Operate`` to the supervisor; the routing table brings its ``OperationRow``
 back, at every step. The command line asks a front-end, over the private socket.
@@ -63,11 +63,11 @@ class Swap(Struct, tag="swap", kw_only=True, forbid_unknown_fields=True):
     """Replace the default version of a model once the new one has proved itself."""
 
     model: str
-    source: str = ""  #: of the new version; "" for one that is loaded already
+    source: str = ""  #: path or URL of the new version; "" for one that is loaded already
     version: str = ""  #: of one that is loaded already, or an alias
     settings: dict[str, Any] = {}  #: as in ``[models.NAME]`` of ``servekit.toml``
     one_by_one: bool = False  #: replace replica by replica: for where both do not fit in memory
-    shift: list[Percent] = []  #: of the traffic, one after another, before all of it
+    shift: list[Percent] = []  #: shares of the traffic, one after another
     step_s: Seconds = 5.0  #: how long each share lasts
     watch_s: Seconds = 10.0  #: how long the new version is watched once it has all traffic
     max_error_rate: Share = 0.05  #: rolled back above this share of 5xx responses
@@ -82,7 +82,7 @@ class RollBack(Struct, tag="rollback", kw_only=True, forbid_unknown_fields=True)
 
 
 class SetTraffic(Struct, tag="traffic", kw_only=True, forbid_unknown_fields=True):
-    """Change which versions answer; ``None`` leaves a part as it is."""
+    """Change which versions answer; ``None`` leaves a part unchanged."""
 
     model: str
     aliases: dict[str, str] | None = None  #: to versions; "" removes an alias
@@ -127,7 +127,7 @@ class OperationRow(Struct):
     state: str = RUNNING
     steps: list[OperationStep] = []
     error: str = ""  #: why it failed; what served before still serves
-    status: int = 0  #: of HTTP, for the error: 404, 409, 422, 507
+    status: int = 0  #: status of HTTP for the error: 404, 409, 422, 507
     version: str = ""  #: that it has loaded, or made the default
     began: float = 0.0  #: Unix time
     ended: float = 0.0  #: Unix time; 0 while it runs

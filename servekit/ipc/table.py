@@ -109,7 +109,7 @@ PREPARING = "loading"
 
 
 class TrafficRow(Struct):
-    """Which versions of a model answer."""
+    """How the requests of a model are split between its versions."""
 
     aliases: dict[str, str] = {}  #: to versions
     weights: dict[str, int] = {}  #: by version; ``{}``: the default version answers everything
@@ -221,4 +221,4 @@ class Table(Struct, array_like=True, tag=20):
     is_draining: bool = False
     missing_daemons: list[str] = []  #: required daemons that do not run
     tally: Tally = field(default_factory=Tally)
-    operations: list[OperationRow] = []  #: of the last minutes, newest last
+    operations: list[OperationRow] = []  #: those of the last minutes, newest last

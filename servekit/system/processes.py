@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process uses, as ``/proc`` says."""
+"""The resources of a process, as ``/proc`` counts them."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,9 @@ USER_TIME, SYSTEM_TIME, RESIDENT = 11, 12, 21
 
 
 class ProcessUsage(NamedTuple):
-    """What one process uses."""
+    """Processor time and memory of one process."""
 
-    cpu_s: float  #: of all its threads, since it started
+    cpu_s: float  #: processor time of all its threads
     memory_bytes: int  #: resident; memory that it shares with others is included
 
 

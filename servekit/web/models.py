@@ -20,7 +20,7 @@ class ReplicaState(Struct, kw_only=True):
     """One replica, and what its worker uses."""
 
     index: int
-    stage: str | UnsetType = UNSET  #: of a model with several stages
+    stage: str | UnsetType = UNSET  #: set for a model with several stages
     state: str
     reason: str  #: why it does not serve, or why the worker before it ended
     pid: int | None

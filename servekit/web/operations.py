@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators change: requests in, operations of the supervisor out, and how far they are.
+"""Changes by operators: requests in, operations of the supervisor out, and their progress.
 
 Every change is an operation. It is answered with 202 and its row while it runs; ``?wait=SECONDS``
 waits for its end. Progress comes with the routing tables, so any front-end can answer for it.

@@ -3,8 +3,8 @@
 
 import re
 
-import msgspec
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from servekit.ipc.operations import (
     DONE,
@@ -261,11 +261,5 @@ def test_the_description_has_the_bodies_without_what_the_path_says(operator):
     }  # fmt: skip
 
 
-def test_all_references_of_the_description_lead_somewhere(operator):
-    document = operator.get("/openapi.json").json
-    text = msgspec.json.encode(document).decode()
-
-    for reference in set(re.findall(r'"\$ref":"#/([^"]+)"', text)):
-        node = document
-        for part in reference.split("/"):
-            node = node[part]
+def test_the_description_is_valid(operator):
+    OpenAPIV31SpecValidator(operator.get("/openapi.json").json).validate()

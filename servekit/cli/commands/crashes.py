@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from servekit.cli import running_server
 from servekit.cli.parsing.exit_status import OK
+from servekit.cli.server import finding
+from servekit.cli.server.connection import ManagedServer
 from servekit.extension.commands import Run
 from servekit.ipc.crash_reports import CrashReport, read_all
 
@@ -21,13 +22,14 @@ examples:
   servekit crashes                          of the only running server
   servekit crashes --model digits --json
   servekit crashes --run-dir /run/servekit --pid 4711
+  servekit crashes --server https://models.example:8081
 """
 
 
 def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    running_server.add_arguments(parser)
+    finding.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only crashes of this model")
     return run
 
@@ -36,14 +38,21 @@ def run(parsed: argparse.Namespace) -> int:
     """Print the reports, newest last.
 
     :raises NoServer: no such server runs.
+    :raises RequestRefused: the server refuses the request.
     """
-    run_dir = running_server.find_server(parsed).run_dir
-    reports = [report for report in read_all(run_dir) if parsed.model in (None, report.model)]
+    server = finding.find_server(parsed)
+    every = _remote(server) if server.run_dir is None else read_all(server.run_dir)
+    reports = [report for report in every if parsed.model in (None, report.model)]
     if parsed.json:
         print(json.dumps(msgspec.to_builtins(reports), indent=2))
     else:
         print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
     return OK
+
+
+def _remote(server: ManagedServer) -> list[CrashReport]:
+    """Return the reports of a server that runs elsewhere."""
+    return msgspec.convert(server.get("/crashes")["crashes"], list[CrashReport])
 
 
 def lines_of(report: CrashReport) -> Iterator[str]:

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit reload``: has the server that runs here load what has changed of its models."""
+"""``servekit reload``: has a running server load what has changed."""
 
 import argparse
 import json
 
-from servekit.cli import running_server
 from servekit.cli.parsing.exit_status import OK
+from servekit.cli.server import finding
 from servekit.extension.commands import Run
 
 __all__ = ["reload"]
 
-EPILOG = """\
+EPILOG = f"""\
 This has the same effect as SIGHUP: models that have changed are loaded alongside the old ones and
 take over when they are ready; certificates and token files are read again. The command does not
 wait.
 
+{finding.ABOUT}
 examples:
   servekit reload                           the only running server
   servekit reload --run-dir /run/servekit --pid 4711
@@ -24,7 +25,7 @@ examples:
 def reload(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    running_server.add_arguments(parser)
+    finding.add_arguments(parser)
     return run
 
 
@@ -32,15 +33,13 @@ def run(parsed: argparse.Namespace) -> int:
     """Ask, and say that it was asked.
 
     :raises NoServer: no such server runs, or it does not answer.
+    :raises RequestRefused: the server refuses the request.
     """
-    server = running_server.find_server(parsed)
+    server = finding.find_server(parsed)
     status, answer = server.ask("/reload", "POST")
-    if status >= 400:
-        raise running_server.NoServer(
-            f"the server with pid {server.pid} answers {status}: {answer}"
-        )
+    server.check(status, answer)
     if parsed.json:
         print(json.dumps({"pid": server.pid, **answer}, indent=2))
     else:
-        print(f"the server with pid {server.pid} reloads; its log says how each model fares")
+        print(f"{server.shown} reloads; its log says how each model fares")
     return OK

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the management of one server: over its private socket, or over TCP with a token."""
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from servekit.cli.parsing.exit_status import PROBLEM_FOUND
+from servekit.errors import StartupError
+
+__all__ = ["ManagedServer", "NoServer", "RequestRefused", "UnixConnection", "model_path"]
+
+PATIENCE_S = 30.0
+
+
+class NoServer(StartupError):
+    """No such server runs, or it does not answer."""
+
+    exit_status = PROBLEM_FOUND
+
+
+class RequestRefused(StartupError):
+    """The server answers with an error."""
+
+    exit_status = PROBLEM_FOUND
+
+
+class UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect to *path* with the first request."""
+        super().__init__("localhost", timeout=PATIENCE_S)
+        self.path = path
+
+    def connect(self) -> None:
+        """Connect."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+def model_path(name: str, *more: str) -> str:
+    """Return ``/models/NAME`` and the parts below it."""
+    return "/".join(["/models", *(quote(part, safe="") for part in (name, *more))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedServer:
+    """A running server, as its operator reaches it."""
+
+    shown: str  #: "the server with pid 4711"
+    address: str  #: path of its socket, or a URL
+    connect: Callable[[], HTTPConnection]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""  #: before all paths, if a proxy needs one
+    pid: int | None = None  #: known if it runs here
+    run_dir: Path | None = None
+
+    def ask(
+        self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None
+    ) -> tuple[int, Any]:
+        """Return the status and the document of the answer.
+
+        :raises NoServer: it does not answer, or not with JSON.
+        """
+        status, answer = self._request(path, method, body)
+        try:
+            return status, json.loads(answer)
+        except ValueError as error:
+            raise NoServer(f"{self.shown} does not answer {path} with JSON: {error}") from error
+
+    def get(self, path: str) -> Any:
+        """Return the document at *path*.
+
+        :raises RequestRefused: there is none for us.
+        :raises NoServer: as ``ask``.
+        """
+        status, document = self.ask(path)
+        self.check(status, document)
+        return document
+
+    def text(self, path: str) -> str:
+        """Return the text at *path*.
+
+        :raises NoServer: it does not answer.
+        """
+        return self._request(path, "GET", None)[1].decode()
+
+    def check(self, status: int, document: Any) -> None:
+        """Pass if *status* is not that of an error.
+
+        :raises RequestRefused: it is; the message has what the server says.
+        """
+        if status < 400:
+            return
+        reason = document.get("detail") or document.get("title", "") if document else ""
+        hint = "; set SERVEKIT_MANAGE_TOKEN to a token for management" if status == 401 else ""
+        raise RequestRefused(f"{self.shown} answers {status}: {reason}{hint}")
+
+    def _request(self, path: str, method: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        connection = self.connect()
+        headers = dict(self.headers)
+        encoded = None if body is None else json.dumps(body).encode()
+        if encoded is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, self.prefix + path, encoded, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "strerror", None) or error or type(error).__name__
+            text = f"{self.shown} does not answer at {self.address}: {reason}"
+            raise NoServer(text) from error
+        finally:
+            connection.close()

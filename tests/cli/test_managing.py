@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that ask a running server, against its management app with a made-up supervisor."""
+
+import json
+import threading
+
+import pytest
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from servekit.cli import main
+from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, USAGE
+from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.operations import DONE, FAILED, OperationStep, Swap, Unload
+from servekit.ipc.table import SettingRow, TrafficRow
+from servekit.web import RouteMetrics, create_management
+from tests.web.fakes import FakeOperated, model_row
+
+TOKEN = "let-me-in"
+
+
+class Operated(FakeOperated):
+    """A front-end that knows its token, as its listener would."""
+
+    def crashes(self):
+        report = {
+            "model": "digits", "replica": 0, "generation": 1, "pid": 7, "time": "2026",
+            "monotonic_s": 1.0, "exit_code": -9, "signal": "SIGKILL", "cause": "killed",
+            "lived_s": 2.0, "served_s": 1.0, "restart_s": 0.0, "has_given_up": False,
+            "request_ids": [], "last_lines": [],
+        }  # fmt: skip
+        return [CrashReport(**report)]
+
+    def ask_reload(self):
+        self.operations.append("SIGHUP")
+
+
+class Quiet(WSGIRequestHandler):
+    def log(self, *args):
+        """Keep stderr for the command."""
+
+
+@pytest.fixture
+def server():
+    return Operated(model_row("digits"), model_row("echo"))
+
+
+@pytest.fixture
+def url(server):
+    """Serve the management app of *server*; every request needs the token."""
+    app = create_management(server, RouteMetrics(server))
+
+    def guarded(environ, start_response):
+        if environ.get("HTTP_AUTHORIZATION") == f"Bearer {TOKEN}":
+            return app(environ, start_response)
+        problem = {"title": "Unauthorized", "detail": "a bearer token is needed"}
+        start_response("401 Unauthorized", [("Content-Type", "application/problem+json")])
+        return [json.dumps(problem).encode()]
+
+    listener = make_server("127.0.0.1", 0, guarded, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=listener.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.port}"
+    listener.shutdown()
+    thread.join()
+    listener.server_close()
+
+
+@pytest.fixture
+def ask(url, capsys, monkeypatch):
+    """Return ``ask(*words)``: exit status, stdout, stderr."""
+    monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", TOKEN)
+
+    def run(*words, to=url):
+        try:
+            status = main([*words, "--server", to])
+        except SystemExit as ended:
+            status = ended.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def ends(state, **fields):
+    def turn(row):
+        row.state, row.ended = state, row.began + 1.5
+        for name, value in fields.items():
+            setattr(row, name, value)
+
+    return turn
+
+
+# ---------------------------------------------------------------- looking
+
+
+def test_status_of_a_server_elsewhere(ask, url):
+    status, out, _ = ask("status")
+
+    assert status == OK
+    assert out.splitlines()[0] == f"{url}: healthy"
+    assert json.loads(ask("status", "--json")[1])["server"] == url
+
+
+def test_status_shows_the_operations_of_the_last_minutes(ask, server):
+    server.operate("o1", Swap(model="digits", version="2.0"))
+    server.table.operations[-1].steps = [OperationStep("load", DONE), OperationStep("watch")]
+    server.operate("o2", Unload(model="echo"))
+    ends(FAILED, error="it is the only one\nreally")(server.table.operations[-1])
+    lines = [line.split() for line in ask("status")[1].splitlines()]
+
+    assert ["o1", "swap", "digits", "running", "watch"] in lines
+    assert ["o2", "unload", "echo", "failed", "it", "is", "the", "only", "one"] in lines
+
+
+def test_models_show_tells_versions_traffic_and_settings(ask, server):
+    row = server.table.models[0]
+    row.versions = [model_row("digits", version="2.0", replicas=[])]
+    row.traffic = TrafficRow(
+        aliases={"canary": "2.0"}, weights={"1.0": 3, "2.0": 1}, sticky="X-User", mirror="2.0"
+    )
+    row.settings = [SettingRow("replicas", 1, "servekit.toml"), SettingRow("env.A", "b", "--set")]
+    status, out, _ = ask("models", "show", "digits")
+    lines = [line.split() for line in out.splitlines()]
+
+    assert status == OK
+    assert ["1.0", "ready", "1/1", "75", "%", "-"] in lines
+    assert ["2.0", "not", "ready", "0/0", "25", "%", "canary"] in lines
+    assert ["replicas", "1", "servekit.toml"] in lines
+    assert ["env.A", "b", "--set"] in lines
+    assert "the header X-User chooses the version" in out
+    assert json.loads(ask("models", "show", "digits", "--json")[1])["version"] == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "complaint"),
+    [
+        (("models", "show", "nope"), PROBLEM_FOUND, "answers 404: no model is called 'nope'"),
+        (("models", "show"), USAGE, "show needs the name of a model"),
+    ],
+)
+def test_models_show_of_nothing(ask, words, status, complaint):
+    found, out, error = ask(*words)
+
+    assert (found, out, error.count("\n")) == (status, "", 1)
+    assert complaint in error
+
+
+def test_crashes_of_a_server_elsewhere(ask):
+    assert ask("crashes")[1].startswith("2026  digits/0  killed\n")
+
+
+def test_a_reload_of_everything_does_not_wait(ask, server):
+    status, out, _ = ask("reload")
+
+    assert (status, server.operations) == (OK, ["SIGHUP"])
+    assert out.endswith(" reloads; its log says how each model fares\n")
+
+
+@pytest.mark.parametrize("command", ["status", "models", "reload", "crashes"])
+def test_a_wrong_token_is_a_problem_of_one_line(ask, monkeypatch, command):
+    monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", "wrong")
+    status, out, error = ask(command)
+
+    assert (status, out, error.count("\n")) == (PROBLEM_FOUND, "", 1)
+    assert "answers 401: a bearer token is needed; set SERVEKIT_MANAGE_TOKEN" in error
+
+
+@pytest.mark.parametrize(
+    ("to", "complaint"),
+    [
+        ("localhost:8081", "is not http://HOST:PORT or https://HOST:PORT"),
+        ("http://localhost:port", "is not http://HOST:PORT or https://HOST:PORT"),
+        ("http://", "names no host"),
+        ("http://127.0.0.1:1", "does not answer at http://127.0.0.1:1: Connection refused"),
+    ],
+)
+def test_a_url_without_a_server(ask, to, complaint):
+    status, out, error = ask("status", to=to)
+
+    assert (status, out, error.count("\n")) == (PROBLEM_FOUND, "", 1)
+    assert complaint in error
