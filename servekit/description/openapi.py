@@ -26,6 +26,10 @@ HEADERS: Final = {
         "description": "The id that the client sent, or a new one; it is in the server's logs.",
         "schema": {"type": "string"},
     },
+    "X-Model-Version": {
+        "description": "The version of the model that answered.",
+        "schema": {"type": "string"},
+    },
     "Server-Timing": {
         "description": "Where the time went, in milliseconds.",
         "schema": {"type": "string"},

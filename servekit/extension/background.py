@@ -64,6 +64,7 @@ class BackgroundExchange(BaseExchange):
         self.is_closed = True
         self.observe_end(response.status, len(response.body))
         if self._client is not None:
+            self._client.model_version = self.model_version
             self._client.respond(response)
         elif self._keep is not None:
             self._keep(response)

@@ -23,7 +23,10 @@ log = logging.getLogger("servekit.frontend")
 class BaseExchange:
     """Passes responses through the filters of middleware, and makes responses of errors."""
 
-    __slots__ = ("filters", "is_closed", "observers", "peer", "prediction", "protocol", "stream")
+    __slots__ = (
+        *("filters", "is_closed", "model_version", "observers", "peer", "prediction", "protocol"),
+        "stream",
+    )
 
     def __init__(self, peer: Any) -> None:
         """Wait for a request of the client at the address *peer*."""
@@ -31,6 +34,7 @@ class BaseExchange:
         self.is_closed = False
         self.prediction: Prediction | None = None
         self.protocol: Protocol | None = None
+        self.model_version = b""  #: of the model that answers; b"" until that is known
         self.stream: OutputStream | None = None  #: the response, if it is streamed and has begun
         self.filters: list[ResponseFilter] | None = None
         self.observers: list[Observer] | None = None
@@ -55,6 +59,8 @@ class BaseExchange:
             filters, self.filters = self.filters, None
             self._respond_filtered(response, filters)
         else:
+            if self.model_version:
+                response.model_version = self.model_version
             self.send(response)
 
     def send(self, response: HttpResponse) -> None:
@@ -96,6 +102,8 @@ class BaseExchange:
                 response = _checked(found)
             except Exception:  # noqa: BLE001 - a plugin may raise anything
                 response = self._failed(change, response)
+        if self.model_version:
+            response.model_version = self.model_version
         self.send(response)
 
     def _respond_later(

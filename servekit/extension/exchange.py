@@ -77,6 +77,7 @@ class Exchange(Protocol):
     is_closed: bool  #: nobody waits for the response any more
     prediction: Prediction | None  #: the work for this request, while there is any
     protocol: ApiProtocol | None  #: that the request comes by, which decides the shape of errors
+    model_version: bytes  #: of the model that answers; b"" until that is known
 
     @property
     def is_encrypted(self) -> bool:

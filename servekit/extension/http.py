@@ -77,6 +77,7 @@ class HttpResponse(Struct, eq=False):
     #: bytes that a GET would have had; ``None``: those of ``body``; ``NO_LENGTH``: it is streamed
     length: int | None = None
     error: ServekitError | None = None  #: the response reports it
+    model_version: bytes = b""  #: ``X-Model-Version``; b"" for none
 
     @property
     def is_streamed(self) -> bool:

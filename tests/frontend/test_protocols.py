@@ -64,6 +64,7 @@ class Route:
 
     def __init__(self, name, version="1"):
         self.row, self.begun = SimpleNamespace(name=name, version=version), []
+        self.version = version.encode()
         self.bodies, self.statuses = Bodies(), []
         self.metrics = SimpleNamespace(count_status=self.statuses.append)
 

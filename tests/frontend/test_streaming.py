@@ -146,6 +146,7 @@ def test_outputs_go_out_as_they_come_and_the_connection_stays(streaming):
     assert reader.headers["content-type"] == EVENTS
     assert reader.headers["x-request-id"] == "mine"
     assert "first;dur=" in reader.headers["server-timing"]
+    assert reader.headers["x-model-version"] == "1.0"
     reader.sock.sendall(b"GET /nothing HTTP/1.1\r\nHost: test\r\n\r\n")
     assert reader.head() == 404
 

@@ -36,6 +36,8 @@ def fields_of(response: HttpResponse, date: bytes) -> Fields:
     fields.append((b"x-request-id", response.request_id.encode("latin-1")))
     for name, value in response.fields:
         fields.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+    if response.model_version:
+        fields.append((b"x-model-version", response.model_version))
     if response.timing:
         fields.append((b"server-timing", response.timing))
     if (length := response.content_length) != NO_LENGTH:

@@ -85,6 +85,7 @@ def test_prediction_is_answered(client, body):
     assert (answer.status_code, answer.http_version) == (200, "HTTP/2")
     assert answer.content == (body if isinstance(body, bytes) else b"".join(body))
     assert {"x-request-id", "server-timing", "date"} <= answer.headers.keys()
+    assert answer.headers["x-model-version"] == "1.0"
 
 
 def test_routes_of_flask_answer(client):

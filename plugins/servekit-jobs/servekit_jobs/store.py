@@ -50,6 +50,7 @@ class Head(Struct, array_like=True):
     request_id: str
     timing: bytes
     fields: list[tuple[str, str]]
+    model_version: bytes
 
     @classmethod
     def of(cls, response: HttpResponse) -> Self:
@@ -60,6 +61,7 @@ class Head(Struct, array_like=True):
             response.request_id,
             response.timing,
             [*response.fields],
+            response.model_version,
         )
 
 

@@ -22,10 +22,14 @@ def test_one_front_end_finds_what_another_keeps(stores):
     name = ours.add("echo", "r1")
 
     assert theirs.find(name) == ("echo", "r1", None)
-    ours.put(name, HttpResponse(200, b"body", "text/plain", "r1", fields=[("A", "b")]))
+    ours.put(
+        name,
+        HttpResponse(200, b"body", "text/plain", "r1", fields=[("A", "b")], model_version=b"2"),
+    )
     result = theirs.find(name).result
     assert (result.status, result.body, result.media_type) == (200, b"body", "text/plain")
     assert (result.request_id, result.fields) == ("r1", [("A", "b")])
+    assert result.model_version == b"2"
     theirs.remove(name)
     assert ours.find(name) is None
     ours.put(name, HttpResponse(200, b"too late"))

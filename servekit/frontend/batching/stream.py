@@ -80,6 +80,7 @@ class StreamedResponse:
         timing = b"%bqueue;dur=%.3f, %b" % (before, queue_s * 1e3, self._timing_of_first(now))
         response = HttpResponse(200, b"", media_type, task.request_id, timing)
         response.fields, response.length = (("X-Accel-Buffering", "no"),), NO_LENGTH
+        response.model_version = exchange.model_version
         self._writer = exchange.begin_stream(self, response)
 
     def _timing_of_first(self, now: float) -> bytes:

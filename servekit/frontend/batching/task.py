@@ -118,6 +118,8 @@ class Task(Struct, eq=False):
             self.item.body = owner.bodies.lay([self.owner.bodies.content(body)])
             self.owner.bodies.free(body)
         self.owner = owner
+        if self.exchange is not None and self.consumer is None:
+            self.exchange.model_version = owner.row.version.encode()
 
     def cancel(self) -> None:
         """Drop it: the client has disconnected."""

@@ -44,7 +44,7 @@ class TaskRoute:
 
     __slots__ = (
         *("_batcher", "_calls", "_timeout_s"),
-        *("asked", "bodies", "metrics", "middleware", "row"),
+        *("asked", "bodies", "metrics", "middleware", "row", "version"),
     )
 
     def __init__(
@@ -59,6 +59,7 @@ class TaskRoute:
         self.row, self.bodies, self.metrics = batcher.row, batcher.bodies, batcher.metrics
         self.asked: Sequence[str] = batcher.row.asked
         self.middleware = middleware
+        self.version = batcher.row.version.encode()
 
     @property
     def leaving(self) -> Sequence[ReplicaProxy]:

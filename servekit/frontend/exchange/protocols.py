@@ -70,6 +70,10 @@ class PredictionRoute(Protocol):
         """The model, or the stage, that answers."""
 
     @property
+    def version(self) -> bytes:
+        """The version of the model, as ``X-Model-Version`` has it."""
+
+    @property
     def bodies(self) -> BodyArena:
         """Where large request bodies are received."""
 

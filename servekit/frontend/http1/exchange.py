@@ -31,6 +31,8 @@ REASONS[413] = "Content Too Large"  # RFC 9110; Python 3.11 still has the old na
 REASONS[414] = "URI Too Long"
 REASONS[422] = "Unprocessable Content"
 MAX_KNOWN = 64
+#: a prediction from the value of ``X-Request-Id`` on: most have these fields and no others
+PREDICTION = b"%b%b\r\nX-Model-Version: %b\r\nServer-Timing: %b\r\nContent-Length: %d\r\n%b\r\n%b"
 
 
 class ExchangeOwner(Protocol):
@@ -146,6 +148,7 @@ class Http1Exchange(BaseExchange):
     def _end(self) -> None:
         self.is_busy, self.request = False, None
         self.prediction = self.filters = self.observers = self.protocol = None
+        self.model_version = b""
         if not self.is_closed:
             self._owner.on_response()
 
@@ -189,11 +192,13 @@ class ResponseEncoder:
         start = self._starts.get(media_type if status == 200 else (status, media_type))
         if start is None:
             start = self._start(status, media_type)
-        if response.timing and not response.fields and response.length is None:
-            return b"%b%b\r\nServer-Timing: %b\r\nContent-Length: %d\r\n%b\r\n%b" % (
+        version, timing = response.model_version, response.timing
+        if timing and version and not response.fields and response.length is None:
+            return PREDICTION % (
                 start,
                 response.request_id.encode(),
-                response.timing,
+                version,
+                timing,
                 len(response.body),
                 connection,
                 body,
@@ -218,6 +223,8 @@ def _lines(response: HttpResponse) -> list[bytes]:
     """Return the value of ``X-Request-Id``, and the header lines after it."""
     lines = [response.request_id.encode("latin-1"), b"\r\n"]
     lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in response.fields]
+    if response.model_version:
+        lines.append(b"X-Model-Version: %b\r\n" % response.model_version)
     if response.timing:
         lines.append(b"Server-Timing: %b\r\n" % response.timing)
     length = response.content_length

@@ -113,7 +113,7 @@ class AccessLogging:
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Have a line added when the response has been sent, or the client has disconnected."""
-        line = LogLine(self._log, exchange.peer, request)
+        line = LogLine(self._log, exchange, request)
         exchange.add_filter(line.note)
         exchange.add_observer(line.add)
         proceed(exchange, request)
@@ -122,10 +122,10 @@ class AccessLogging:
 class LogLine:
     """A line, until the request has its response."""
 
-    __slots__ = ("_began", "_log", "_peer", "_request", "_size")
+    __slots__ = ("_began", "_exchange", "_log", "_request", "_size")
 
-    def __init__(self, log: AccessLog, peer: Any, request: HttpRequest) -> None:
-        self._log, self._peer, self._request = log, peer, request
+    def __init__(self, log: AccessLog, exchange: Exchange, request: HttpRequest) -> None:
+        self._log, self._exchange, self._request = log, exchange, request
         self._began = monotonic()
         self._size: int | None = None  #: bytes of the body; ``None``: the request was refused
 
@@ -137,10 +137,10 @@ class LogLine:
 
     def add(self, status: int | None, sent: int) -> None:
         """Add the line; *sent* is the size of a body that was streamed."""
-        request = self._request
+        request, peer = self._request, self._exchange.peer
         is_whole = bool(request.version)
         self._log.add(
-            peer=self._peer[0] if self._peer else "",
+            peer=peer[0] if peer else "",
             method=request.method.decode("latin-1") if is_whole else "",
             version=request.version,
             path=request.target.partition(b"?")[0].decode("latin-1"),
@@ -148,5 +148,13 @@ class LogLine:
             bytes=None if status is None or self._size is None else self._size or sent,
             duration_ms=round((monotonic() - self._began) * 1e3, 3) if is_whole else None,
             request_id=request.request_id,
+            **self._model(),
             **({"identity": request.identity.name} if request.identity is not None else {}),
         )
+
+    def _model(self) -> dict[str, str]:
+        """Return the model that answered, if one did."""
+        route, version = self._request.route, self._exchange.model_version
+        if route is None or not version:
+            return {}
+        return {"model": route.row.name, "model_version": version.decode()}

@@ -23,7 +23,7 @@ ANY: Final = "*"
 ALLOW_ORIGIN: Final = "Access-Control-Allow-Origin"
 EXPOSED: Final = (
     "Access-Control-Expose-Headers",
-    "X-Request-Id, Server-Timing, Retry-After, Location",
+    "X-Request-Id, X-Model-Version, Server-Timing, Retry-After, Location",
 )
 VARY: Final = ("Vary", "Origin")
 NAMES: Final = re.compile(rb"[A-Za-z0-9-]+(?:, ?[A-Za-z0-9-]+){0,63}")

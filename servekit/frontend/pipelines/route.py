@@ -44,6 +44,7 @@ class PipelineRoute:
         """
         self.row, self._pipeline, self.metrics = row, pipeline, metrics
         self.middleware = middleware
+        self.version = row.version.encode()
         self.asked: Sequence[str] = pipeline.asked
 
     @property

@@ -57,6 +57,11 @@ class ProtocolRoute:
         return self._route.row
 
     @property
+    def version(self) -> bytes:
+        """The version of the model."""
+        return self._route.version
+
+    @property
     def bodies(self) -> BodyArena:
         """Where large request bodies are received."""
         return self._route.bodies
@@ -110,8 +115,11 @@ class ProvisionalRoute(ProtocolRoute):
         route = self._decided(exchange, request)
         if isinstance(route, ServekitError):
             request.discard()
+            exchange.model_version = b""
             exchange.fail(route, request.request_id)
-        elif route.middleware is not None:
+            return
+        exchange.model_version = route.version
+        if route.middleware is not None:
             route.middleware(exchange, request, route.begin)
         else:
             route.begin(exchange, request, call)

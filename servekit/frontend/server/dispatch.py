@@ -86,6 +86,7 @@ class Dispatcher:
             self._answer_other(exchange, request)
             return
         request.route = route
+        exchange.model_version = route.version
         if self._pressure.is_full:
             request.refusal = Unavailable()
             self._refuse(exchange, request)
@@ -97,6 +98,8 @@ class Dispatcher:
     def _refuse(self, exchange: Exchange, request: HttpRequest) -> None:
         request.discard()
         assert request.refusal is not None
+        if request.route is not None:
+            exchange.model_version = request.route.version
         if self._protocols is not None:
             exchange.protocol = self._protocols.protocol_at(request.target)
         exchange.fail(request.refusal, request.request_id)
