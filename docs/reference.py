@@ -28,6 +28,9 @@ seconds and can have a fraction. A switch is `--strict` or `--no-strict` as a fl
 A variable with a list, such as `SERVEKIT_MODELS`, is split on spaces; quote values that contain
 spaces as in a shell.
 
+The settings of a single model are tables `[models.NAME]` of the file, or `--set` on the command
+line; see [settings of a deployment](deploying.md).
+
 Two secrets can only be set as variables: `SERVEKIT_PREDICT_TOKEN` and `SERVEKIT_MANAGE_TOKEN`, each
 a bearer token in addition to those in the token files (see [securing](securing.md)).
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of one deployed model: ``[models.NAME]`` of ``servekit.toml``."""
+"""The settings of one deployed model: ``[models.NAME]`` of ``servekit.toml``, and ``--set``."""
 
 from typing import Any
 
@@ -15,29 +15,30 @@ class ReplicaRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max: int
 
 
-class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As ``[batching]`` of ``model.toml``; ``None`` leaves the archive's value."""
 
     max_batch_size: int | None = None
     max_delay_ms: float | None = None
 
 
-class StageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be set for a whole model and for one stage; ``None`` leaves the archive's value."""
+class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Settings of a whole model or of one stage; ``None`` leaves the archive's value."""
 
     replicas: int | ReplicaRange | None = None
     devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas
     env: dict[str, str] = {}  #: besides the archive's, and in place of variables of the same name
-    options: dict[str, Any] = {}  #: likewise
+    options: dict[str, Any] = {}  #: likewise; tables are merged key by key
     batching: BatchingSettings = BatchingSettings()
 
 
-class Deployment(StageSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the operator says about one model; it wins over what the archive says."""
+class Deployment(StageSettings, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of one model by one source; those of a later source win."""
 
-    name: str = ""  #: the key of its table
+    name: str = ""  #: the name of the model; "" is every model
+    source: str = ""  #: as people know it: "servekit.toml", "--set"
     path: str = ""  #: an archive, a model directory or a URL; absolute
-    sha256: str = ""  #: of the archive, in hexadecimal
+    sha256: str = ""  #: digest of the archive, in hexadecimal
     pass_env: list[str] = []  #: patterns of the operator's variables that its workers get
     stages: dict[str, StageSettings] = {}
-    idle_s: float | None = None  #: unloaded after so long without a request
+    idle_s: float | None = None  #: time without a request after which it is unloaded

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servekit.settings.daemons import DaemonSpec
+from servekit.settings.deployments import Deployment
 from servekit.settings.values import (
     DAY_S,
     GIB,
@@ -292,6 +293,7 @@ class Settings:
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error")
     )
     daemons: tuple[DaemonSpec, ...] = ()  #: no option: tables of ``servekit.toml`` alone
+    deployments: tuple[Deployment, ...] = ()  #: no option: ``[models.NAME]``, then ``--set``
 
 
 def options() -> list[Option]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The setting ``models``: a path or URL each, checked as far as it can be without opening it."""
+"""The models to serve: each by a path or URL, and the settings that apply to it."""
 
 import os
 from collections.abc import Iterable
@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servekit.errors import StartupError
-from servekit.settings.values import is_url, shown_url, split_model
+from servekit.settings.deployments import Deployment
+from servekit.settings.fields import Settings
+from servekit.settings.values import did_you_mean, is_url, shown_url, split_model
 
-__all__ = ["ModelSource", "name_clash", "parse_models"]
+__all__ = [
+    "ModelSource",
+    "deployments_of",
+    "model_sources",
+    "name_clash",
+    "parse_models",
+    "unknown_model",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +45,37 @@ class ModelSource:
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
+def model_sources(settings: Settings) -> list[ModelSource]:
+    """Return the models that *settings* name: those of ``--models``, and the tables with a path.
+
+    A table whose model ``--models`` names too only has settings for it.
+
+    :raises StartupError: there is none, a path does not exist, two have the same name, or a table
+        belongs to no model.
+    """
+    found = [_parse(text) for text in settings.models]
+    named = {source.name for source in found}
+    paths = {each.name: each for each in settings.deployments if each.path}  # the last one wins
+    found += [
+        _existing(each.path, name, f"{each.source}: {name}.path")
+        for name, each in paths.items()
+        if name not in named
+    ]
+    sources = _distinct(found)
+    if all(source.name for source in sources) and (problem := unknown_model(settings, [])):
+        raise StartupError(problem)
+    return sources
+
+
 def parse_models(texts: Iterable[str]) -> list[ModelSource]:
     """Parse ``PATH``, ``URL``, ``NAME=PATH`` and ``NAME=URL``.
 
     :raises StartupError: there is none, a path does not exist, or two have the same name.
     """
-    found = [_parse(text) for text in texts]
+    return _distinct([_parse(text) for text in texts])
+
+
+def _distinct(found: list[ModelSource]) -> list[ModelSource]:
     if not found:
         raise StartupError("models: none given; name an archive or a model directory")
     if pair := name_clash(source.name for source in found if source.name):
@@ -52,14 +86,48 @@ def parse_models(texts: Iterable[str]) -> list[ModelSource]:
 def _parse(text: str) -> ModelSource:
     try:
         name, path = split_model(text)
+    except (OSError, ValueError) as error:
+        raise StartupError(f"models: {error}") from error
+    return _existing(path, name, "models")
+
+
+def _existing(path: str, name: str, where: str) -> ModelSource:
+    """Return the source, which is a URL or exists; *where* is the setting that names it."""
+    try:
         if is_url(path) and not os.path.exists(path):  # noqa: PTH110 - never raises
             return ModelSource(path, name)
         os.stat(path)  # noqa: PTH116 - unlike exists(), it says why not
     except OSError as error:
-        raise StartupError(f"models: {path}: {(error.strerror or '').lower()}") from error
+        raise StartupError(f"{where}: {path}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
-        raise StartupError(f"models: {error}") from error
+        raise StartupError(f"{where}: {error}") from error
     return ModelSource(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
+
+
+def deployments_of(settings: Settings, name: str) -> list[Deployment]:
+    """Return what *settings* say about the model *name*, the strongest last.
+
+    :param name: "" if it is not known yet: the settings of all models, by their names.
+    """
+    found = [each for each in settings.deployments if name in ("", each.name)]
+    if settings.replicas:
+        found.insert(0, Deployment(source="--replicas", replicas=settings.replicas))
+    return found
+
+
+def unknown_model(settings: Settings, names: Iterable[str]) -> str:
+    """Return which settings belong to no model, or "".
+
+    :param names: of models that *settings* do not name.
+    """
+    known = [*names, *(split_model(text)[0] for text in settings.models)]
+    known += [each.name for each in settings.deployments if each.path]
+    for each in settings.deployments:
+        if each.name not in known:
+            served = ", ".join(sorted({*known} - {""})) or "none"
+            hint = did_you_mean(each.name, known) or f"; served: {served}"
+            return f"{each.source}: no model is called {each.name!r}{hint}"
+    return ""
 
 
 def name_clash(names: Iterable[str]) -> tuple[str, str] | None:

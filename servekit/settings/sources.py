@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sources of settings: flags, variables, a file. Every error names the source."""
 
-import difflib
 import os
+import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from servekit.errors import StartupError
+from servekit.settings.checks import shown
 from servekit.settings.daemons import read_daemons
+from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX, Option, Settings, options
+from servekit.settings.model_tables import read_assignments, read_model_tables
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
+from servekit.settings.values import did_you_mean
 
 __all__ = ["SettingsError", "load_settings"]
 
 #: variables that are not settings: secrets, which are read where they are used
 SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
 DAEMONS = "daemons"  #: a key of the file that is not an option
+MODELS = "models"  #: a list of paths, or a table for each model
+#: a file with both, which TOML does not allow
+TWO_KINDS = re.compile(
+    r"^\s*models\s*=.*^\s*\[\s*models\b|^\s*\[\s*models\b.*^\s*models\s*=", re.M | re.S
+)
 HERE = Path()  #: paths of flags and variables are relative to it
 
 
@@ -34,15 +43,17 @@ def load_settings(
 ) -> Settings:
     """Merge the sources into one ``Settings``, all of whose paths are absolute.
 
-    :param flags: option name to string, list of strings or bool; ``None`` means not given.
+    :param flags: option name to string, list of strings or bool; ``None`` means not given. ``set``
+        has the ``NAME.KEY=VALUE`` of single models.
     :raises SettingsError: an unknown key or variable, a value out of range, or ``dev`` at an
         address that other machines can reach.
     """
     values = _from_file(file) if file else {}
+    values["deployments"] = (*values.get("deployments", ()), *_assigned(flags.get("set") or ()))
     settings = Settings(**values | _from_environment(environment) | _from_flags(flags))
     if settings.dev and not is_loopback(settings.host):
-        shown = f"host {settings.host!r}" if settings.host else "every address"
-        reason = f"responses contain tracebacks, and {shown} is not a loopback address"
+        where = f"host {settings.host!r}" if settings.host else "every address"
+        reason = f"responses contain tracebacks, and {where} is not a loopback address"
         raise SettingsError(f"dev: {reason}")
     return settings
 
@@ -61,6 +72,13 @@ def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
         for option in options()
         if (given := flags.get(option.name)) is not None
     }
+
+
+def _assigned(assignments: Iterable[str]) -> list[Deployment]:
+    try:
+        return read_assignments(assignments)
+    except ValueError as error:
+        raise SettingsError(f"--set: {error}") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -100,11 +118,16 @@ def _from_file(path: Path) -> dict[str, Any]:
     known = {option.name: option for option in options()}
     table = _table(path)
     daemons = table.pop(DAEMONS, [])
+    models = table.pop(MODELS) if isinstance(table.get(MODELS), dict) else {}
     _refuse_unknown(table, [*known, DAEMONS], f"{path}: unknown key")
     values = {
         key: _value(known[key], value, f"{path}: {key}", path.parent)
         for key, value in table.items()
     }
+    try:
+        values["deployments"] = tuple(read_model_tables(models, path.name, path.parent))
+    except ValueError as error:
+        raise SettingsError(f"{path}: {error}") from error
     try:
         return values | {DAEMONS: read_daemons(path.parent, daemons)}
     except ValueError as error:
@@ -112,22 +135,23 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _table(path: Path) -> dict[str, Any]:
+    text = ""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text)
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: byte {error.start} is not UTF-8") from error
     except ValueError as error:
-        raise SettingsError(f"{path}: {error}") from error
+        hint = "; models is a list or tables, not both" if TWO_KINDS.search(text) else ""
+        raise SettingsError(f"{path}: {error}{hint}") from error
 
 
 def _refuse_unknown(names: Iterable[str], known: Iterable[str], what: str) -> None:
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            raise SettingsError(f"{what} {name!r}{hint}")
+            raise SettingsError(f"{what} {name!r}{did_you_mean(name, known)}")
 
 
 def _value(option: Option, given: Any, where: str, base: Path) -> Any:
@@ -145,7 +169,7 @@ def _value(option: Option, given: Any, where: str, base: Path) -> Any:
 def _texts(option: Option, given: Any) -> list[str]:
     if isinstance(given, list | tuple) and all(isinstance(entry, str) for entry in given):
         return list(given)
-    raise ValueError(f"{_shown(given)} is not {option.kind}")
+    raise ValueError(f"{shown(given)} is not {option.kind}")
 
 
 def _text(option: Option, given: Any) -> str:
@@ -155,13 +179,4 @@ def _text(option: Option, given: Any) -> str:
     wanted = (bool,) if option.is_switch else (int, float) if option.is_number else ()
     if isinstance(given, wanted) and isinstance(given, bool) == option.is_switch:
         return str(given)
-    raise ValueError(f"{_shown(given)} is not {option.kind}")
-
-
-def _shown(given: Any) -> str:
-    """Return a TOML value as one would type it, or a word for a long one."""
-    if isinstance(given, dict):
-        return "a table"
-    if isinstance(given, list):
-        return "this list"
-    return str(given).lower() if isinstance(given, bool) else f"{given!r}"
+    raise ValueError(f"{shown(given)} is not {option.kind}")

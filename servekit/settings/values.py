@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parsers of settings. Each raises ``ValueError`` with a message for people."""
 
+import difflib
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ __all__ = [
     "absolute",
     "absolute_model",
     "address",
+    "did_you_mean",
     "is_url",
     "number",
     "one_of",
@@ -156,6 +158,12 @@ def variable_pattern(text: str) -> str:
     if not VARIABLE.fullmatch(text):
         raise ValueError(f"{text!r} is not the name of a variable, such as HF_TOKEN or EMB_*")
     return text
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``, did you mean 'port'?`` for ``prot``; "" if nothing known is close."""
+    close = difflib.get_close_matches(name[:SHOWN_CHARACTERS], known, n=1)
+    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def switch(text: str) -> bool:

@@ -11,7 +11,7 @@ from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.settings import load_settings
 from servekit.supervisor.reporting.journal import Notice
-from servekit.supervisor.server.start_up import AllRefused
+from servekit.supervisor.server.start_up import OnlyModelRefused
 from servekit.supervisor.server.supervisor import Supervisor
 
 __all__ = ["start"]
@@ -19,12 +19,14 @@ __all__ = ["start"]
 EPILOG = """\
 Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
 A flag takes precedence over a variable, and a variable over the file.
+Settings of a single model are tables [models.NAME] of servekit.toml, or --set.
 
 examples:
   servekit start digits.mar
   servekit start ./model_directory --port 0        use any free port; the URL is printed
   servekit start ./model_directory --reload        during development
   servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
+  servekit start a.mar --set a.replicas=2 --set a.options.threshold=0.4
   servekit start --config servekit.toml --log-format json
 
 while it runs:
@@ -46,6 +48,13 @@ def start(parser: argparse.ArgumentParser) -> Run:
         "paths", nargs="*", metavar="MODEL", help="archive, model directory or URL, or NAME=MODEL"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="NAME.KEY=VALUE",
+        help="setting of one model, as in [models.NAME] of servekit.toml: digits.replicas=2,"
+        " digits.env.MODE=fast, digits.stages.decode.replicas=4; can be given several times",
+    )
     add_options(parser)
     return run
 
@@ -56,7 +65,7 @@ def run(parsed: argparse.Namespace) -> int:
     :raises StartupError: nothing could be served. A log of JSON gets it as its last line.
     :raises KeyboardInterrupt: Ctrl-C came before it was serving.
     """
-    flags = given_flags(parsed)
+    flags = given_flags(parsed) | {"set": parsed.set}
     if parsed.paths:
         flags["models"] = [*parsed.paths, *(flags["models"] or [])]
     settings = load_settings(flags, parsed.config)
@@ -66,9 +75,9 @@ def run(parsed: argparse.Namespace) -> int:
     except StartupError as error:
         if settings.log_format == "json":
             display.notice(Notice("failed", "servekit", str(error), "error"))
-        elif not isinstance(error, AllRefused) or len(settings.models) > 1:
+        elif not isinstance(error, OnlyModelRefused):
             raise
-        return STARTUP_FAILED  # the only model has said so itself
+        return STARTUP_FAILED  # the model has said so itself
     finally:
         display.close()
     return OK

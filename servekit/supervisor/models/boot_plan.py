@@ -37,7 +37,9 @@ def boot_of(
     command = worker_command(
         prepared.python,
         "#".join(filter(None, (prepared.label, stage.name, str(replica.index)))),
-        worker_environment(os.environ, threads, variables, user, settings.pass_env),
+        worker_environment(
+            os.environ, threads, variables, user, [*settings.pass_env, *prepared.pass_env]
+        ),
         prepared.directory,
         user,
     )
@@ -58,7 +60,7 @@ def launch_of(
         directory=prepared.directory,
         manifest=stage.manifest,
         replica=replica,
-        replicas=settings.replicas or stage.replicas,
+        replicas=stage.replicas,
         generation=generation,
         threads=threads,
         max_batch_size=stage.max_batch_size,

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from servekit.settings.models import ModelSource
+from servekit.settings.models import ModelSource, deployments_of
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
@@ -89,10 +89,11 @@ class Loader:
             settings.cache_dir,
             settings.install_requirements,
             settings.fetch_assets,
-            user_of_model(settings.worker_user, self._number, len(settings.models)),
+            user_of_model(settings.worker_user, self._number, self._number + 1),
             str(self._scratch),
             list(settings.require_plugins),
             policy_of(settings),
+            deployments_of(settings, self._source.name),
         )
         self._host.reporter.progress(self._name(), "preparing")
         try:

@@ -124,7 +124,8 @@ class Model:
         self._loader.settle()
 
     def _compare(self, old: PreparedModel, new: PreparedModel, files: ModelFiles) -> None:
-        if new.digest == old.digest:
+        if new.is_same(old):
+            old.settings = new.settings  # a source may have changed
             self._host.reporter.tally.reloaded("unchanged")
             self._host.reporter.notice(notices.model_unchanged(self.label))
             files.release()

@@ -48,7 +48,8 @@ class ModelRegistry:
         self.loads = LoadQueue(usable_cores(), available_bytes)
         self.preparations = LoadQueue(usable_cores(), lambda: None)
         self._on_name_clash = on_name_clash
-        self._withheld = withheld(os.environ, settings.pass_env)
+        passed = [name for each in settings.deployments for name in each.pass_env]
+        self._withheld = withheld(os.environ, [*settings.pass_env, *passed])
         self._models = [Model(self, number, source) for number, source in enumerate(sources)]
 
     def __iter__(self) -> Iterator[Model]:

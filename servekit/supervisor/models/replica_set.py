@@ -81,8 +81,7 @@ class ReplicaSet:
     @property
     def size(self) -> int:
         """How many replicas it has, or will have once it is launched."""
-        count = self._host.settings.replicas
-        return sum(count or stage.replicas for stage in self.prepared.stages)
+        return sum(stage.replicas for stage in self.prepared.stages)
 
     # ------------------------------------------------------------------ life
 
@@ -95,8 +94,8 @@ class ReplicaSet:
         """
         self._launched_at = monotonic()
         for stage in self.prepared.stages:
-            backoff, count = Backoff(), self._host.settings.replicas or stage.replicas
-            for place, index in zip(range(count), indexes, strict=False):
+            backoff = Backoff()
+            for place, index in zip(range(stage.replicas), indexes, strict=False):
                 listener = bind_unix(self._host.run_dir / f"{sockets}{index}")
                 replica = Replica(
                     self._host.loop, self, index, listener, backoff, place=place, stage=stage.name

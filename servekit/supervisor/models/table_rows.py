@@ -46,6 +46,7 @@ def prepared_row(
         interface=interfaces.get(first.name),
         stages=[_stage_row(stage, settings, interfaces) for stage in prepared.stages if stage.name],
         routes=[*named, *routes_of_endpoints(prepared.name, interfaces)],
+        settings=prepared.settings,
     )
 
 

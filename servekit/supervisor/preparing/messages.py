@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages between the supervisor and the children that prepare and watch models."""
 
+from typing import Any, Final
+
 import msgspec
 
 from servekit.extension.archives import Policy
+from servekit.ipc.table import SettingRow
 from servekit.settings import Settings
+from servekit.settings.deployments import Deployment
 
 __all__ = [
     "FileChanged",
@@ -16,6 +20,8 @@ __all__ = [
     "WatchFiles",
     "policy_of",
 ]
+
+ORIGIN: Final = ("path", "sha256")  #: settings that say where a model is, not what it does
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -36,6 +42,7 @@ class PrepareRequest(msgspec.Struct, array_like=True):
     scratch: str = ""  #: a directory that may be made, for what a plugin gets from a URL
     required_plugins: list[str] = []
     policy: Policy = Policy()
+    deployments: list[Deployment] = []  #: the operator's settings, the strongest last
 
 
 class PreparedStage(msgspec.Struct, kw_only=True):
@@ -69,11 +76,22 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     digest: str  #: changes when a file does
     user: str = ""  #: the user that its workers run as; "" is our own
     scratch: str = ""  #: a directory to remove when the model is no longer served, or ""
+    settings: list[SettingRow] = []  #: each value, and where it is from
+    pass_env: list[str] = []  #: patterns of the operator's variables that its workers get
 
     @property
     def label(self) -> str:
         """Name and version."""
         return f"{self.name}/{self.version}"
+
+    def is_same(self, other: "PreparedModel") -> bool:
+        """Whether its workers would do the same: same content, same settings."""
+        return self.digest == other.digest and _values(self) == _values(other)
+
+
+def _values(model: PreparedModel) -> dict[str, Any]:
+    """Return the settings that matter to workers."""
+    return {row.name: row.value for row in model.settings if row.name not in ORIGIN}
 
 
 class PrepareOutcome(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -31,6 +31,8 @@ from servekit.supervisor.os.user import (
     require_readable,
 )
 from servekit.supervisor.preparing.archive_plugins import open_url, require_acceptance
+from servekit.supervisor.preparing.deploying import deploy
+from servekit.supervisor.preparing.expected_digest import refuse_late_digest, require_digest
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
     PreparedStage,
@@ -78,9 +80,14 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     path, scratch, required = Path(request.path), Path(request.scratch), request.required_plugins
     if is_url(request.path):
         path = open_url(request.path, scratch, _progress("fetching", tell), required)
+    require_digest(path, request.name, request.deployments)
     directory, manifest, digest = _open(path, cache, tell)
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
+    else:
+        refuse_late_digest(manifest.name, request.deployments)
+    deployed = deploy(manifest, request.deployments, request.path, os.environ)
+    manifest = deployed.manifest
     model = PreparedModel(
         name=manifest.name,
         version=manifest.version,
@@ -89,12 +96,14 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         directory=str(directory),
         python=sys.executable,
         manifest=manifest.to_json(),
-        stages=_stages(manifest),
+        stages=_stages(manifest, deployed.environments),
         may_retry=manifest.retry,
         size_bytes=_size(directory, manifest),
         digest=digest,
         user=request.worker_user,
         scratch=request.scratch if scratch in directory.parents else "",
+        settings=deployed.settings,
+        pass_env=deployed.pass_env,
     )
     require_acceptance(_archive_info(model, path), request.policy, required)
     _provide(model, manifest, request, cache, tell)
@@ -196,21 +205,29 @@ def _size(directory: Path, manifest: Manifest) -> int:
     return sum(path.lstat().st_size for path in found)
 
 
-def _stages(manifest: Manifest) -> list[PreparedStage]:
-    """Return the stages that have workers; a colocated stage is part of its host."""
+def _stages(
+    manifest: Manifest, environments: Mapping[str, list[dict[str, str]]]
+) -> list[PreparedStage]:
+    """Return the stages that have workers; a colocated stage is part of its host.
+
+    :param environments: by stage, of the replicas in turn.
+    """
     if not manifest.stages:
         own = manifest.every_stage[PREDICT]
-        return [_stage("", dataclasses.replace(manifest, examples=own.examples))]
-    found = {name: _stage(name, manifest.of_stage(name)) for name in manifest.every_stage}
+        plain = dataclasses.replace(manifest, examples=own.examples)
+        return [_stage("", plain, environments[PREDICT])]
+    found = {
+        name: _stage(name, manifest.of_stage(name), environments[name])
+        for name in manifest.every_stage
+    }
     for name, stage in manifest.stages.items():
         if stage.host is not None:
             found[stage.host].colocated.append(found.pop(name))
     return list(found.values())
 
 
-def _stage(name: str, manifest: Manifest) -> PreparedStage:
+def _stage(name: str, manifest: Manifest, environments: list[dict[str, str]]) -> PreparedStage:
     worker, batching = manifest.worker, manifest.batching
-    tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
     return PreparedStage(
         name=name,
         manifest=manifest.to_json(),
@@ -219,5 +236,5 @@ def _stage(name: str, manifest: Manifest) -> PreparedStage:
         max_delay_s=batching.max_delay_ms / 1000,
         predict_timeout_s=worker.predict_timeout_s,
         load_timeout_s=worker.load_timeout_s,
-        environments=[dict(table) for table in tables],
+        environments=environments,
     )

@@ -99,8 +99,8 @@ def process_exited(subject: str, reason: str, lived_s: float | None, wait: Wait)
 
 
 def variables_withheld(names: list[str], level: str) -> Notice:
-    """``servekit withholds from workers, unless --pass-env names them: HF_TOKEN``; no values."""
-    text = f"withholds from workers, unless --pass-env names them: {', '.join(names)}"
+    """``servekit withholds from workers, unless pass_env names them: HF_TOKEN``; no values."""
+    text = f"withholds from workers, unless pass_env names them: {', '.join(names)}"
     return Notice("variables_withheld", "servekit", text, level, {"variables": names})
 
 

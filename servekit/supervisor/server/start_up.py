@@ -9,17 +9,18 @@ from servekit import __version__
 from servekit.errors import StartupError
 from servekit.extension.events import ServerStarted
 from servekit.settings import Settings
+from servekit.settings.models import unknown_model
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.routes import clashes
 from servekit.supervisor.reporting.journal import Notice
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.server.listeners import Listeners
 
-__all__ = ["AllRefused", "StartUp"]
+__all__ = ["OnlyModelRefused", "StartUp"]
 
 
-class AllRefused(StartupError):
-    """No model could be prepared; each has said ``cannot be loaded`` and why."""
+class OnlyModelRefused(StartupError):
+    """The only model could not be prepared; it has said ``cannot be loaded`` and why."""
 
 
 class StartUp:
@@ -62,10 +63,15 @@ class StartUp:
         """Return why the start has failed, if it has; with ``reload`` models may fail."""
         failed = [model for model in self._registry if model.has_settled and not model.is_loaded]
         if len(failed) == len(self._registry) and not self._settings.reload:
-            kind = AllRefused if all(model.failure for model in failed) else StartupError
+            is_alone = len(failed) == 1 and failed[0].failure
+            kind = OnlyModelRefused if is_alone else StartupError
             return kind("no model could be loaded")
         for clash in clashes([model.row() for model in self._registry if model.has_settled]):
             return StartupError(f"models: {clash.text}")
+        if not failed and self._registry.has_settled:
+            served = [model.name for model in self._registry]
+            if problem := unknown_model(self._settings, served):
+                return StartupError(problem)
         if failed and self._settings.strict and self._registry.has_settled:  # to name all of them
             names = ", ".join(model.name for model in failed)
             return StartupError(f"strict: {names} could not be loaded")

@@ -13,7 +13,7 @@ from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload
 from servekit.ipc.counters import create_memory
 from servekit.ipc.table import Table
 from servekit.settings import Settings
-from servekit.settings.models import ModelSource, parse_models
+from servekit.settings.models import ModelSource, model_sources
 from servekit.settings.values import STDOUT
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.os.loop import Loop
@@ -46,7 +46,7 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
-        sources = parse_models(settings.models)
+        sources = model_sources(settings)
         check_access(settings, journal)
         check_users(settings, len(sources))
         self._settings = settings
@@ -230,7 +230,7 @@ def check_users(settings: Settings, models: int) -> None:
 
 def write_settings(settings: Settings, run_directory: RunDirectory) -> None:
     """Write the settings that the front-ends read."""
-    shared = dataclasses.replace(settings, daemons=())  # their variables may be secrets
+    shared = dataclasses.replace(settings, daemons=(), deployments=())  # they may have secrets
     text = json.dumps(dataclasses.asdict(shared))
     (run_directory.path / "settings.json").write_text(text, encoding="utf-8")
 
