@@ -166,7 +166,7 @@ def test_nothing_that_serves_can_fetch():
     assert found == {
         "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
         "observer/metrics.py": {"http.client"},  # reads the metrics at the socket of its server
-        "cli/running_server.py": {"http.client"},  # asks a socket in the run directory of a server
+        "cli/server/connection.py": {"http.client"},  # asks the server that an operator names
         "testing/server.py": {"http.client"},  # asks the server that a test has started
     }
 

@@ -35,7 +35,7 @@ DIALLERS = {
 #: socket of the operator's own run directory
 MAY_DIAL = {
     "servekit/assets/http.py",
-    "servekit/cli/running_server.py",
+    "servekit/cli/server/connection.py",
     "servekit/observer/metrics.py",
     "servekit/testing/server.py",
 }

@@ -2,18 +2,29 @@
 """Asks the management of one server: over its private socket, or over TCP with a token."""
 
 import json
+import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from servekit.cli.parsing.exit_status import PROBLEM_FOUND
 from servekit.errors import StartupError
+from servekit.settings.tokens import MANAGE_VARIABLE
+from servekit.supervisor.os.run_directory import MANAGE_SOCKET
 
-__all__ = ["ManagedServer", "NoServer", "RequestRefused", "UnixConnection", "model_path"]
+__all__ = [
+    "ManagedServer",
+    "NoServer",
+    "RequestRefused",
+    "model_path",
+    "server_at",
+    "server_here",
+]
 
 PATIENCE_S = 30.0
 
@@ -30,8 +41,8 @@ class RequestRefused(StartupError):
     exit_status = PROBLEM_FOUND
 
 
-class UnixConnection(HTTPConnection):
-    """HTTP over a Unix socket."""
+class PrivateConnection(HTTPConnection):
+    """HTTP over the socket in a run directory."""
 
     def __init__(self, path: Path) -> None:
         """Connect to *path* with the first request."""
@@ -119,3 +130,38 @@ class ManagedServer:
             raise NoServer(text) from error
         finally:
             connection.close()
+
+
+def server_here(pid: int, run_dir: Path) -> ManagedServer:
+    """Return the server of this user with the run directory *run_dir*."""
+    path = run_dir / MANAGE_SOCKET
+    return ManagedServer(
+        shown=f"the server with pid {pid}",
+        address=str(path),
+        connect=partial(PrivateConnection, path),
+        pid=pid,
+        run_dir=run_dir,
+    )
+
+
+def server_at(url: str) -> ManagedServer:
+    """Return the server whose management is at *url*, with the token of the environment.
+
+    :raises NoServer: the URL is not valid.
+    """
+    parts = urlsplit(url)
+    kinds = {"http": HTTPConnection, "https": HTTPSConnection}
+    try:
+        kind, host, port = kinds[parts.scheme], parts.hostname or "", parts.port
+    except (KeyError, ValueError) as error:
+        raise NoServer(f"--server: {url!r} is not http://HOST:PORT or https://HOST:PORT") from error
+    if not host:
+        raise NoServer(f"--server: {url!r} names no host")
+    token = os.environ.get(MANAGE_VARIABLE, "")
+    return ManagedServer(
+        shown=f"the server at {parts.scheme}://{host}",
+        address=url,
+        connect=partial(kind, host, port, timeout=PATIENCE_S),
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+        prefix=parts.path.rstrip("/"),
+    )

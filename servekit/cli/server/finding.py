@@ -2,17 +2,12 @@
 """Finds the server that a command asks: one of this user that runs here, or any by its URL."""
 
 import argparse
-import os
 import tempfile
-from functools import partial
-from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from servekit.cli.server.connection import PATIENCE_S, ManagedServer, NoServer, UnixConnection
+from servekit.cli.server.connection import ManagedServer, NoServer, server_at, server_here
 from servekit.settings import load_settings
-from servekit.settings.tokens import MANAGE_VARIABLE
-from servekit.supervisor.os.run_directory import MANAGE_SOCKET, running
+from servekit.supervisor.os.run_directory import running
 
 __all__ = ["ABOUT", "add_arguments", "find_server"]
 
@@ -40,43 +35,13 @@ def find_server(parsed: argparse.Namespace) -> ManagedServer:
     :raises NoServer: no server runs here, or several do, or the URL is not valid.
     """
     if parsed.server is not None:
-        return _by_url(parsed.server)
+        return server_at(parsed.server)
     parent = load_settings({"run_dir": parsed.run_dir}).run_dir
     found = running(parent)
     chosen = {pid: path for pid, path in found.items() if parsed.pid in (None, pid)}
     if len(chosen) == 1:
-        return _by_directory(*chosen.popitem())
+        return server_here(*chosen.popitem())
     raise NoServer(_complaint(Path(parent or tempfile.gettempdir()), found, parsed.pid))
-
-
-def _by_directory(pid: int, run_dir: Path) -> ManagedServer:
-    path = run_dir / MANAGE_SOCKET
-    return ManagedServer(
-        shown=f"the server with pid {pid}",
-        address=str(path),
-        connect=partial(UnixConnection, path),
-        pid=pid,
-        run_dir=run_dir,
-    )
-
-
-def _by_url(url: str) -> ManagedServer:
-    parts = urlsplit(url)
-    kinds = {"http": HTTPConnection, "https": HTTPSConnection}
-    try:
-        kind, host, port = kinds[parts.scheme], parts.hostname or "", parts.port
-    except (KeyError, ValueError) as error:
-        raise NoServer(f"--server: {url!r} is not http://HOST:PORT or https://HOST:PORT") from error
-    if not host:
-        raise NoServer(f"--server: {url!r} names no host")
-    token = os.environ.get(MANAGE_VARIABLE, "")
-    return ManagedServer(
-        shown=f"the server at {parts.scheme}://{host}",
-        address=url,
-        connect=partial(kind, host, port, timeout=PATIENCE_S),
-        headers={"Authorization": f"Bearer {token}"} if token else {},
-        prefix=parts.path.rstrip("/"),
-    )
 
 
 def _complaint(parent: Path, found: dict[int, Path], pid: int | None) -> str:
