@@ -12,7 +12,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from servekit.ipc.arena import Arena, ArenaReader, room_of
+from servekit.ipc.arena import Arena, room_of
+from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import Slab
 
 if TYPE_CHECKING:

@@ -185,7 +185,7 @@ def absolute_output(base: Path, text: str) -> str:
 
 
 def absolute_model(base: Path, text: str) -> str:
-    """Do the same for the path in ``NAME=PATH``; a URL stays as it is."""
+    """Do the same for the path in ``NAME=PATH``; a URL stays unchanged."""
     name, path = split_model(text, base)
     if not is_url(path):
         path = absolute(base, path)

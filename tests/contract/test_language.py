@@ -22,7 +22,7 @@ PROSE = ("docs/**/*.md", "*.md", "archiver/*.md", "plugins/*/*.md", "examples/**
 SOURCES = sorted(path for pattern in CODE for path in ROOT.glob(pattern))
 PAGES = sorted({path for pattern in PROSE for path in ROOT.glob(pattern)} - {ROOT / "CHANGELOG.md"})
 #: findings that are still to be rewritten: lower them, never raise them
-ALLOWED = 11
+ALLOWED = 0
 ALLOWED_IN_PAGES = 0
 
 #: pattern -> what to write instead

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader
+from servekit.ipc.arena import OVERFLOW_BYTES, Arena
+from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import (
     Freed,
     Hello,

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servekit.ipc.arena import PAGE, Arena, ArenaReader
+from servekit.ipc.arena import PAGE, Arena
+from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import Slab
 from servekit.ipc.channel import ChannelClosed
 

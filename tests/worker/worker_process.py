@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 from servekit_archiver import Manifest
 
-from servekit.ipc.arena import Arena, ArenaReader
+from servekit.ipc.arena import Arena
+from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import Item, MethodCall, Predict, ReplyMessage, Slab, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import FrameReader, encode_frame, send_first

@@ -92,7 +92,7 @@ class Stage(ManifestTable):
 
     @property
     def host(self) -> str | None:
-        """The stage in whose workers this one runs; ``None`` if it has workers of its own."""
+        """The stage in whose workers this one runs; ``None`` if it has its own workers."""
         return self.colocated if self.colocated is not None else self.beside
 
     def _problems(self) -> Iterator[str]:

@@ -43,7 +43,7 @@ def pack(value: Any) -> bytes:
 def unpack(body: bytes) -> Any:
     """Return the value of *body*; its arrays belong to the caller, who may change them.
 
-    :raises ValueError: it is not msgpack, or has an array that is none.
+    :raises ValueError: it is not msgpack, or an array in it is malformed.
     """
     try:
         return msgpack.unpackb(body, ext_hook=_extension, timestamp=3, strict_map_key=False)

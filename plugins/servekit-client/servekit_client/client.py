@@ -64,7 +64,7 @@ class Client:
         """Return the output of *model* for one input: number, string, list, dict, bytes or array.
 
         :param model: its name, or a path that it answers at, ``/v1/embeddings``.
-        :param timeout_s: the server is told, and gives up then too.
+        :param timeout_s: sent to the server, which gives up then, too.
         :param request_id: names the request in the server's log; else it gets a random one.
         :raises ServekitError: any of ``servekit_client.errors``.
         """

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["JobStore", "StoredJob", "name_in", "read_job", "read_jobs"]
 
 TARGET: Final = re.compile(rb"/jobs/([0-9a-f]{8}-[0-9a-f]{32})(?:/result)?(?:\?.*)?")
-NAME_LENGTH: Final = 41  #: of jobs; their other files have longer names, front-ends shorter ones
+NAME_LENGTH: Final = (
+    41  #: the name of a job; its other files have longer names, front-ends shorter ones
+)
 RESULT, PART = ".result", ".part"
 SIZE: Final = Layout("<I")  #: bytes of the head, which is msgpack; the body follows
 

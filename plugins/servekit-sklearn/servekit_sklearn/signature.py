@@ -17,7 +17,7 @@ MAX_INPUTS = 256  # in a signature; wider tables are one row of numbers
 def inputs_of(model: Any) -> list[Tensor] | None:
     """Return the inputs of *model*: its named columns, or one row ``x`` of numbers.
 
-    ``None`` for what is not made of columns: a pipeline that begins with a text vectoriser.
+    ``None`` if it does not take columns, as a pipeline that begins with a vectoriser of documents.
     """
     names = getattr(model, "feature_names_in_", ())
     if 0 < len(names) <= MAX_INPUTS:

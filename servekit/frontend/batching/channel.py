@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gevent.monkey import get_original
 
-from servekit.ipc.arena import ArenaReader
+from servekit.ipc.arena_reader import ArenaReader
 from servekit.ipc.batches import ReplyMessage, Slab, Welcome
 from servekit.ipc.cancellation import Cancelled
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
@@ -140,7 +140,7 @@ class Channel:
         if self._answers is not None:
             self._answers.close()
         self._rest = None
-        del self.on_message  # of an object that refers to this one
+        del self.on_message  # a method of an object that refers to this one
 
     def _lose(self) -> None:
         if self.is_open:

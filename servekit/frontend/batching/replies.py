@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all answers of workers have in common: their errors, and the stages that took part."""
+"""Parts of all answers of workers: their errors, and the stages that took part."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Node(Struct, eq=False):
 class Pipeline:
     """Nodes, each after its sources. The output of the last one is the answer.
 
-    Made anew with each routing table.
+    Made again with each routing table.
     """
 
     def __init__(self, nodes: Sequence[Node], loop: EventLoop) -> None:

@@ -3,8 +3,8 @@
 
 Each node is a task in the batcher of its stage, or one task for each element of a list. An output
 is handed on as it came: bytes, which are cut up and put together but never decoded here. The first
-error is the answer, and what is still under way is dropped. If the last node streams, its outputs
-are sent as they come; any other node hands on the list of them.
+error is the answer, and tasks that have not been answered are dropped. If the last node streams,
+its outputs are sent as they come; any other node hands on the list of them.
 """
 
 from __future__ import annotations

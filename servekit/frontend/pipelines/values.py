@@ -79,7 +79,7 @@ class Gathering:
 def joined(names: Sequence[str], values: Sequence[StepValue]) -> tuple[list[Content], bytes]:
     """Return the pieces of the mapping of *names* to *values*, and its content type.
 
-    Without names there is one value, and it is returned as it is.
+    Without names there is one value, which is returned unchanged.
     """
     if not names:
         return [values[0].content], values[0].content_type

@@ -2,7 +2,7 @@
 """Plugins that open URLs, and plugins that decide what may be served. Runs in: prepare child.
 
 A prepare child starts for every model, and importing all plugins takes longer than everything else
-that it does for a small one. So they are imported only to open a URL, and those that implement
+that it does for a small one. That is why they are imported only to open a URL. Those that implement
 ``accept_archive`` are named in a second group of entry points, which can be looked up quickly.
 """
 

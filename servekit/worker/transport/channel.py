@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from servekit.errors import OutOfMemory
-from servekit.ipc.arena import OVERFLOW_BYTES, Arena, ArenaReader, Look, Pieces
+from servekit.ipc.arena import OVERFLOW_BYTES, Arena, Pieces
+from servekit.ipc.arena_reader import ArenaReader, Look
 from servekit.ipc.batches import Answer, Item, RequestMessage, SentItem, Slab
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader
