@@ -34,7 +34,7 @@ class BaseExchange:
         self.is_closed = False
         self.prediction: Prediction | None = None
         self.protocol: Protocol | None = None
-        self.model_version = b""  #: of the model that answers; b"" until that is known
+        self.model_version = b""  #: the model that answers; b"" until it is known
         self.stream: OutputStream | None = None  #: the response, if it is streamed and has begun
         self.filters: list[ResponseFilter] | None = None
         self.observers: list[Observer] | None = None
