@@ -26,7 +26,7 @@ examples:
   servekit start ./model_directory --port 0        use any free port; the URL is printed
   servekit start ./model_directory --reload        during development
   servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
-  servekit start a.mar --set a.replicas=2 --set a.options.threshold=0.4
+  servekit start a.mar --set a.replicas=2 a.options.threshold=0.4
   servekit start --config servekit.toml --log-format json
 
 while it runs:
@@ -50,10 +50,11 @@ def start(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
     parser.add_argument(
         "--set",
-        action="append",
+        nargs="+",
+        action="extend",
         metavar="NAME.KEY=VALUE",
-        help="setting of one model, as in [models.NAME] of servekit.toml: digits.replicas=2,"
-        " digits.env.MODE=fast, digits.stages.decode.replicas=4; can be given several times",
+        help="settings of single models, as in [models.NAME] of servekit.toml: digits.replicas=2"
+        " digits.env.MODE=fast digits.stages.decode.replicas=4",
     )
     add_options(parser)
     return run
