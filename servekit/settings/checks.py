@@ -16,9 +16,19 @@ Check = Callable[[str, Any], Any]  #: gets the name of a value and the value; re
 MAX_INTEGER: Final = 2**63 - 1
 
 
+class ValueRefused(ValueError):
+    """A value is not valid."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        """Note what the value is called, and why it is refused."""
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+
 def refuse(where: str, reason: str) -> NoReturn:
     """Refuse the value that is called *where*."""
-    raise ValueError(f"{where}: {reason}")
+    raise ValueRefused(where, reason)
 
 
 def table_of(keys: Mapping[str, Check]) -> Check:

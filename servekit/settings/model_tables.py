@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the settings of models: ``[models.NAME]`` tables, ``--set``, and requests of operators.
 
-Every error is a ``ValueError`` that names the key, the value and the limit.
+Errors name the key, the value and the limit.
 """
 
 import re
@@ -68,7 +68,7 @@ def read_deployment(
 
     :param base: the directory that its path is relative to.
     :param where: what errors call the table.
-    :raises ValueError: a key or a value is refused.
+    :raises ValueRefused: a key or a value is not valid.
     """
     checked = MODEL(where, table)
     if path := checked.get("path", ""):

@@ -8,6 +8,7 @@ waits for its end. Progress comes with the routing tables, so any front-end can 
 import math
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic, time
 from typing import Any, Final, Protocol, TypeVar
 
@@ -38,7 +39,8 @@ from servekit.ipc.operations import (
     Unload,
 )
 from servekit.mistakes import mistake_of
-from servekit.settings.deployments import Deployment
+from servekit.settings.checks import ValueRefused
+from servekit.settings.model_tables import read_deployment
 from servekit.settings.values import is_url
 from servekit.web.errors import problem_page, quoted
 from servekit.web.table import find_model
@@ -264,11 +266,12 @@ def _with_settings(asked: Loading) -> Loading:
     """
     if asked.source and not (is_url(asked.source) or asked.source.startswith("/")):
         raise _refusal("source", "neither an absolute path nor a URL")
+    if "path" in asked.settings:
+        raise _refusal("settings.path", "give the path as source")
     try:
-        msgspec.convert(asked.settings, Deployment)
-    except msgspec.ValidationError as error:
-        path, message = mistake_of(error)
-        raise _refusal(f"settings{path}", message) from error
+        read_deployment("", asked.settings, "", Path())
+    except ValueRefused as error:
+        raise _refusal(error.where, error.reason) from error
     return asked
 
 

@@ -105,7 +105,15 @@ REFUSED = {
     "unknown": ("POST", "/models", {"source": "/a", "sauce": 1}, "sauce", "unknown field"),
     "setting": (
         *("POST", "/models", {"source": "/a", "settings": {"batching": {"max_batch_size": "x"}}}),
-        *("settings.batching.max_batch_size", "expected int | null, got str"),
+        *("settings.batching.max_batch_size", "'x' is not a whole number"),
+    ),
+    "unknown setting": (
+        *("POST", "/models", {"source": "/a", "settings": {"replcas": 1}}),
+        *("settings", "unknown key 'replcas', did you mean 'replicas'?"),
+    ),
+    "path as a setting": (
+        *("POST", "/models", {"source": "/a", "settings": {"path": "/b"}}),
+        *("settings.path", "give the path as source"),
     ),
     "not a list": ("POST", "/models", [], "", "expected an object"),
     "replicas": ("PUT", "/models/digits", {"replicas": -1}, "replicas", "expected int >= 0"),
