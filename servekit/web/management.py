@@ -11,6 +11,7 @@ from servekit.extension.routes import Routes
 from servekit.ipc.crash_reports import CrashReport
 from servekit.web.app import add_routes, bare_app, with_links
 from servekit.web.health import add_health
+from servekit.web.logs import LoggedView, add_logs
 from servekit.web.management_api import describe_management
 from servekit.web.metrics import RouteMetrics
 from servekit.web.models import add_models
@@ -24,13 +25,14 @@ LINKS: Final = {
     "models": "/models",
     "operations": "/operations",
     "crashes": "/crashes",
+    "logs": "/logs",
     "metrics": "/metrics",
     "reload": "/reload",
     "openapi": "/openapi.json",
 }
 
 
-class ManagedView(OperatedView, Protocol):
+class ManagedView(OperatedView, LoggedView, Protocol):
     """The front-end as its operator sees it."""
 
     def crashes(self) -> list[CrashReport]:
@@ -55,6 +57,7 @@ def create_management(
     add_health(app, server)
     add_models(app, server)
     add_operations(app, server)
+    add_logs(app, server)
     links = with_links(LINKS, routes)
 
     def root() -> Response:

@@ -18,8 +18,10 @@ from servekit.ipc.operations import (
     SetTraffic,
     Swap,
 )
+from servekit.web.logs import LogPage
 from servekit.web.models import ModelList, ModelState
-from servekit.web.operations import MAX_WAIT_S, TAG, OperationList
+from servekit.web.operations import TAG, OperationList
+from servekit.web.requested import MAX_WAIT_S
 
 __all__ = ["describe_management"]
 
@@ -31,7 +33,13 @@ WAIT: Final = {
     "description": "Seconds to wait for the end of the operation.",
     "schema": {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S, "default": 0},
 }
-HEALTH: Final = {"type": "object", "properties": {"health": {"type": "string"}}}
+NUMBER: Final = {"type": "integer", "minimum": 0}
+LOG_PARAMETERS: Final[list[dict[str, Any]]] = [
+    {"name": "model", "in": "query", "schema": {"type": "string"}},
+    {"name": "after", "in": "query", "description": "``next`` of a page.", "schema": NUMBER},
+    {"name": "limit", "in": "query", "description": "How many lines.", "schema": NUMBER},
+    {**WAIT, "description": "Seconds to wait for a line."},
+]
 
 
 class PathEntry(NamedTuple):
@@ -91,6 +99,7 @@ PATHS: Final = (
         *("get", "/operations/{id}", "operation", "How far one operation is"),
         answer=OperationRow,
     ),
+    PathEntry("get", "/logs", "logs", "The last lines of the log", answer=LogPage),
     PathEntry("get", "/crashes", "crashes", "Crash reports of workers"),
 )
 
@@ -123,6 +132,8 @@ def _operation(entry: PathEntry) -> dict[str, Any]:
     ]
     if entry.answer is OperationRow:
         parameters.append(WAIT)
+    if entry.answer is LogPage:
+        parameters += LOG_PARAMETERS
     found = {
         "operationId": entry.name,
         "summary": entry.summary,
@@ -159,7 +170,7 @@ def _reference(kind: type) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    kinds = [*BODIES, OperationRow, OperationList, ModelState, ModelList, CrashReport]
+    kinds = [*BODIES, OperationRow, OperationList, ModelState, ModelList, LogPage, CrashReport]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCES + "{name}")
     for kind in BODIES:
         hidden = (TAG,) if kind is Load else (TAG, "model")  # the path has the model

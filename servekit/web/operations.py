@@ -5,7 +5,6 @@ Every change is an operation. It is answered with 202 and its row while it runs;
 waits for its end. Progress comes with the routing tables, so any front-end can answer for it.
 """
 
-import math
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ from servekit.errors import (
     BodyMalformed,
     Draining,
     InputError,
-    RequestError,
     RouteNotFound,
     UnknownMediaType,
 )
@@ -43,12 +41,12 @@ from servekit.settings.checks import ValueRefused
 from servekit.settings.model_tables import read_deployment
 from servekit.settings.values import is_url
 from servekit.web.errors import problem_page, quoted
+from servekit.web.requested import asked_wait
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
 __all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations"]
 
-MAX_WAIT_S: Final = 600.0
 APPEARS_S: Final = 2.0  #: how long the supervisor may take to show a new operation
 LOOK_S: Final = 1.0  #: how often a waiting request looks whether the front-end drains
 TAG: Final = "type"  #: the key that tells the messages apart between the processes
@@ -140,7 +138,7 @@ class OperationViews:
 
     def show(self, id_: str) -> Response:
         """Show one operation, at its end if the request waits for it."""
-        row = self._follow(id_, _has_ended, _asked_wait()) if self._find(id_) else None
+        row = self._follow(id_, _has_ended, asked_wait()) if self._find(id_) else None
         if row is None:
             raise RouteNotFound(f"no operation has the id {quoted(id_)}")
         return _json(row)
@@ -154,7 +152,7 @@ class OperationViews:
 
     def _begin(self, operation: Operation) -> Response:
         """Pass *operation* on, and answer with its row or with its failure."""
-        wait_s = _asked_wait()
+        wait_s = asked_wait()
         if self._server.routing.table.is_draining:
             raise Draining
         id_ = secrets.token_hex(6)
@@ -207,22 +205,6 @@ def _json(document: Struct) -> Response:
 
 
 # ---------------------------------------------------------------- what a request says
-
-
-def _asked_wait() -> float:
-    """Return how many seconds the client wants to wait.
-
-    :raises RequestError: ``wait`` is not a number of seconds.
-    """
-    text = request.args.get("wait", "0")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not seconds >= 0:
-        message = f"{quoted(text)} is not a number of seconds"
-        raise RequestError(f"wait: {message}", [{"field": "wait", "message": message}])
-    return min(seconds, MAX_WAIT_S)
 
 
 def _object() -> dict[str, Any]:

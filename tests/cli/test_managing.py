@@ -9,7 +9,9 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from servekit.cli import main
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, USAGE
+from servekit.cli.server.connection import ManagedServer
 from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.operations import DONE, FAILED, OperationStep, Swap, Unload
 from servekit.ipc.table import SettingRow, TrafficRow
 from servekit.web import RouteMetrics, create_management
@@ -142,6 +144,36 @@ def test_models_show_of_nothing(ask, words, status, complaint):
 
     assert (found, out, error.count("\n")) == (status, "", 1)
     assert complaint in error
+
+
+def test_logs_are_printed_as_the_server_prints_them(ask, server):
+    server.log = [
+        LogEntry("09:00", "info", "worker_ready", "digits/0", "ready after 0.1 s"),
+        LogEntry("09:01", "info", "output", "digits/0", "hello"),
+        LogEntry("09:02", "info", "output", "echo/0", "hello"),
+    ]
+
+    assert ask("logs", "digits")[:2] == (
+        OK, "09:00  digits/0 ready after 0.1 s\n09:01  digits/0 | hello\n",
+    )  # fmt: skip
+    assert json.loads(ask("logs", "-n", "1", "--json")[1])["subject"] == "echo/0"
+
+
+def test_following_the_log_ends_with_ctrl_c(ask, server, monkeypatch):
+    server.log = [LogEntry("09:00", "info", "output", "digits/0", "one")]
+    get, asked = ManagedServer.get, []
+
+    def more(self, path):
+        asked.append(path)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        page = get(self, path)
+        server.log.append(LogEntry("09:01", "info", "output", "digits/0", "two"))
+        return page
+
+    monkeypatch.setattr(ManagedServer, "get", more)
+
+    assert ask("logs", "--follow")[:2] == (OK, "09:00  digits/0 | one\n09:01  digits/0 | two\n")
 
 
 def test_crashes_of_a_server_elsewhere(ask):

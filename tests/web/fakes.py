@@ -7,6 +7,7 @@ from flask.testing import FlaskClient
 from prometheus_client import Metric
 
 from servekit.extension import Routes
+from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.operations import Operation, OperationRow
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
@@ -54,11 +55,15 @@ class FakeOperated(FakeServer):
         #: called with the row of the operation at each wait for a table; the last one stays
         self.turns: list[Callable[[OperationRow], object]] = []
         self.waits: list[float] = []
+        self.log: list[LogEntry] = []
 
     def operate(self, id_: str, operation: Operation) -> None:
         self.operations.append(operation)
         kind = type(operation).__struct_config__.tag
         self.table.operations.append(OperationRow(id_, kind, operation.model))
+
+    def log_lines(self, after: int) -> tuple[list[LogEntry], int]:
+        return self.log[after:], len(self.log)
 
     def wait_for_table(self, timeout_s: float) -> None:
         self.waits.append(timeout_s)

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.table import ReplicaRow, SettingRow, TrafficRow
 from servekit.web import RouteMetrics, create_management
 
@@ -90,6 +91,44 @@ def test_crashes_are_shown_whole(operator):
     assert (report["model"], report["signal"], report["request_ids"]) == (
         "digits", "SIGKILL", ["r-1"],
     )  # fmt: skip
+
+
+def lines(*subjects):
+    return [LogEntry("2026", "info", "output", subject, "hello") for subject in subjects]
+
+
+@pytest.mark.parametrize(
+    ("query", "subjects"),
+    [
+        ("", ["servekit", "digits/0", "digits", "digits-2"]),
+        ("?model=digits", ["digits/0", "digits"]),
+        ("?limit=1", ["digits-2"]),
+        ("?limit=0", []),
+        ("?after=3", ["digits-2"]),
+        ("?after=4", []),
+    ],
+)
+def test_the_last_lines_of_the_log(operator, managed, query, subjects):
+    managed.log = lines("servekit", "digits/0", "digits", "digits-2")
+    page = operator.get(f"/logs{query}").json
+
+    assert [line["subject"] for line in page["lines"]] == subjects
+    assert page["next"] == 4
+
+
+def test_a_reader_of_the_log_waits_for_a_line(operator, managed, monkeypatch):
+    def sleep(_seconds):
+        managed.log += lines("digits/0" if managed.log else "echo/0")
+
+    monkeypatch.setattr("servekit.web.logs.time.sleep", sleep)
+    page = operator.get("/logs?model=digits&wait=60").json
+
+    assert [line["subject"] for line in page["lines"]] == ["digits/0"]
+
+
+@pytest.mark.parametrize("query", ["after=x", "limit=-1", "wait=soon"])
+def test_numbers_of_the_log_are_numbers(operator, query):
+    assert operator.get(f"/logs?{query}").status_code == 400
 
 
 def test_metrics_are_shown(operator):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from servekit.extension.models import ModelView
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
+from servekit.ipc.kept_log import read_log
 from servekit.ipc.operations import Operate
 from servekit.web import health
 from servekit.web.table import OncePerTable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from servekit.frontend.server.core import Core
     from servekit.ipc.counters import Counters, Share
     from servekit.ipc.crash_reports import CrashReport
+    from servekit.ipc.kept_log import LogEntry
     from servekit.ipc.operations import Operation
     from servekit.ipc.table import Table
     from servekit.settings import Settings
@@ -102,6 +104,10 @@ class FrontEndView:
     def crashes(self) -> list[CrashReport]:
         """Return the crash reports that are kept."""
         return crash_reports.read_all(self.run_directory)
+
+    def log_lines(self, after: int) -> tuple[list[LogEntry], int]:
+        """Return the lines of the log that are kept from the place *after* on, and its end."""
+        return read_log(self.run_directory, after)
 
     def ask_reload(self) -> None:
         """Ask the supervisor to reload, as SIGHUP does."""

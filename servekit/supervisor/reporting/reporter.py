@@ -2,6 +2,7 @@
 """Passes on what happens to the log, the crash reports, the counters and the observer."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from msgspec import structs
 
 from servekit.extension.events import LifeEvent, WorkerExited, WorkerReady
 from servekit.ipc.control import Lost
+from servekit.ipc.kept_log import LogEntry, LogWriter
 from servekit.ipc.table import Tally
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.crash_log import CrashLog
@@ -44,6 +46,7 @@ class Reporter:
         self._sink = sink
         self._call_later = call_later
         self._crashes = CrashLog(run_dir, journal)
+        self._kept = LogWriter(run_dir)
         self.tally = Tally()
         self.attach = journal.attach
         self.progress = journal.progress
@@ -51,12 +54,12 @@ class Reporter:
     def notice(self, notice: Notice) -> None:
         """Show a notice."""
         self._journal.notice(notice)
-        self._sink.log(notice)
+        self._log(notice)
 
     def line(self, subject: str, line: str) -> None:
         """Show a line that a child printed."""
         self._journal.line(subject, line)
-        self._sink.log(Notice("output", subject, line))
+        self._log(Notice("output", subject, line))
 
     def event(self, event: LifeEvent) -> None:
         """Pass on an event that has no line in the log."""
@@ -89,6 +92,18 @@ class Reporter:
     def lost(self, lost: Lost) -> None:
         """Note the requests that a worker held when it ended."""
         self._crashes.lost(lost)
+
+    def close(self) -> None:
+        """Free the memory of the log."""
+        self._kept.close()
+
+    def _log(self, notice: Notice) -> None:
+        """Keep one line for operators and observers."""
+        self._sink.log(notice)
+        if notice.level != "debug":
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = LogEntry(now, notice.level, notice.event, notice.subject, notice.text)
+            self._kept.add(line)
 
     def _send_exit(self, event: WorkerExited) -> None:
         found = self._crashes.request_ids((event.model, event.replica, event.generation))

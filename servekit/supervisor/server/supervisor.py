@@ -215,6 +215,7 @@ class Supervisor:
         self._orphans.end()
         self._listeners.close()
         self._observer.close()
+        self._reporter.close()
         self._run_directory.remove()
         self._loop.forget_signals()
 
