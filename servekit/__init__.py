@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from servekit.errors import ClientError, InputError
     from servekit.hookspecs import hookimpl
+    from servekit.local_server import LocalServer, serve
     from servekit.service.base import Context, Done, Request, Service
     from servekit.service.endpoints import endpoint
     from servekit.service.response import Response
@@ -18,12 +19,14 @@ __all__ = [
     "Context",
     "Done",
     "InputError",
+    "LocalServer",
     "Request",
     "Response",
     "Service",
     "__version__",
     "endpoint",
     "hookimpl",
+    "serve",
 ]
 
 __version__ = "0.1.0"
@@ -36,11 +39,13 @@ MODULES: Final = {
     "Context": "service.base",
     "Done": "service.base",
     "InputError": "errors",
+    "LocalServer": "local_server",
     "Request": "service.base",
     "Response": "service.response",
     "Service": "service.base",
     "endpoint": "service.endpoints",
     "hookimpl": "hookspecs",
+    "serve": "local_server",
 }
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit.cli.tethered PARENT COMMAND ...``: a ``servekit`` that ends with PARENT.
 
-For tests: one that is killed, or runs into its time limit, could not stop its servers.
+For servers that a Python program starts: one that is killed could not stop them.
 """
 
 import sys

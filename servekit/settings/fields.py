@@ -123,7 +123,8 @@ class Settings:
 
     models: tuple[str, ...] = setting(
         (),
-        "archives or model directories to serve; NAME=PATH serves one under another name",
+        "archives, model directories or classes (service.py:CLASS) to serve; NAME=PATH serves one"
+        " under another name",
         resolve=absolute_model,
     )
     host: str = setting("127.0.0.1", "address to listen on")

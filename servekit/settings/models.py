@@ -2,36 +2,46 @@
 """The models to serve: each by a path or URL, and the settings that apply to it."""
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from servekit.errors import StartupError
 from servekit.settings.deployments import Deployment
 from servekit.settings.fields import Settings
-from servekit.settings.values import did_you_mean, is_url, shown_url, split_model
+from servekit.settings.values import did_you_mean, is_url, shown_url, split_class, split_model
 
 __all__ = [
     "ModelSource",
     "deployments_of",
     "model_sources",
     "name_clash",
+    "name_of_class",
     "parse_models",
     "unknown_model",
 ]
+
+NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
     """A path or URL, and the name to serve it under; "" takes the manifest's."""
 
-    path: str  #: absolute, or a URL that a plugin opens
+    path: str  #: absolute, or ``/dir/service.py:Class``, or a URL that a plugin opens
     name: str = ""
 
     @property
     def is_url(self) -> bool:
         """Whether a plugin has to open it."""
         return is_url(self.path)
+
+    @property
+    def file(self) -> str:
+        """The archive, directory or Python file, where that is a path."""
+        return split_class(self.path)[0]
 
     @property
     def shown(self) -> str:
@@ -41,7 +51,10 @@ class ModelSource:
     @property
     def provisional_name(self) -> str:
         """The name that is shown until the manifest is known."""
-        path = Path(self.shown)
+        file, service = split_class(self.shown)
+        if service:
+            return self.name or name_of_class(service)
+        path = Path(file)
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
@@ -68,7 +81,7 @@ def model_sources(settings: Settings) -> list[ModelSource]:
 
 
 def parse_models(texts: Iterable[str]) -> list[ModelSource]:
-    """Parse ``PATH``, ``URL``, ``NAME=PATH`` and ``NAME=URL``.
+    """Parse ``PATH``, ``FILE:CLASS`` and ``URL``, each of which can follow ``NAME=``.
 
     :raises StartupError: there is none, a path does not exist, or two have the same name.
     """
@@ -96,11 +109,14 @@ def _existing(path: str, name: str, where: str) -> ModelSource:
     try:
         if is_url(path) and not os.path.exists(path):  # noqa: PTH110 - never raises
             return ModelSource(path, name)
-        os.stat(path)  # noqa: PTH116 - unlike exists(), it says why not
+        file, service = split_class(path)
+        found = os.stat(file)  # noqa: PTH116 - unlike exists(), it says why not
     except OSError as error:
         raise StartupError(f"{where}: {path}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise StartupError(f"{where}: {error}") from error
+    if file.endswith(".py") and S_ISREG(found.st_mode) and not service:
+        raise StartupError(f"{where}: {path}: name its class, too: {path}:CLASS")
     return ModelSource(os.path.abspath(path), name)  # noqa: PTH100 - a link may lead elsewhere later
 
 
@@ -139,3 +155,8 @@ def name_clash(names: Iterable[str]) -> tuple[str, str] | None:
             return seen[key], name
         seen[key] = name
     return None
+
+
+def name_of_class(service: str) -> str:
+    """Return the name of a model that is nothing but a class: ``DigitReader``, ``digit-reader``."""
+    return NEW_WORD.sub("-", service).lower().strip("_")

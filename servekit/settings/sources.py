@@ -43,9 +43,9 @@ def load_settings(
 ) -> Settings:
     """Merge the sources into one ``Settings``, all of whose paths are absolute.
 
-    :param flags: option name to string, list of strings or bool; ``None`` means not given. ``set``
-        has the ``NAME.KEY=VALUE`` of single models.
-    :raises SettingsError: an unknown key or variable, a value out of range, or ``dev`` at an
+    :param flags: option name to string, number, list of strings or bool; ``None`` means not given.
+        ``set`` has the ``NAME.KEY=VALUE`` of single models.
+    :raises SettingsError: an unknown name, a value out of range, or ``dev`` at an
         address that other machines can reach.
     """
     values = _from_file(file) if file else {}
@@ -67,6 +67,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(flags, [*(option.name for option in options()), "set"], "unknown setting")
     return {
         option.name: _value(option, given, option.name if option.is_list else option.flag, HERE)
         for option in options()

@@ -29,6 +29,7 @@ __all__ = [
     "size",
     "size_text",
     "split_address",
+    "split_class",
     "split_model",
     "switch",
     "whole_number",
@@ -50,6 +51,7 @@ RULE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 SHOWN_CHARACTERS = 40  #: characters of a refused number that a message shows
 EXACT_DIGITS = 18  #: longer numbers are above every limit
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://", re.ASCII)
+CLASS = re.compile(r"(.+\.py):([A-Za-z_]\w*)", re.ASCII)
 
 
 def whole_number(text: str) -> float:
@@ -195,6 +197,14 @@ def absolute_model(base: Path, text: str) -> str:
 def is_url(text: str) -> bool:
     """Return whether *text* begins with a scheme and two slashes."""
     return URL.match(text) is not None
+
+
+def split_class(path: str) -> tuple[str, str]:
+    """Return file and class of ``service.py:Digits``; the class of any other path is ""."""
+    found = CLASS.fullmatch(path)
+    if not found or is_url(path) or os.path.exists(path):  # noqa: PTH110 - never raises
+        return path, ""
+    return found[1], found[2]
 
 
 def shown_url(url: str) -> str:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log of a server, with entries to wait for."""
 
-import json
 from threading import Condition, Thread
 from time import monotonic
 from typing import IO, Any
+
+from servekit.local_server import read_entry
 
 __all__ = ["WAIT_S", "ServerLog"]
 
@@ -54,19 +55,10 @@ class ServerLog:
 
     def _listen(self) -> None:
         for line in self._stream:
-            entry = _entry(line.rstrip("\n"))
+            entry = read_entry(line)
             with self._heard:
                 self.entries.append(entry)
                 self._heard.notify_all()
         with self._heard:
             self._is_over = True
             self._heard.notify_all()
-
-
-def _entry(line: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        entry = None
-    is_entry = isinstance(entry, dict) and {"event", "message"} <= entry.keys()
-    return entry if is_entry else {"event": "output", "message": line}

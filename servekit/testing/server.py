@@ -3,8 +3,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
@@ -16,6 +14,7 @@ from typing import IO, Any, Self, cast
 
 import msgspec
 
+from servekit.local_server import start_command, start_logged
 from servekit.testing.log import WAIT_S, ServerLog
 from servekit.testing.response import OK, Response
 
@@ -41,17 +40,8 @@ class ServedModel:
         :param environment: all variables of the server; ``None`` leaves it ours.
         :param settings: options of ``servekit start``: ``replicas=2, max_body="1MiB"``.
         """
-        flags = _flags({"port": 0, **settings, "log_format": "json"})
-        command = [sys.executable, "-P", "-m", "servekit.cli.tethered", str(os.getpid())]
-        self.process = subprocess.Popen(
-            [*command, "start", str(directory), *flags],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        settings = {"port": 0, **settings, "log_format": "json"}
+        self.process = start_logged(start_command([str(directory)], settings), environment)
         self.log = ServerLog(cast("IO[str]", self.process.stdout))
 
     def wait_ready(self) -> Self:
@@ -160,16 +150,3 @@ class ServedModel:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _flags(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as one would type them."""
-    flags: list[str] = []
-    for name, value in settings.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            flags.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            flags += [f"--{flag}", *map(str, values)]
-    return flags

@@ -39,6 +39,27 @@ def test_directory_is_taken_in_place(model):
     assert (stage.replicas, stage.environments, stage.max_delay_s) == (3, [{"A": "1"}], 0.02)
 
 
+def test_a_class_in_a_file_is_a_model_of_the_directory_that_it_is_imported_from(tmp_path):
+    file = tmp_path / "models" / "text.py"
+    file.parent.mkdir()
+    (file.parent / "__init__.py").touch()
+    file.write_text("")
+    found = prepare(f"{file}:WordCount").model
+    before, file_size = found.digest, found.size_bytes
+    file.write_text("# changed")
+
+    assert (found.name, found.directory, file_size) == ("word-count", str(tmp_path), 0)
+    assert json.loads(found.manifest)["service"] == "models.text:WordCount"
+    assert prepare(f"{file}:WordCount").model.digest != before
+
+
+def test_a_class_whose_name_no_model_can_have_is_refused(tmp_path):
+    (tmp_path / "service.py").touch()
+
+    assert "'docs' is reserved" in prepare(f"{tmp_path}/service.py:Docs").error
+    assert prepare(f"{tmp_path}/service.py:Docs", name="pages").error == ""
+
+
 def test_archive_is_unpacked_into_the_cache(model, tmp_path):
     archive = tmp_path / "digits.mar"
     build_archive(model(), archive)

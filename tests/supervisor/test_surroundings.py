@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("a.mar", "b=c.mar"):
+    for name in ("a.mar", "b=c.mar", "service.py", "odd.py:Digits"):
         Path(name).touch()
     Path("digits").mkdir()
     return tmp_path
@@ -44,6 +44,11 @@ def here(tmp_path, monkeypatch):
         pytest.param("two=a.mar", "two", "a.mar", "two", id="another name"),
         pytest.param("./b=c.mar", "", "b=c.mar", "b=c", id="an equals sign in the path"),
         pytest.param("b=c.mar", "", "b=c.mar", "b=c", id="an equals sign in a file that is there"),
+        pytest.param(
+            "service.py:GPTReader2", "", "service.py:GPTReader2", "gpt-reader2", id="class"
+        ),
+        pytest.param("x=service.py:A", "x", "service.py:A", "x", id="class under another name"),
+        pytest.param("odd.py:Digits", "", "odd.py:Digits", "odd", id="a file named like a class"),
     ],
 )
 def test_entry(here, text, name, path, called):
@@ -66,6 +71,8 @@ def test_entry(here, text, name, path, called):
         pytest.param(["x" * 5000], "x: file name too long", id="longer than any path"),
         pytest.param(["a.mar/b"], "models: a.mar/b: not a directory", id="below a file"),
         pytest.param(["a\0.mar"], "models: ", id="no path at all"),
+        pytest.param(["service.py"], "name its class, too: service.py:CLASS", id="no class"),
+        pytest.param(["x.py:A"], "models: x.py:A: no such file", id="class of no file"),
     ],
 )
 def test_entries_are_refused(here, texts, complaint):

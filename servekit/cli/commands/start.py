@@ -25,6 +25,7 @@ examples:
   servekit start digits.mar
   servekit start ./model_directory --port 0        use any free port; the URL is printed
   servekit start ./model_directory --reload        during development
+  servekit start service.py:Digits                 a class in one file, without a model.toml
   servekit start a.mar two=b.mar --replicas 2 --host 0.0.0.0
   servekit start a.mar --set a.replicas=2 a.options.threshold=0.4
   servekit start --config servekit.toml --log-format json
@@ -45,7 +46,10 @@ def start(parser: argparse.ArgumentParser) -> Run:
     parser.usage = "servekit start [OPTION ...] [MODEL ...]"
     parser.epilog = EPILOG
     parser.add_argument(
-        "paths", nargs="*", metavar="MODEL", help="archive, model directory or URL, or NAME=MODEL"
+        "paths",
+        nargs="*",
+        metavar="MODEL",
+        help="archive, model directory, FILE:CLASS or URL, or NAME=MODEL",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
     parser.add_argument(

@@ -22,7 +22,7 @@ from servekit.errors import ArchiveRefused, StartupError
 from servekit.extension.archives import ArchiveInfo
 from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
-from servekit.settings.values import is_url
+from servekit.settings.values import is_url, split_class
 from servekit.supervisor.os.user import (
     User,
     cache_for,
@@ -39,6 +39,7 @@ from servekit.supervisor.preparing.messages import (
     PrepareOutcome,
     PrepareRequest,
 )
+from servekit.supervisor.preparing.one_file import open_class
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.storing import StoreAssets
 
@@ -77,11 +78,14 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     cache = Path(request.cache_dir) if request.cache_dir else None
     if user:
         cache = cache_for(user, request.cache_dir)
-    path, scratch, required = Path(request.path), Path(request.scratch), request.required_plugins
+    file, service = split_class(request.path)
+    path, scratch, required = Path(file), Path(request.scratch), request.required_plugins
     if is_url(request.path):
         path = open_url(request.path, scratch, _progress("fetching", tell), required)
     require_digest(path, request.name, request.deployments)
-    directory, manifest, digest = _open(path, cache, tell)
+    directory, manifest, digest = (
+        open_class(path, service, request.name) if service else _open(path, cache, tell)
+    )
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
     else:
@@ -98,14 +102,15 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         manifest=manifest.to_json(),
         stages=_stages(manifest, deployed.environments),
         may_retry=manifest.retry,
-        size_bytes=_size(directory, manifest),
+        size_bytes=_size(path if service else directory, manifest),
         digest=digest,
         user=request.worker_user,
         scratch=request.scratch if scratch in directory.parents else "",
         settings=deployed.settings,
         pass_env=deployed.pass_env,
     )
-    require_acceptance(_archive_info(model, path), request.policy, required)
+    info = _archive_info(model, directory if service else path)
+    require_acceptance(info, request.policy, required)
     _provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)
@@ -199,6 +204,8 @@ def _assets(
 
 def _size(directory: Path, manifest: Manifest) -> int:
     """Return the bytes of its files; a directory's own manifest does not list them."""
+    if directory.is_file():  # a class in one file
+        return directory.stat().st_size
     if manifest.files:
         return sum(info.size for info in manifest.files.values())
     found = (Path(place) / name for place, _, names in os.walk(directory) for name in names)

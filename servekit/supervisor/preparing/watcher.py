@@ -37,7 +37,7 @@ class FileWatcher:
             on_exit=self._exited,
         )
         self.pid: int | None = self._child.process.pid
-        self._child.send(WatchFiles([sources[number].path for number in self._numbers]))
+        self._child.send(WatchFiles([sources[number].file for number in self._numbers]))
 
     def kill(self) -> None:
         """Kill it."""
