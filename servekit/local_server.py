@@ -240,8 +240,8 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             flags.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            values = value if isinstance(value, list | tuple) else [value]
-            flags += [f"--{flag}", *map(str, values)]
+            for each in value if isinstance(value, list | tuple) else [value]:
+                flags += [f"--{flag}", str(each)]
     return flags
 
 

@@ -15,10 +15,10 @@ from servekit.system.parent_death import die_with_parent
 
 
 def main() -> None:
-    """Serve on an inherited listener until the supervisor says stop or is gone."""
+    """Serve on inherited listeners until the supervisor says stop or is gone."""
     parser = argparse.ArgumentParser(prog="python -m servekit.frontend")
     parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--listener", type=int, required=True)
+    parser.add_argument("--listener", type=int, nargs="+", required=True)
     parser.add_argument("--manage", type=int, nargs="*", default=())
     parser.add_argument("--counters", type=int, required=True)
     parser.add_argument("--stdout", type=int)

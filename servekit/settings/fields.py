@@ -17,9 +17,12 @@ from servekit.settings.values import (
     TIB,
     Between,
     absolute,
+    absolute_bind,
     absolute_model,
     absolute_output,
     address,
+    bind_address,
+    file_mode,
     number,
     one_of,
     origin,
@@ -129,6 +132,14 @@ class Settings:
     )
     host: str = setting("127.0.0.1", "address to listen on")
     port: int = setting(8080, "TCP port; 0 for any free port", Between(0, 65535))
+    bind: tuple[str, ...] = setting(
+        (),
+        "addresses to listen on, in place of host and port: HOST:PORT, unix:PATH, or systemd for"
+        " the sockets that it passes",
+        bind_address,
+        resolve=absolute_bind,
+    )
+    socket_mode: str = setting("660", "permissions of the sockets unix:PATH", file_mode)
     replicas: int = setting(
         0,
         "workers for each model and stage; 0 for the number in its manifest",

@@ -17,7 +17,7 @@ from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX, Option, Settings, options
 from servekit.settings.model_tables import read_assignments, read_model_tables
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
-from servekit.settings.values import did_you_mean
+from servekit.settings.values import SYSTEMD, did_you_mean, split_address, unix_path
 
 __all__ = ["SettingsError", "load_settings"]
 
@@ -50,12 +50,25 @@ def load_settings(
     """
     values = _from_file(file) if file else {}
     values["deployments"] = (*values.get("deployments", ()), *_assigned(flags.get("set") or ()))
-    settings = Settings(**values | _from_environment(environment) | _from_flags(flags))
-    if settings.dev and not is_loopback(settings.host):
-        where = f"host {settings.host!r}" if settings.host else "every address"
-        reason = f"responses contain tracebacks, and {where} is not a loopback address"
-        raise SettingsError(f"dev: {reason}")
+    values |= _from_environment(environment) | _from_flags(flags)
+    settings = Settings(**values)
+    for name in ("host", "port"):
+        if settings.bind and name in values:
+            raise SettingsError(f"bind: cannot be combined with {name}; add HOST:PORT to bind")
+    if settings.dev:
+        _require_loopback(settings)
     return settings
+
+
+def _require_loopback(settings: Settings) -> None:
+    """Pass if only this machine can connect, as far as that is known."""
+    tcp = [address for address in settings.bind if not unix_path(address)]
+    hosts = [address if address == SYSTEMD else split_address(address)[0] for address in tcp]
+    for host in hosts if settings.bind else [settings.host]:
+        if not is_loopback(host):
+            where = f"host {host!r}" if host else "every address"
+            reason = f"responses contain tracebacks, and {where} is not a loopback address"
+            raise SettingsError(f"dev: {reason}")
 
 
 def is_loopback(host: str) -> bool:

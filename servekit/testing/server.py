@@ -40,7 +40,8 @@ class ServedModel:
         :param environment: all variables of the server; ``None`` leaves it ours.
         :param settings: options of ``servekit start``: ``replicas=2, max_body="1MiB"``.
         """
-        settings = {"port": 0, **settings, "log_format": "json"}
+        port = {} if "bind" in settings else {"port": 0}
+        settings = {**port, **settings, "log_format": "json"}
         self.process = start_logged(start_command([str(directory)], settings), environment)
         self.log = ServerLog(cast("IO[str]", self.process.stdout))
 

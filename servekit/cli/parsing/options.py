@@ -16,6 +16,8 @@ NAMED = {
     **dict.fromkeys(("tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
     **dict.fromkeys(("cache_dir", "run_dir"), "DIR"),
     "host": "ADDRESS",
+    "bind": "ADDRESS",
+    "socket_mode": "MODE",
     "manage": "HOST:PORT",
     "worker_user": "NAME",
     "pass_env": "VARIABLE",
@@ -28,7 +30,8 @@ NAMED = {
 #: the headings of ``servekit start --help`` and the options below each; the rest comes last
 GROUPS = {
     "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
-    "network": "host port front_ends http2 compression compression_min cors_origins",
+    "network": "host port bind socket_mode front_ends http2 compression compression_min"
+    " cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"
     " policy trusted_keys"
     " tls_certificate tls_key tls_client_ca",

@@ -17,7 +17,7 @@ from servekit.errors import StartupError
 from servekit.frontend.exchange.connection_shares import ConnectionShares
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
-from servekit.frontend.server.assembly import Assembly, Resources
+from servekit.frontend.server.assembly import NO_ADDRESS, Assembly, Resources
 from servekit.frontend.server.contributions import check_settings
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
 from servekit.plugins import create_plugin_manager
@@ -48,12 +48,12 @@ class Application(BaseApplication):  # type: ignore[misc]
         self,
         settings: Settings,
         run_dir: Path,
-        listener: int,
+        listeners: Sequence[int],
         manage: Sequence[int],
         counters: Counters,
         stdout: int | None = None,
     ) -> None:
-        """Serve on the inherited descriptor *listener*, and management on those of *manage*.
+        """Serve on the inherited descriptors *listeners*, and management on those of *manage*.
 
         :param counters: shared by all front-ends, past and future.
         :param stdout: descriptor of the server's standard output, if the access log goes there.
@@ -62,9 +62,8 @@ class Application(BaseApplication):  # type: ignore[misc]
         """
         self._settings = settings
         self._run_dir = run_dir
-        self._listener = listener
-        with socket.socket(fileno=os.dup(listener)) as copy:
-            self._address = copy.getsockname()[:2]
+        self._listeners = listeners
+        self._address = address_of(listeners)
         self.counters = counters
         self._manage = [socket.socket(fileno=number) for number in manage]
         self._stdout = stdout
@@ -83,7 +82,7 @@ class Application(BaseApplication):  # type: ignore[misc]
     def load_config(self) -> None:
         """Configure gunicorn; everything else is in ``Settings``."""
         settings = {
-            "bind": f"fd://{self._listener}",
+            "bind": [f"fd://{listener}" for listener in self._listeners],
             "workers": self._settings.front_ends,
             "worker_class": FrontEndWorker,
             "graceful_timeout": int(self._settings.grace) + 2,  # they observe the grace
@@ -159,3 +158,13 @@ class Application(BaseApplication):  # type: ignore[misc]
         except StartupError as error:
             log.error("%s; the previous content stays in use", error)  # noqa: TRY400 - says it all
             return old
+
+
+def address_of(listeners: Sequence[int]) -> tuple[str, int]:
+    """Return host and port of the first TCP listener, which Flask knows the server by."""
+    for number in listeners:
+        with socket.socket(fileno=os.dup(number)) as copy:
+            if copy.family != socket.AF_UNIX:
+                host, port = copy.getsockname()[:2]
+                return host, port
+    return NO_ADDRESS

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from servekit.settings import Settings
     from servekit.settings.tokens import Tokens
 
-__all__ = ["Assembly", "Resources"]
+__all__ = ["NO_ADDRESS", "Assembly", "Resources"]
+
+NO_ADDRESS = ("localhost", 0)  #: of a Unix socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class Assembly:
     ) -> None:
         """Connect to the supervisor; accept nothing yet.
 
-        :param address: host and port of the clients' listener.
+        :param address: host and port of the first listener of clients.
         :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
@@ -106,7 +108,7 @@ class Assembly:
         middleware = self._middleware(is_public=False)
         for listener in listeners:
             is_private = listener.family == socket.AF_UNIX
-            address = ("localhost", 0) if is_private else listener.getsockname()[:2]
+            address = NO_ADDRESS if is_private else listener.getsockname()[:2]
             guard = None if is_private else TokenNeeded(self._resources.tokens)
             dispatcher = self._dispatcher(find_nothing, self._management, address, middleware)
             http1 = self._http1(dispatcher, find_nothing, guard)

@@ -129,8 +129,10 @@ class FrontEndArbiter(Arbiter):  # type: ignore[misc]
     def stop(self, graceful: bool = True) -> None:
         """Stop the front-ends, which observe the grace period themselves.
 
-        gunicorn would kill them by the wall clock, which may jump.
+        gunicorn would kill them by the wall clock, which may jump, and remove the files of Unix
+        sockets, which belong to the supervisor.
         """
+        self.systemd = True
         self.cfg.set("graceful_timeout", YEARS_S)
         super().stop(graceful)
 

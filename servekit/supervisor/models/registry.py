@@ -70,6 +70,11 @@ class ModelRegistry:
         """Whether the first load of every model is over."""
         return all(model.has_settled for model in self._models)
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a model is being prepared, or a worker boots."""
+        return not (self.preparations.is_idle and self.loads.is_idle)
+
     def rows(self) -> list[ModelRow]:
         """Return the rows of the routing table."""
         return note_clashes([model.row() for model in self._models])

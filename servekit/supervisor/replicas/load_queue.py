@@ -38,6 +38,11 @@ class LoadQueue:
         self._is_beginning = False
         self._is_closed = False
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing loads, and nothing waits to."""
+        return not self._running and not self._waiting
+
     def close(self) -> None:
         """Begin nothing from now on."""
         self._is_closed = True

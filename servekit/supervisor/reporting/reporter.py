@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes on what happens to the log, the crash reports, the counters and the observer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -38,12 +38,15 @@ class Reporter:
         self,
         journal: Journal,
         run_dir: Path,
-        sink: EventSink,
+        sinks: Sequence[EventSink],
         call_later: Callable[[float, Callable[[], object]], object],
     ) -> None:
-        """Write crash reports below *run_dir*, and let *journal* show notices."""
+        """Write crash reports below *run_dir*, and let *journal* show notices.
+
+        :param sinks: get every event and every line of the log.
+        """
         self._journal = journal
-        self._sink = sink
+        self._sinks = sinks
         self._call_later = call_later
         self._crashes = CrashLog(run_dir, journal)
         self._kept = LogWriter(run_dir)
@@ -63,13 +66,14 @@ class Reporter:
 
     def event(self, event: LifeEvent) -> None:
         """Pass on an event that has no line in the log."""
-        self._sink.event(event)
+        for sink in self._sinks:
+            sink.event(event)
 
     def worker_ready(self, event: WorkerReady) -> None:
         """Report a worker that can answer."""
         self.progress(event.model, "")
         self.notice(notices.worker_ready(event))
-        self._sink.event(event)
+        self.event(event)
 
     def worker_exited(self, event: WorkerExited) -> None:
         """Report a worker that is gone; it is a crash unless it was asked to stop."""
@@ -82,7 +86,7 @@ class Reporter:
         if may_hold_requests:  # wait for what the front-ends say of them
             self._call_later(LOST_WAIT_S, lambda: self._send_exit(event))
         else:
-            self._sink.event(event)
+            self.event(event)
 
     def model_failed(self, model: str, reason: str) -> None:
         """Report an archive that cannot be loaded; the log says so elsewhere."""
@@ -99,7 +103,8 @@ class Reporter:
 
     def _log(self, notice: Notice) -> None:
         """Keep one line for operators and observers."""
-        self._sink.log(notice)
+        for sink in self._sinks:
+            sink.log(notice)
         if notice.level != "debug":
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             line = LogEntry(now, notice.level, notice.event, notice.subject, notice.text)
@@ -107,4 +112,4 @@ class Reporter:
 
     def _send_exit(self, event: WorkerExited) -> None:
         found = self._crashes.request_ids((event.model, event.replica, event.generation))
-        self._sink.event(structs.replace(event, request_ids=found))
+        self.event(structs.replace(event, request_ids=found))

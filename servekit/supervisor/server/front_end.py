@@ -22,10 +22,15 @@ MAX_WAIT_S = 5.0
 
 
 def front_end_command(
-    run_dir: Path, listener: int, manage: Sequence[int], counters: int, stdout: int | None
+    run_dir: Path,
+    listeners: Sequence[int],
+    manage: Sequence[int],
+    counters: int,
+    stdout: int | None,
 ) -> ProcessSpec:
     """Return how to start the front-end.
 
+    :param listeners: descriptors of the listeners of predictions.
     :param manage: descriptors of the management listeners.
     :param counters: descriptor of the memory that its processes count in.
     :param stdout: where the access log goes, if it goes there.
@@ -35,12 +40,12 @@ def front_end_command(
     arguments = python_module(
         "servekit.frontend",
         *("--run-dir", str(run_dir)),
-        *("--listener", str(listener)),
+        *("--listener", *map(str, listeners)),
         *("--manage", *map(str, manage)),
         *("--counters", str(counters)),
         *("--parent", str(os.getpid())),
     )
-    inherited = (listener, *manage, counters)
+    inherited = (*listeners, *manage, counters)
     if stdout is not None:
         arguments += ["--stdout", str(stdout)]
         inherited += (stdout,)

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The listening sockets of the server, and the checks of who may use them."""
 
+import os
 import socket
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
-from servekit.settings.values import split_address
-from servekit.supervisor.os.listeners import bind_tcp, bind_unix, url_of
+from servekit.settings.values import SYSTEMD, split_address, unix_path
+from servekit.supervisor.os.listeners import (
+    SocketFile,
+    bind_tcp,
+    bind_unix,
+    is_tcp,
+    passed_sockets,
+    url_of,
+)
 from servekit.supervisor.os.run_directory import MANAGE_SOCKET
 from servekit.supervisor.reporting.journal import Journal, Notice
 
@@ -34,21 +43,49 @@ def check_access(settings: Settings, journal: Journal) -> None:
 
 
 class Listeners:
-    """Owns the listener of predictions and those of management: they outlive the front-ends."""
+    """Owns the listeners of predictions and of management: they outlive the front-ends."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Bind the TCP addresses.
+    def __init__(
+        self, settings: Settings, environment: MutableMapping[str, str] = os.environ
+    ) -> None:
+        """Bind the addresses of the settings.
 
+        :param environment: says which sockets systemd has passed; those variables are removed.
         :raises StartupError: an address is not ours, or is taken.
         """
         self._scheme = "https" if settings.tls_certificate else "http"
-        self._public = bind_tcp(settings.host, settings.port)
-        self._manage = []
-        if settings.manage:
-            try:
-                self._manage.append(bind_tcp(*split_address(settings.manage)))
-            except StartupError as error:
-                raise StartupError(f"manage: {error}") from error
+        self._public: list[socket.socket] = []
+        self._manage: list[socket.socket] = []
+        self._files: list[SocketFile] = []
+        try:
+            self._bind(settings, passed_sockets(environment))
+            if settings.manage:
+                self._bind_management(settings.manage)
+        except StartupError:
+            self.close()
+            raise
+
+    def _bind(self, settings: Settings, passed: list[socket.socket]) -> None:
+        if passed and SYSTEMD not in settings.bind:
+            raise StartupError("bind: systemd has passed sockets, which need --bind systemd")
+        if not settings.bind:
+            self._public.append(bind_tcp(settings.host, settings.port))
+        for address in settings.bind:
+            if address == SYSTEMD:
+                self._public += passed
+                if not passed:
+                    raise StartupError("bind: systemd has passed no sockets (LISTEN_FDS)")
+            elif path := unix_path(address):
+                self._files.append(SocketFile(path, int(settings.socket_mode, 8)))
+                self._public.append(self._files[-1].socket)
+            else:
+                self._public.append(bind_tcp(*split_address(address)))
+
+    def _bind_management(self, address: str) -> None:
+        try:
+            self._manage.append(bind_tcp(*split_address(address)))
+        except StartupError as error:
+            raise StartupError(f"manage: {error}") from error
 
     def bind_private(self, run_dir: Path) -> None:
         """Add the management socket of our own user: nobody else can enter *run_dir*.
@@ -61,13 +98,19 @@ class Listeners:
 
     @property
     def url(self) -> str:
-        """Where predictions are made."""
-        return url_of(self._public, self._scheme)
+        """Where predictions are made: the first TCP address, if there is one."""
+        first = next(filter(is_tcp, self._public), self._public[0])
+        return url_of(first, self._scheme)
 
     @property
-    def public(self) -> int:
-        """The descriptor of the listener of predictions."""
-        return self._public.fileno()
+    def addresses(self) -> list[str]:
+        """All addresses where predictions are made."""
+        return [url_of(listener, self._scheme) for listener in self._public]
+
+    @property
+    def public(self) -> list[int]:
+        """The descriptors of the listeners of predictions."""
+        return [listener.fileno() for listener in self._public]
 
     @property
     def manage(self) -> list[int]:
@@ -85,9 +128,13 @@ class Listeners:
 
     def close_public(self) -> None:
         """Stop taking connections: the kernel takes them as long as any copy is open."""
-        self._public.close()
+        for file in self._files:
+            file.remove()
+        for listener in self._public:
+            listener.close()
 
     def close(self) -> None:
         """Close all of them."""
-        for listener in (self._public, *self._manage):
+        self.close_public()
+        for listener in self._manage:
             listener.close()

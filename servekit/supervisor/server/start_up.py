@@ -79,14 +79,14 @@ class StartUp:
 
     def _announce(self) -> None:
         """Show the one line that scripts wait for."""
-        url = self._listeners.url
+        url, addresses = self._listeners.url, self._listeners.addresses
         labels = [model.label for model in self._registry if model.is_loaded]
         failed = [model.name for model in self._registry if not model.is_loaded]
         shown = ", ".join(labels) or "nothing yet"
-        text = f"{__version__} serving {shown} at {url}"
+        text = f"{__version__} serving {shown} at {' and '.join(addresses)}"
         if failed:
             text += f"; {', '.join(failed)} could not be loaded"
-        fields = {"url": url, "models": labels, "failed": failed}
+        fields = {"url": url, "addresses": addresses, "models": labels, "failed": failed}
         self._reporter.notice(self._listeners.managed_at())
         self._reporter.notice(Notice("serving", "servekit", text, fields=fields))
         self._reporter.event(

@@ -24,6 +24,7 @@ from servekit.supervisor.os.user import find_user, user_of_model
 from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
+from servekit.supervisor.reporting.systemd import Systemd
 from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
@@ -66,17 +67,16 @@ class Supervisor:
         """Make what is started later: each part gets those that it uses."""
         loop, settings, run_dir = self._loop, self._settings, self._run_directory.path
         self._observer = ObserverProcess(loop, run_dir, settings.log_format, journal, self.changed)
-        self._reporter = Reporter(journal, run_dir, self._observer, loop.call_later)
+        systemd = Systemd(os.environ, loop.call_later, lambda: not self._registry.is_loading)
+        self._reporter = Reporter(journal, run_dir, [self._observer, systemd], loop.call_later)
         self._registry = ModelRegistry(
             loop, settings, sources, run_dir, self._reporter, self.changed, self._name_clash
         )
         self._orphans = Orphans(loop, run_dir, self._pids)
         self._daemons = Daemons(loop, settings.daemons, self._reporter, self.changed)
         with self._run_directory.beginning():
-            path = run_dir / CONTROL_SOCKET
-            self._control = ControlSocket(
-                loop, path, self._table, self._front_ends_ready, self._reported
-            )
+            path, on_ready = run_dir / CONTROL_SOCKET, self._front_ends_ready
+            self._control = ControlSocket(loop, path, self._table, on_ready, self._reported)
         listeners, counters = self._listeners, create_memory()
         self._front_end = FrontEndProcess(
             loop,
