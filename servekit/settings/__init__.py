@@ -7,6 +7,7 @@ file, the file over the default.
 
     fields      what there is
     values      what a value may be
+    addresses   where to listen
     sources     where it comes from
     models      what --models names
 """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servekit.settings.addresses import absolute_bind, address, bind_address, file_mode
 from servekit.settings.daemons import DaemonSpec
 from servekit.settings.deployments import Deployment
 from servekit.settings.values import (
@@ -17,12 +18,8 @@ from servekit.settings.values import (
     TIB,
     Between,
     absolute,
-    absolute_bind,
     absolute_model,
     absolute_output,
-    address,
-    bind_address,
-    file_mode,
     number,
     one_of,
     origin,

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from servekit.errors import StartupError
+from servekit.settings.addresses import SYSTEMD, split_address, unix_path
 from servekit.settings.checks import shown
 from servekit.settings.daemons import read_daemons
 from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX, Option, Settings, options
 from servekit.settings.model_tables import read_assignments, read_model_tables
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
-from servekit.settings.values import SYSTEMD, did_you_mean, split_address, unix_path
+from servekit.settings.values import did_you_mean
 
 __all__ = ["SettingsError", "load_settings"]
 

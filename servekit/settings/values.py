@@ -14,16 +14,11 @@ __all__ = [
     "GIB",
     "KIB",
     "MIB",
-    "SYSTEMD",
     "TIB",
     "Between",
     "absolute",
-    "absolute_bind",
     "absolute_model",
-    "address",
-    "bind_address",
     "did_you_mean",
-    "file_mode",
     "is_url",
     "number",
     "one_of",
@@ -32,11 +27,9 @@ __all__ = [
     "shown_url",
     "size",
     "size_text",
-    "split_address",
     "split_class",
     "split_model",
     "switch",
-    "unix_path",
     "whole_number",
 ]
 
@@ -49,12 +42,8 @@ WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 SIZE = re.compile(rf"({NUMBER.pattern})\s*([A-Za-z]*)", re.ASCII)
 STDOUT = "-"
-SYSTEMD = "systemd"  #: an address: the sockets that systemd has opened
-UNIX = "unix:"  #: prefix of an address that is a path
-MODE = re.compile(r"[0-7]{3}", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_*][A-Za-z0-9_*]*")  # a pattern of names
 ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?|\*", re.ASCII)
-ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):(\d{1,5})", re.ASCII)
 RULE = re.compile(r"[a-z][a-z0-9-]*", re.ASCII)
 SHOWN_CHARACTERS = 40  #: characters of a refused number that a message shows
 EXACT_DIGITS = 18  #: longer numbers are above every limit
@@ -148,45 +137,6 @@ def origin(text: str) -> str:
     return text.lower()
 
 
-def address(text: str) -> str:
-    """Take ``127.0.0.1:8081``, ``[::1]:8081`` or ""."""
-    if text:
-        split_address(text)
-    return text
-
-
-def bind_address(text: str) -> str:
-    """Take ``127.0.0.1:8080``, ``[::1]:8080``, ``unix:/run/servekit.sock`` or ``systemd``."""
-    if text == UNIX:
-        raise ValueError(f"{text!r}: the path is empty")
-    if text != SYSTEMD and not text.startswith(UNIX):
-        try:
-            split_address(text)
-        except ValueError as error:
-            raise ValueError(f"{error}, unix:PATH or systemd") from None
-    return text
-
-
-def unix_path(text: str) -> str:
-    """Return the path of ``unix:PATH``; "" for another address."""
-    return text.removeprefix(UNIX) if text.startswith(UNIX) else ""
-
-
-def file_mode(text: str) -> str:
-    """Take the permissions of a file, such as ``660``."""
-    if not MODE.fullmatch(text):
-        raise ValueError(f"{text!r} is not three octal digits, such as 660")
-    return text
-
-
-def split_address(text: str) -> tuple[str, int]:
-    """Return host and port."""
-    found = ADDRESS.fullmatch(text)
-    if not found or int(found[3]) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT")
-    return found[1] or found[2], int(found[3])
-
-
 def variable_pattern(text: str) -> str:
     """Take the name of a variable, in which ``*`` stands for any part."""
     if not VARIABLE.fullmatch(text):
@@ -211,12 +161,6 @@ def switch(text: str) -> bool:
 def absolute(base: Path, text: str) -> str:
     """Return the path *text*, which is relative to *base*; "" stays ""."""
     return str((base / text).absolute()) if text else ""
-
-
-def absolute_bind(base: Path, text: str) -> str:
-    """Do the same for the path in ``unix:PATH``."""
-    path = unix_path(text)
-    return UNIX + absolute(base, path) if path else text
 
 
 def absolute_output(base: Path, text: str) -> str:

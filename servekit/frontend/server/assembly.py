@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_ADDRESS", "Assembly", "Resources"]
 
-NO_ADDRESS = ("localhost", 0)  #: of a Unix socket
+NO_ADDRESS = ("localhost", 0)  #: in place of that of a Unix socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from servekit.errors import StartupError
 from servekit.settings import Settings
+from servekit.settings.addresses import SYSTEMD, split_address, unix_path
 from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
-from servekit.settings.values import SYSTEMD, split_address, unix_path
 from servekit.supervisor.os.listeners import (
     SocketFile,
     bind_tcp,
