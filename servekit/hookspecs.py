@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pluggy
-from servekit_archiver.hookspecs import recognise_model
+from servekit_archiver.hookspecs import extend_verify, recognise_model, register_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
     from servekit.extension import (
-        Command,
         Identity,
         Middleware,
         Protocol,
@@ -54,6 +53,7 @@ __all__ = [
     "batch_served",
     "export_logs",
     "export_metrics",
+    "extend_verify",
     "find_service",
     "hookimpl",
     "hookspec",
@@ -199,21 +199,6 @@ def register_fetchers() -> Mapping[str, str]:  # type: ignore[empty-body]
         an exception ends the attempt, and the next one continues where it stopped. The
         content is compared with the SHA-256 of the manifest. The fetcher of a plugin replaces
         the built-in one; two plugins offering one scheme is a ``PluginError``.
-    """
-
-
-@hookspec
-def register_commands() -> Iterable["Command"]:  # type: ignore[empty-body]
-    """Offer commands: ``servekit NAME ...``.
-
-    Runs in: the process of ``servekit``, for ``--help`` and for a command that does not come with
-    servekit; never for one that does, so ``servekit start`` runs no code of plugins.
-
-    :return: a ``servekit.extension.Command`` for each. Its target is a function that gets the
-        ``argparse.ArgumentParser`` of the command, adds its arguments, and returns what runs it:
-        a function that gets the parsed arguments and returns the exit status. A command that comes
-        with servekit is never replaced; a name that two plugins offer runs neither, and the error
-        names both.
     """
 
 

@@ -5,6 +5,7 @@
     open_archive("digits.mar")                  archive -> manifest, verify, extract
     unpack("digits.mar")                        archive -> directory in the cache
     load_directory("digits")                    directory -> manifest, for development
+    write_signed("digits.mar", ...)             archive -> archive with a signature
 
 A name is imported when it is first used: a worker needs the manifest and no zip reader.
 """
@@ -17,6 +18,7 @@ from servekit_archiver.version import __version__
 if TYPE_CHECKING:
     from servekit_archiver.archive.builder import Built, build_archive
     from servekit_archiver.archive.reader import Archive, open_archive
+    from servekit_archiver.archive.signing import write_signed
     from servekit_archiver.cache.unpack import Unpacked, default_cache_dir, unpack
     from servekit_archiver.directory.model_directory import load_directory
     from servekit_archiver.errors import ArchiveError, ManifestError
@@ -67,6 +69,7 @@ __all__ = [
     "load_directory",
     "open_archive",
     "unpack",
+    "write_signed",
 ]
 
 #: where a name comes from; the others are the manifest's
@@ -83,6 +86,7 @@ _HOME = {
     "load_directory": "directory.model_directory",
     "open_archive": "archive.reader",
     "unpack": "cache.unpack",
+    "write_signed": "archive.signing",
 }
 
 

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook that lets a plugin recognise a directory which says little or nothing itself."""
+"""The hooks of the archiver: model directories that say little, and more for its command line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-__all__ = ["hookimpl", "hookspec", "recognise_model"]
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from servekit_archiver.commands import Check, Command
+
+__all__ = ["extend_verify", "hookimpl", "hookspec", "recognise_model", "register_commands"]
 
 hookspec = pluggy.HookspecMarker("servekit")
 hookimpl = pluggy.HookimplMarker("servekit")
@@ -23,4 +28,32 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     :return: keys such as ``{"service": "onnx", "signature": {...}}``, or ``None`` if this is
         no model the plugin knows. They fill only what ``model.toml`` leaves out. Two plugins
         that recognise one directory is an ``ArchiveError``; the order of plugins never decides.
+    """
+
+
+@hookspec
+def register_commands() -> Iterable["Command"]:  # type: ignore[empty-body]
+    """Offer commands: ``servekit NAME ...``, and ``servekit-archive NAME ...`` if they are for it.
+
+    Runs in: the process of ``servekit`` or ``servekit-archive``, for ``--help`` and for a command
+    that does not come with it; never for one that does, so ``servekit start`` runs no code of
+    plugins.
+
+    :return: a ``servekit.extension.Command`` for each. Its target is a function that gets the
+        ``argparse.ArgumentParser`` of the command, adds its arguments, and returns what runs it:
+        a function that gets the parsed arguments and returns the exit status. A command that comes
+        with servekit is never replaced; a name that two plugins offer runs neither, and the error
+        names both.
+    """
+
+
+@hookspec
+def extend_verify(parser: "ArgumentParser") -> "Check":  # type: ignore[empty-body]
+    """Add options to ``servekit-archive verify``, and return what checks an archive by them.
+
+    Runs in: the process of ``servekit-archive`` or ``servekit``, for the command ``verify``.
+
+    :return: a function that gets the open archive, whose content has been compared with its
+        manifest, and the parsed arguments. It returns lines to print, none if its options are not
+        given; an ``ArchiveError`` is the reason why the archive is refused.
     """

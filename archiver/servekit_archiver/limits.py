@@ -10,6 +10,7 @@ GIB: Final = 1 << 30
 
 MODEL_TOML_BYTES: Final = 1 << 20
 MANIFEST_BYTES: Final = 4 << 20  #: room for 10,000 files with long names
+SIGNATURE_BYTES: Final = 2 * MANIFEST_BYTES  #: it lists the digests of all files, too
 NESTING: Final = 32  #: levels of lists and tables in a manifest
 
 

@@ -9,6 +9,7 @@ from unicodedata import category, normalize
 __all__ = [
     "MANIFEST",
     "RESERVED",
+    "SIGNATURE",
     "find_clashes",
     "invisible_character",
     "is_reserved",
@@ -18,6 +19,7 @@ __all__ = [
 
 RESERVED: Final = "MAR-INF"  #: the folder of the format itself
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
+SIGNATURE: Final = "MAR-INF/model.sig"  #: not listed in the manifest
 
 PART_BYTES: Final = 255  # the limit of ext4, XFS, APFS and NTFS
 NAME_BYTES: Final = 1024

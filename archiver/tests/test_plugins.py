@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from servekit_archiver import ArchiveError, hookimpl, load_directory
+from servekit_archiver.cli import main
+from servekit_archiver.cli.exit_status import REFUSED
 from servekit_archiver.directory.recognise import recognise
 
 
@@ -112,3 +114,100 @@ def test_a_broken_plugin_harms_nobody_who_names_a_service(install, tree, tmp_pat
 
     assert load_directory(path).service == "onnx"
     assert "plugin_broken" not in " ".join(sys.modules)
+
+
+COMMANDS = """
+import servekit_archiver as s
+from servekit_archiver.commands import Command
+
+@s.hookimpl
+def register_commands():
+    here = f"{__name__}:weigh"
+    return [Command("weigh", "weigh an archive", here, is_of_archives=True),
+            Command("serve-tea", "make tea", here)]
+
+def weigh(parser):
+    parser.add_argument("archive")
+    return run
+
+def run(args):
+    if args.archive == "nothing":
+        raise s.ArchiveError("nothing: has no weight")
+    print(f"{args.archive}: 3 kg")
+    return 0
+"""
+
+
+def test_a_command_of_a_plugin_runs(install, capsys):
+    install("scales", COMMANDS)
+
+    assert main(["weigh", "a.mar"]) == 0
+    assert main(["weigh", "nothing"]) == REFUSED
+    shown = capsys.readouterr()
+    assert shown.out == "a.mar: 3 kg\n"
+    assert shown.err == "servekit-archive: nothing: has no weight\n"
+
+
+def test_the_help_lists_the_commands_of_plugins_that_are_for_archives(install, capsys):
+    install("scales", COMMANDS)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+
+    out = capsys.readouterr().out
+    assert "weigh an archive (plugin scales)" in out
+    assert "tea" not in out
+
+
+def test_a_command_of_two_plugins_runs_neither(install, capsys):
+    install("scales", COMMANDS)
+    install("balance", COMMANDS)
+
+    assert main(["weigh", "a.mar"]) == REFUSED
+    assert "offered by balance and scales; uninstall one" in capsys.readouterr().err
+
+
+def test_a_command_that_cannot_be_imported_is_named(install, capsys):
+    install("scales", COMMANDS.replace("{__name__}:weigh", "no_such_module:weigh"))
+
+    assert main(["weigh", "a.mar"]) == REFUSED
+    assert "command weigh of plugin scales: ModuleNotFoundError" in capsys.readouterr().err
+
+
+def test_the_commands_of_the_archiver_import_no_plugin(install, archive, capsys):
+    install("broken", "raise SystemExit(3)")
+
+    assert main(["inspect", str(archive)]) == 0
+
+
+VERIFY = """
+import servekit_archiver as s
+
+@s.hookimpl
+def extend_verify(parser):
+    parser.add_argument("--weight", type=int)
+    return check
+
+def check(archive, args):
+    if args.weight is None:
+        return []
+    if args.weight != len(archive.entries):
+        raise s.ArchiveError(f"{archive.path}: weighs {len(archive.entries)}")
+    return ["has the right weight"]
+"""
+
+
+def test_a_plugin_adds_to_verify(install, archive, capsys):
+    install("scales", VERIFY)
+
+    assert main(["verify", str(archive)]) == 0
+    assert main(["verify", str(archive), "--weight", "5"]) == 0
+    assert capsys.readouterr().out.count("has the right weight") == 1
+    assert main(["verify", str(archive), "--weight", "4"]) == REFUSED
+    assert capsys.readouterr().err == f"servekit-archive: {archive}: weighs 5\n"
+
+
+def test_a_plugin_that_fails_ends_verify(install, archive, capsys):
+    install("scales", VERIFY.replace("return check", "raise RuntimeError('oops')"))
+
+    assert main(["verify", str(archive)]) == REFUSED
+    assert "verify: a plugin failed: RuntimeError: oops" in capsys.readouterr().err

@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    from servekit_archiver.errors import ArchiveError
+
     from servekit.cli.parsing.command_table import BUILT_IN, installed_commands
     from servekit.cli.parsing.parser import create_parser
     from servekit.errors import PluginError, StartupError
@@ -40,3 +42,6 @@ def _run(arguments: list[str]) -> int:
         for line in str(error).splitlines():
             sys.stderr.write(f"servekit: {line}\n")
         return int(getattr(error, "exit_status", STARTUP_FAILED))
+    except ArchiveError as error:
+        sys.stderr.write(f"servekit: {error}\n")
+        return PROBLEM_FOUND

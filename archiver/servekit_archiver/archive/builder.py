@@ -21,7 +21,7 @@ from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.zip.writer import ZipWriter
 
-__all__ = ["Built", "build_archive"]
+__all__ = ["Built", "build_archive", "draft"]
 
 #: numbers, which deflate hardly shrinks, and which a worker may want to map
 STORED_SUFFIXES: Final = (".npy", ".safetensors", ".onnx", ".data", ".bin", ".pt", ".joblib")
@@ -66,7 +66,7 @@ def build_archive(
     )
     path = _output_path(output, manifest.name)
     _require_outside(path, directory)
-    with _draft(path, force) as file:
+    with draft(path, force) as file:
         manifest = _write(file, directory, names, manifest, progress)
         size = file.tell()
     return Built(path, hashlib.sha256(manifest.to_json()).hexdigest(), size, manifest)
@@ -135,7 +135,7 @@ def _require_outside(path: Path, directory: Path) -> None:
 
 
 @contextmanager
-def _draft(path: Path, force: bool) -> Iterator[BinaryIO]:
+def draft(path: Path, force: bool) -> Iterator[BinaryIO]:
     """Yield a file that becomes *path* if all goes well, and nothing if not."""
     _require_free(path, force)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -11,9 +11,9 @@ from typing import Final, Self
 
 from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, ManifestError, refuse_os_errors
-from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES, Limits
+from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES, SIGNATURE_BYTES, Limits
 from servekit_archiver.manifest import Manifest
-from servekit_archiver.names import MANIFEST
+from servekit_archiver.names import MANIFEST, SIGNATURE
 from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.scratch import scratch_directory
 from servekit_archiver.zip.content import copy_content, read_content
@@ -55,6 +55,7 @@ class Archive:
         self.manifest = _parse(source, content)
         self.digest = hashlib.sha256(content).hexdigest()  #: names the content of every file
         entries.pop(MANIFEST)
+        self.signature_entry = entries.pop(SIGNATURE, None)
         _require_listed(source, entries, self.manifest)
         self.entries = MappingProxyType(entries)  #: the files by name, without the manifest
         self.size = source.size  #: bytes of the archive itself
@@ -69,6 +70,18 @@ class Archive:
     def identity(self) -> str:
         """Return a string that changes whenever the archive file may have changed."""
         return self._source.identity()
+
+    def read_signature(self) -> bytes:
+        """Return the content of ``MAR-INF/model.sig``; empty if there is none.
+
+        :raises ArchiveError: it is too large, or damaged.
+        """
+        if self.signature_entry is None:
+            return b""
+        if self.signature_entry.size > SIGNATURE_BYTES:
+            reason = f"is {self.signature_entry.size} bytes, limit {SIGNATURE_BYTES}"
+            raise self._source.refuse(reason, SIGNATURE)
+        return read_content(self._source, self.signature_entry)
 
     def verify(self, progress: Progress | None = None) -> None:
         """Read every file and compare it with the manifest.
@@ -116,16 +129,23 @@ class Archive:
             target.mkdir(parents=True, exist_ok=True)
             try:
                 with scratch_directory(target) as scratch:
-                    names = [*self.entries, *([MANIFEST] if with_manifest else [])]
+                    names = [*self.entries, *(self._write_own(scratch) if with_manifest else [])]
                     self.write_files(scratch, None, progress)
-                    if with_manifest:
-                        (scratch / MANIFEST).parent.mkdir()
-                        (scratch / MANIFEST).write_bytes(self.manifest_bytes)
                     _merge(scratch, names, target)
             except BaseException:
                 if is_new:
                     target.rmdir()
                 raise
+
+    def _write_own(self, directory: Path) -> list[str]:
+        """Write manifest and signature; return their names."""
+        own = {MANIFEST: self.manifest_bytes}
+        if self.signature_entry:
+            own[SIGNATURE] = self.read_signature()
+        for name, content in own.items():
+            (directory / name).parent.mkdir(exist_ok=True)
+            (directory / name).write_bytes(content)
+        return list(own)
 
     def _filler(self, name: str, meter: Meter) -> Callable[[Callable[[bytes], object]], str]:
         def fill(write: Callable[[bytes], object]) -> str:

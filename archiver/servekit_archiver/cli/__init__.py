@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from servekit_archiver.cli.exit_status import INTERRUPTED, REFUSED
 from servekit_archiver.cli.parser import Parser, add_command
+from servekit_archiver.errors import ArchiveError
 from servekit_archiver.version import FORMAT, __version__
 
 __all__ = ["COMMANDS", "create_parser", "main"]
@@ -29,10 +30,15 @@ EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status (see ``exit_status``)."""
-    args = create_parser().parse(argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    command = next((word for word in arguments if not word.startswith("-")), None)
     try:
+        args = create_parser(command).parse(arguments)
         status = args.run(args)
         sys.stdout.flush()
+    except ArchiveError as error:
+        sys.stderr.write(f"servekit-archive: {error}\n")
+        return REFUSED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough; keep the flush at exit quiet, too
@@ -41,9 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(status)
 
 
-def create_parser() -> Parser:
-    """Return the parser of all commands."""
-    from servekit_archiver.cli import commands
+def create_parser(command: str | None = None) -> Parser:
+    """Return the parser; only *command* gets its arguments.
+
+    :raises ArchiveError: *command* is a plugin's and cannot be used.
+    """
+    from servekit_archiver.cli import commands, plugin_commands
 
     parser = Parser(
         prog="servekit-archive",
@@ -57,5 +66,12 @@ def create_parser() -> Parser:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, summary in COMMANDS.items():
         added = add_command(subparsers, name, summary)
-        added.set_defaults(run=getattr(commands, name)(added))
+        if name == command:
+            added.set_defaults(run=getattr(commands, name)(added))
+    if command not in COMMANDS:
+        for name, offers in sorted(plugin_commands.installed().items()):
+            ((plugin, offered), *_) = offers
+            added = add_command(subparsers, name, offered.summary, f" (plugin {plugin})")
+            if name == command:
+                added.set_defaults(run=plugin_commands.configured(offers, added))
     return parser

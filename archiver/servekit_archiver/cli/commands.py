@@ -13,13 +13,12 @@ from servekit_archiver.archive.reader import open_archive
 from servekit_archiver.cli import contents
 from servekit_archiver.cli.exit_status import OK, REFUSED, TERMINATED
 from servekit_archiver.cli.output import human_bytes, progress_bar
+from servekit_archiver.commands import Run
 from servekit_archiver.counting import counted
 from servekit_archiver.directory.scaffold import scaffold
 from servekit_archiver.errors import ArchiveError, ManifestError
 
 __all__ = ["build", "extract", "init", "inspect", "verify"]
-
-Run = Callable[[Namespace], int]
 
 
 def init(parser: ArgumentParser) -> Run:
@@ -94,18 +93,22 @@ def _inspect(args: Namespace) -> None:
 
 
 def verify(parser: ArgumentParser) -> Run:
-    """``verify``: read every file and compare it with the manifest."""
+    """``verify``: read every file and compare it with the manifest; plugins check more."""
+    from servekit_archiver.cli.plugin_commands import checks
+
     parser.epilog = "examples:\n  %(prog)s digits.mar\n  %(prog)s digits.mar && echo sound\n"
     parser.add_argument("archive", type=Path, metavar="FILE")
-    return _guarded(_verify)
+    more = checks(parser)
 
+    def run(args: Namespace) -> None:
+        with open_archive(args.archive) as archive, progress_bar("verifying") as progress:
+            archive.verify(progress)
+            lines = [line for check in more for line in check(archive, args)]
+            size = human_bytes(archive.unpacked_size)
+            print(f"{args.archive}: sound, {counted(len(archive.entries), 'file')}, {size}")
+            print("\n".join([f"digest {archive.digest}", *lines]))
 
-def _verify(args: Namespace) -> None:
-    with open_archive(args.archive) as archive, progress_bar("verifying") as progress:
-        archive.verify(progress)
-        size = human_bytes(archive.unpacked_size)
-        print(f"{args.archive}: sound, {counted(len(archive.entries), 'file')}, {size}")
-        print(f"digest {archive.digest}")
+    return _guarded(run)
 
 
 def extract(parser: ArgumentParser) -> Run:

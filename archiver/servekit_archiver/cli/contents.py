@@ -11,6 +11,7 @@ from servekit_archiver.manifest import Manifest
 from servekit_archiver.manifest.assets import Asset
 from servekit_archiver.manifest.stages import Stage
 from servekit_archiver.manifest.tables import Tensor
+from servekit_archiver.names import SIGNATURE
 from servekit_archiver.zip.format import STORED
 
 __all__ = ["as_json", "as_text"]
@@ -29,6 +30,7 @@ def as_json(archive: Archive) -> dict[str, Any]:
         "path": str(archive.path),
         "size": archive.size,
         "digest": archive.digest,
+        "is_signed": archive.signature_entry is not None,
         "manifest": archive.manifest.to_mapping(),
     }
 
@@ -57,6 +59,8 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield "created by", f"{manifest.created_by}, format {manifest.format}"
     yield "size", f"{human_bytes(archive.size)}, unpacked {human_bytes(archive.unpacked_size)}"
     yield "digest", archive.digest
+    if archive.signature_entry:
+        yield "signature", f"{SIGNATURE}, not checked (see verify)"
 
 
 def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from servekit_archiver.counting import counted
 from servekit_archiver.limits import Limits
-from servekit_archiver.names import MANIFEST, find_clashes, is_reserved, name_problem, parents
+from servekit_archiver.names import (
+    MANIFEST,
+    SIGNATURE,
+    find_clashes,
+    is_reserved,
+    name_problem,
+    parents,
+)
 from servekit_archiver.zip.format import (
     DEFLATED,
     EXTRA_ALIGNMENT,
@@ -118,7 +125,7 @@ def set_problems(entries: Sequence[ZipEntry], limits: Limits) -> Iterator[tuple[
             if entry.name not in folders:
                 yield entry.name, "is an empty folder, or is listed twice"
             folders.discard(entry.name)
-        elif is_reserved(entry.name) and entry.name != MANIFEST:
+        elif is_reserved(entry.name) and entry.name not in (MANIFEST, SIGNATURE):
             yield entry.name, f"is in the folder of {MANIFEST}, where no other file may be"
     total = sum(entry.size for entry in entries)
     if total > limits.total_bytes:

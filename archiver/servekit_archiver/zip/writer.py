@@ -77,8 +77,13 @@ class _Header:
 class ZipWriter:
     """Writes entries one after another, then the central directory."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file  # empty, readable by nobody yet, seekable
+    def __init__(self, file: BinaryIO, listed: bytes = b"", count: int = 0) -> None:
+        """Write to *file*, which nobody reads yet, from where it stands.
+
+        :param listed: the central directory of the *count* entries that it holds.
+        """
+        self._file = file
+        self._listed, self._count = listed, count
         self._headers: list[_Header] = []
 
     def add(
@@ -112,9 +117,10 @@ class ZipWriter:
     def finish(self) -> None:
         """Write the central directory and the end record."""
         offset = self._file.tell()
+        self._file.write(self._listed)
         for header in self._headers:
             self._file.write(header.central())
-        size, count = self._file.tell() - offset, len(self._headers)
+        size, count = self._file.tell() - offset, self._count + len(self._headers)
         if offset >= MAX32 or size >= MAX32:
             end = self._file.tell()
             wide = (END64.size - 12, UNIX | 45, 45, 0, 0, count, count, size, offset)

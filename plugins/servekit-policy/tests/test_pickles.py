@@ -98,7 +98,9 @@ def test_planted_pickle_is_found_or_refused_in_any_packing(tmp_path_factory, pac
         content = PACKINGS[packing](content)
     found = findings(tmp_path_factory.mktemp("f") / "weights.bin", content)
     # nobody unpacks a file that only follows something else
-    is_hidden = "zip after other bytes" in packings[:-1] or {"array", "legacy"} & {*packings[1:]}
+    is_hidden = "zip after other bytes" in packings[:-1] or (
+        {"array", "legacy", "zip of an array"} & {*packings[1:]}
+    )
 
     assert is_hidden or any(not finding.is_harmless for finding in found)
 

@@ -3,16 +3,19 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from servekit.cli.output.display import create_display
 from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED
 from servekit.cli.parsing.options import add_options, given_flags
 from servekit.errors import StartupError
-from servekit.extension.commands import Run
 from servekit.settings import load_settings
 from servekit.supervisor.reporting.journal import Notice
 from servekit.supervisor.server.start_up import OnlyModelRefused
 from servekit.supervisor.server.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from servekit.extension.commands import Run
 
 __all__ = ["start"]
 
@@ -41,7 +44,7 @@ signals:
 """
 
 
-def start(parser: argparse.ArgumentParser) -> Run:
+def start(parser: argparse.ArgumentParser) -> "Run":
     """Add one flag for each setting, and return what runs the command."""
     parser.usage = "servekit start [OPTION ...] [MODEL ...]"
     parser.epilog = EPILOG
