@@ -9,9 +9,8 @@ import pytest
 from servekit.errors import NotReady
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task_route import make_task
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.metrics.known import KnownMetrics
 from servekit.frontend.routing.batchers import Batchers
 from servekit.ipc.batches import Item, Slab

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task_route import TaskRoute
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.pipelines.instances import InstancesRoute
 from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.frontend.routing.table import Routing

@@ -8,9 +8,8 @@ import pytest
 from servekit.errors import NotReady
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task_route import make_task
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
@@ -97,7 +96,7 @@ def test_tasks_that_are_done_are_not_kept_until_their_deadline(model):
             task.is_done = True
     batcher.queue.expire(1.0)
 
-    assert len(batcher.queue._early) == 0
+    assert len(batcher.queue.early) == 0
 
 
 def test_members_of_a_lost_batch_go_first_and_alone(model):

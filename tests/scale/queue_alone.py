@@ -13,10 +13,9 @@ from typing import Any
 
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.task import Task
 from servekit.frontend.batching.task_route import make_task
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
 from servekit.ipc.counters import Share, create_memory
@@ -81,7 +80,7 @@ class QueueAlone:
     def take(self) -> None:
         """Hand everything out in batches."""
         while len(self.batcher.queue):
-            self.batcher.on_room(self.straw)
+            self.batcher.feed.add(self.straw)
 
     def cancel(self) -> None:
         """Every client goes away."""

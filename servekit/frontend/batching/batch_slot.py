@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.frontend.batching.channel import Channel
-    from servekit.frontend.batching.environment import ReplicaOwner, SlotOwner
+    from servekit.frontend.batching.environment import SlotOwner
+    from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
@@ -38,19 +39,19 @@ class BatchSlot:
     """Sends batches over one channel, one at a time."""
 
     __slots__ = (
-        *("_batcher", "_channel", "_leases", "_lend", "_number", "_replica", "_samples"),
+        *("_channel", "_feed", "_leases", "_lend", "_number", "_replica", "_samples"),
         *("sent_at", "tasks"),
     )
 
     def __init__(
         self,
         replica: SlotOwner,
-        batcher: ReplicaOwner,
+        feed: BatchFeed,
         channel: Channel,
         samples: BatchSamples | None,
     ) -> None:
-        """Send what *batcher* has for *replica*, nothing yet."""
-        self._replica, self._batcher, self._channel = replica, batcher, channel
+        """Send tasks of *feed* for *replica*, nothing yet."""
+        self._replica, self._feed, self._channel = replica, feed, channel
         self._leases, self._samples = replica.leases, samples
         self._lend: Lend = partial(replica.leases.borrow, channel)  #: the bytes of large answers
         self._number = 0
@@ -87,7 +88,7 @@ class BatchSlot:
         if replica.is_retired:
             replica.retire()
         elif not message.is_last:
-            self._batcher.on_room(self)
+            self._feed.add(self)
         try:
             answer_batch(batch, message, sent_at, now, self._lend)
         except ChannelClosed:

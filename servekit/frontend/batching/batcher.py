@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of one model on this front-end: waiting in the queue, or inside a replica.
-
-A replica that becomes idle takes what has queued, at once; a task that arrives while a replica is
-idle goes at once. So a batch is what arrived while the replica worked, and batching costs no
-waiting. Where the last batch had several members, "at once" is after all sockets that were ready
-together have been read: one batch of eight costs less than one of one and another of seven.
-"""
+"""The tasks of one model on this front-end: waiting in the queue, or inside a replica."""
 
 from __future__ import annotations
 
-import contextlib
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import NotReady, ServekitError
 from servekit.frontend.batching.admission import Admission
 from servekit.frontend.batching.liveness import time_limits
-from servekit.frontend.batching.queue import TaskQueue
+from servekit.frontend.batching.queue import BatchFeed, TaskQueue
 from servekit.frontend.batching.replica import ReplicaProxy
 from servekit.frontend.batching.replica_pool import ReplicaPool
 from servekit.frontend.batching.retry import settle
-from servekit.frontend.batching.wakeup import Wakeup
 from servekit.frontend.memory.body_arena import BodyArena
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from servekit.frontend.batching.environment import BatchingEnvironment, TaskTaker
+    from servekit.frontend.batching.environment import BatchingEnvironment
     from servekit.frontend.batching.task import Task
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.ipc.table import ModelRow
@@ -54,13 +45,11 @@ class Batcher:
             environment.arena_bytes, environment.pressure, environment.large_body_bytes
         )
         self.queue = TaskQueue(metrics, environment.queue_memory)
+        self.feed = BatchFeed(self.queue, environment.loop, environment.pressure)
+        self.feed.max_batch_size = row.max_batch_size
         self.pool = ReplicaPool(lambda: ReplicaProxy(self, environment))
-        self._idle: list[TaskTaker] = []  #: workers that can take tasks; the last one is next
         self._front_ends = environment.front_ends
         self.admission = Admission(self.queue)
-        self._wakeup = Wakeup(environment.loop, self.dispatch)
-        self._max_batch_size = row.max_batch_size  #: less while a version with smaller ones leaves
-        self._had_company = False  #: the last batch had more than one member
         self._is_draining = False  #: nothing is tried again
         self._users = 0  #: runs through pipelines of which it is a part
         self._successor: Batcher | None = None  #: of the version that replaces this one
@@ -72,8 +61,9 @@ class Batcher:
         self.limits = time_limits(row.predict_timeout_s, self._front_ends)
         self.queue.capacity, self.queue.usual_s = row.capacity, row.predict_timeout_s
         self.pool.part(row.replicas)
-        most = self._max_batch_size if self.pool.leaving else row.max_batch_size
-        self._max_batch_size = min(most, row.max_batch_size)
+        self.feed.max_delay_s = row.max_delay_s
+        most = self.feed.max_batch_size if self.pool.leaving else row.max_batch_size
+        self.feed.max_batch_size = min(most, row.max_batch_size)
         self.admission.update(row)
         if not self.admission.is_open:
             self.queue.fail(self.admission.not_ready())
@@ -85,9 +75,9 @@ class Batcher:
     def admit(self, task: Task) -> None:
         """Queue *task*, or refuse it."""
         admission = self.admission
-        if admission.is_open and not admission.poison.sizes and self.queue.offer(task):
-            self._on_queued()
-        elif not self._successor and (refusal := admission.refusal(task.body_bytes)) is not None:
+        if admission.is_open and not admission.poison.sizes and self.feed.offer(task):
+            return
+        if not self._successor and (refusal := admission.refusal(task.body_bytes)) is not None:
             task.fail(refusal)
         else:
             self.put(task)
@@ -99,8 +89,7 @@ class Batcher:
         elif (refusal := self.admission.refusal_of_content(task)) is not None:
             task.fail(refusal)
         else:
-            self.queue.put(task)
-            self._on_queued()
+            self.feed.put(task)
 
     def adopt(self, task: Task) -> None:
         """Queue *task* of the version that this one replaces."""
@@ -111,66 +100,12 @@ class Batcher:
         """Count *users* more, until they end, that may queue tasks: it must not be closed."""
         self._users += users
 
-    # ------------------------------------------------------------ out in batches
-
-    def _on_queued(self) -> None:
-        """Send the task that was queued at once if a worker is idle."""
-        if self._idle and not self._wakeup.is_due:
-            if self._had_company:
-                self._wakeup.soon()
-            else:
-                self.dispatch()
-
-    def dispatch(self) -> None:
-        """Send tasks that wait to idle replicas."""
-        now = monotonic()
-        if self.pressure.is_stalled and self.pressure.is_waiting(now):
-            return  # until the next sweep
-        idle, queue = self._idle, self.queue
-        while idle and queue.waiting:
-            if self.row.max_delay_s and self._is_worth_waiting(now):
-                return
-            room = self._max_batch_size
-            if len(idle) > 1:
-                room = min(room, -(-queue.waiting // len(idle)))
-            batch = queue.take(now, room)
-            if batch:
-                self._had_company = len(batch) > 1
-                if rest := idle.pop().send(batch, now):
-                    queue.put_back(rest)
-
-    def _is_worth_waiting(self, now: float) -> bool:
-        """Whether a partial batch is held back: not past the deadline of a member."""
-        oldest = self.queue.first()
-        if oldest is None or oldest.was_lost or self.queue.waiting >= self._max_batch_size:
-            return False
-        late = oldest.arrived + self.row.max_delay_s
-        until = min(late, oldest.deadline, self.queue.first_deadline)
-        if until > now:
-            self._wakeup.after(until - now)
-        return until > now
-
     # ------------------------------------------------------------ what replicas say
-
-    def on_room(self, taker: TaskTaker) -> None:
-        """*taker* can take tasks."""
-        self._idle.append(taker)
-        if self.queue.waiting:
-            self.dispatch()
-
-    def on_room_left(self, taker: TaskTaker) -> None:
-        """*taker* can take tasks even after it was sent some: the others come first."""
-        self._idle.insert(0, taker)
-
-    def on_busy(self, taker: TaskTaker) -> None:
-        """*taker* can take no tasks."""
-        with contextlib.suppress(ValueError):
-            self._idle.remove(taker)
 
     def on_greeted(self) -> None:
         """Let the replicas of an older version go, if another one answers."""
         if self.pool.hand_over():
-            self._max_batch_size = self.row.max_batch_size
+            self.feed.max_batch_size = self.row.max_batch_size
 
     def on_lost(self, batch: list[Task]) -> list[Task]:
         """The worker that had *batch* is lost; return the tasks that are tried again."""
@@ -205,8 +140,7 @@ class Batcher:
         self.bodies.trim()
         if self.pressure.is_high:
             self.pool.trim()
-        if self._idle and self.queue.waiting:
-            self.dispatch()
+        self.feed.dispatch()
 
     def leave(self, successor: Batcher | None) -> bool:
         """Return whether there is nothing more to do for this version, which is being replaced.

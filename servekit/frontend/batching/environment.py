@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from servekit.frontend.batching.leases import Leases
     from servekit.frontend.batching.liveness import Liveness, TimeLimits
-    from servekit.frontend.batching.queue import QueueMemory
+    from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.body_arena import BodyArena
-    from servekit.frontend.memory.pressure import Pressure
+    from servekit.frontend.memory.pressure import Pressure, QueueMemory
     from servekit.ipc.batches import ReplyMessage
     from servekit.ipc.control import Hung, Lost
     from servekit.ipc.table import ModelRow, ReplicaRow
@@ -25,7 +25,6 @@ __all__ = [
     "BatchingEnvironment",
     "ReplicaOwner",
     "SlotOwner",
-    "TaskTaker",
 ]
 
 
@@ -41,13 +40,6 @@ class BatchingEnvironment:
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
-
-
-class TaskTaker(Protocol):
-    """The slots of a worker, as its batcher needs them to send a batch."""
-
-    def send(self, tasks: list[Task], now: float) -> list[Task]:
-        """Send *tasks* to the worker, and return those that it has no room for."""
 
 
 class SlotOwner(Protocol):
@@ -83,23 +75,15 @@ class ReplicaOwner(Protocol):
         """Where large bodies lie."""
 
     @property
+    def feed(self) -> BatchFeed:
+        """What sends tasks to the workers that can take them."""
+
+    @property
     def limits(self) -> TimeLimits:
         """How long a worker may take."""
-
-    def on_room(self, taker: TaskTaker) -> None:
-        """*taker* can take tasks."""
-
-    def on_room_left(self, taker: TaskTaker) -> None:
-        """*taker* can take tasks even after it was sent some."""
-
-    def on_busy(self, taker: TaskTaker) -> None:
-        """*taker* can take no tasks until ``on_room``."""
 
     def on_greeted(self) -> None:
         """A worker has greeted: it can take over from those that leave."""
 
     def on_lost(self, batch: list[Task]) -> list[Task]:
         """The worker that had *batch* is lost; return the tasks that will go to another one."""
-
-    def dispatch(self) -> None:
-        """Send tasks that wait to replicas that can take them."""

@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of one model that wait for a worker, and the memory that their bodies take."""
+"""The tasks of one model that wait for a worker, and how they leave in batches.
+
+A worker that becomes idle takes what has queued, at once; a task that arrives while a worker is
+idle goes at once. So a batch is what arrived while the worker worked, and batching costs no
+waiting. Where the last batch had several members, "at once" is after all sockets that were ready
+together have been read: one batch of eight costs less than one of one and another of seven.
+"""
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, ServekitError
+from servekit.frontend.batching.early_deadlines import EarlyDeadlines
+from servekit.frontend.batching.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from servekit.frontend.batching.task import Task
+    from servekit.frontend.batching.task import Task, TaskTaker
+    from servekit.frontend.exchange.event_loop import EventLoop
+    from servekit.frontend.memory.pressure import Pressure, QueueMemory
     from servekit.frontend.metrics.counters import ModelMetrics
 
-__all__ = ["MAX_BATCH_BYTES", "QueueMemory", "TaskQueue"]
+__all__ = ["MAX_BATCH_BYTES", "BatchFeed", "TaskQueue"]
 
 #: a batch stops growing here, so that one frame stays far below its limit
 MAX_BATCH_BYTES = 64 * 2**20
 KEPT = 64  #: tasks that are done stay in a queue until there are more of them
 
 
-class QueueMemory:
-    """The memory that waiting bodies may still take in a front-end; shared by its models."""
-
-    __slots__ = ("free",)
-
-    def __init__(self, limit: int) -> None:
-        """Let bodies of *limit* bytes wait."""
-        self.free = limit
-
-
 class TaskQueue:
     """In order of arrival. A task that is done while it waits keeps its place, but not counted."""
 
     __slots__ = (
-        *("_bytes", "_early", "_memory", "_metrics", "_tasks"),
-        *("capacity", "usual_s", "waiting"),
+        *("_bytes", "_memory", "_metrics", "_tasks"),
+        *("capacity", "early", "usual_s", "waiting"),
     )
 
     def __init__(self, metrics: ModelMetrics, memory: QueueMemory) -> None:
@@ -49,8 +49,7 @@ class TaskQueue:
         self.waiting = 0  #: tasks that are not done
         self.capacity = 0  #: tasks that may wait
         self.usual_s = 0.0  #: the time of most tasks until their deadline
-        #: tasks whose deadline is before that of some that arrived earlier, by deadline
-        self._early: list[tuple[float, int, Task]] = []
+        self.early = EarlyDeadlines()  #: those before the usual one
 
     def __len__(self) -> int:
         return self.waiting
@@ -70,13 +69,6 @@ class TaskQueue:
             self._bytes + size <= self._memory.free or not self._bytes
         )
 
-    def offer(self, task: Task) -> bool:
-        """Queue *task* behind the others, and return whether it may wait; see ``has_room``."""
-        if self.has_room(task.body_bytes):
-            self.put(task)
-            return True
-        return False
-
     def put(self, task: Task) -> None:
         """Queue *task* behind the others, whether there is room or not."""
         size = task.body_bytes
@@ -85,7 +77,7 @@ class TaskQueue:
         self._bytes += size
         self._memory.free -= size
         if task.deadline < task.arrived + self.usual_s:
-            heapq.heappush(self._early, (task.deadline, id(task), task))
+            self.early.add(task)
 
     def put_back(self, tasks: list[Task]) -> None:
         """Queue *tasks*, which were taken before, ahead of the others."""
@@ -104,7 +96,6 @@ class TaskQueue:
             if task.is_done:
                 continue
             if task.deadline <= now:
-                self._remove(task)
                 self._expire(task)
                 continue
             size = task.body_bytes
@@ -130,25 +121,14 @@ class TaskQueue:
             self._tasks.popleft()
         return self._tasks[0] if self._tasks else None
 
-    @property
-    def first_deadline(self) -> float:
-        """The first deadline of those noted as early."""
-        return self._early[0][0] if self._early else float("inf")
-
     def expire(self, now: float) -> None:
         """Answer 504 to tasks past their deadline."""
-        early = self._early
-        while early and early[0][0] <= now:
-            task = heapq.heappop(early)[2]
-            if not task.is_done and not task.is_sent:
-                self.drop(task, "expired", DeadlineExceeded())
+        for task in self.early.due(now):
+            self.drop(task, "expired", DeadlineExceeded())
         while (oldest := self.first()) is not None and oldest.deadline <= now:
             self._tasks.popleft()
-            self._remove(oldest)
             self._expire(oldest)
-        if len(early) > 2 * self.waiting + KEPT:
-            self._early = [entry for entry in early if not entry[2].is_done]
-            heapq.heapify(self._early)
+        self.early.trim(2 * self.waiting + KEPT)
 
     def drop(self, task: Task, reason: str, error: ServekitError | None) -> None:
         """Take *task* out, and answer it with *error*; ``None`` if its client has disconnected."""
@@ -166,7 +146,7 @@ class TaskQueue:
     def take_all(self) -> list[Task]:
         """Return all tasks that wait, in order, for another queue."""
         tasks, self._tasks = list(self), deque()
-        self._early.clear()
+        self.early.clear()
         self.waiting = 0
         self._hold(-self._bytes)
         return tasks
@@ -177,6 +157,7 @@ class TaskQueue:
             task.fail(error)
 
     def _expire(self, task: Task) -> None:
+        self._remove(task)
         self._metrics.count_drop("expired")
         task.fail(DeadlineExceeded())
 
@@ -187,3 +168,81 @@ class TaskQueue:
     def _hold(self, size: int) -> None:
         self._bytes += size
         self._memory.free -= size
+
+
+class BatchFeed:
+    """Sends the tasks of a queue in batches to workers that can take them."""
+
+    __slots__ = (
+        *("_had_company", "_idle", "_pressure", "_queue", "_wakeup"),
+        *("max_batch_size", "max_delay_s"),
+    )
+
+    def __init__(self, queue: TaskQueue, loop: EventLoop, pressure: Pressure) -> None:
+        """Send the tasks of *queue*."""
+        self._queue, self._pressure = queue, pressure
+        self._wakeup = Wakeup(loop, self.dispatch)
+        self._idle: list[TaskTaker] = []  #: workers that can take tasks; the last one is next
+        self._had_company = False  #: the last batch had more than one member
+        self.max_batch_size = 1  #: less while a version with smaller ones leaves
+        self.max_delay_s = 0.0  #: a task waits no longer than this for others
+
+    def offer(self, task: Task) -> bool:
+        """``put`` *task* if there is room for it; return whether there is."""
+        if self._queue.has_room(task.body_bytes):
+            self.put(task)
+            return True
+        return False
+
+    def put(self, task: Task) -> None:
+        """Queue *task*; it leaves at once if a worker is idle."""
+        self._queue.put(task)
+        if self._idle and not self._wakeup.is_due:
+            if self._had_company:
+                self._wakeup.soon()
+            else:
+                self.dispatch()
+
+    def dispatch(self) -> None:
+        """Send tasks that wait to workers that can take them."""
+        idle, queue = self._idle, self._queue
+        now = monotonic()
+        if self._pressure.is_stalled and self._pressure.is_waiting(now):
+            return  # until the next sweep
+        while idle and queue.waiting:
+            if self.max_delay_s and self._is_worth_waiting(now):
+                return
+            room = self.max_batch_size
+            if len(idle) > 1:
+                room = min(room, -(-queue.waiting // len(idle)))
+            batch = queue.take(now, room)
+            if batch:
+                self._had_company = len(batch) > 1
+                if rest := idle.pop().send(batch, now):
+                    queue.put_back(rest)
+
+    def _is_worth_waiting(self, now: float) -> bool:
+        """Whether a partial batch is held back: not past the deadline of a member."""
+        oldest = self._queue.first()
+        if oldest is None or oldest.was_lost or self._queue.waiting >= self.max_batch_size:
+            return False
+        late = oldest.arrived + self.max_delay_s
+        until = min(late, oldest.deadline, self._queue.early.first)
+        if until > now:
+            self._wakeup.after(until - now)
+        return until > now
+
+    def add(self, taker: TaskTaker) -> None:
+        """*taker* can take tasks: send it those that wait."""
+        self._idle.append(taker)
+        if self._queue.waiting:
+            self.dispatch()
+
+    def add_last(self, taker: TaskTaker) -> None:
+        """*taker* can take more tasks after it was sent some: the others come first."""
+        self._idle.insert(0, taker)
+
+    def remove(self, taker: TaskTaker) -> None:
+        """*taker* can take no tasks until ``add``."""
+        if taker in self._idle:
+            self._idle.remove(taker)

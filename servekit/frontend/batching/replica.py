@@ -88,7 +88,7 @@ class ReplicaProxy:
 
     def _take_no_more(self) -> None:
         if self._slots is not None:
-            self._owner.on_busy(self._slots)
+            self._owner.feed.remove(self._slots)
 
     def _on_gone(self) -> None:
         if self.tasks:
@@ -104,7 +104,7 @@ class ReplicaProxy:
         batch = slots.lose() if slots is not None else []
         if batch:
             self.leases.move(self._owner.on_lost(batch))
-            self._owner.dispatch()
+            self._owner.feed.dispatch()
 
     def report_lost(self, batch: Sequence[Task]) -> None:
         """Report the worker, which was lost with *batch*."""
@@ -141,14 +141,14 @@ class ReplicaProxy:
             raise ChannelClosed("malformed answer from worker: a second greeting")
         self._generation = max(self._generation, hello.generation)
         if hello.slots:
-            self._slots = StreamSlots(self, self._owner, channel, hello.slots)
+            self._slots = StreamSlots(self, self._owner.feed, channel, hello.slots)
         else:
-            self._slots = BatchSlot(self, self._owner, channel, samples)
+            self._slots = BatchSlot(self, self._owner.feed, channel, samples)
         channel.on_message = self._slots.on_message
         if self.is_retired:
             self.retire()
         else:
-            self._owner.on_room(self._slots)
+            self._owner.feed.add(self._slots)
         self._owner.on_greeted()
 
     # ------------------------------------------------------------ time

@@ -15,7 +15,8 @@ from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 
 if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Channel
-    from servekit.frontend.batching.environment import ReplicaOwner, SlotOwner
+    from servekit.frontend.batching.environment import SlotOwner
+    from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Part, ReplyMessage
 
@@ -25,11 +26,9 @@ __all__ = ["StreamSlots"]
 class StreamSlots:
     """Sends tasks over one channel, as many at a time as the worker has slots."""
 
-    def __init__(
-        self, replica: SlotOwner, batcher: ReplicaOwner, channel: Channel, count: int
-    ) -> None:
-        """Send what *batcher* has for *replica*. All *count* slots are free."""
-        self._replica, self._batcher, self._channel = replica, batcher, channel
+    def __init__(self, replica: SlotOwner, feed: BatchFeed, channel: Channel, count: int) -> None:
+        """Send tasks of *feed* for *replica*. All *count* slots are free."""
+        self._replica, self._feed, self._channel = replica, feed, channel
         self._leases = replica.leases
         self._lend = partial(replica.leases.borrow, channel)
         self._free = list(range(count))
@@ -57,7 +56,7 @@ class StreamSlots:
             return list(rest)
         self.has_room = bool(self._free)
         if self.has_room:
-            self._batcher.on_room_left(self)
+            self._feed.add_last(self)
         return list(rest)
 
     def _open(self, task: Task, now: float) -> None:
@@ -81,7 +80,7 @@ class StreamSlots:
         if self._replica.is_retired:
             self._replica.retire()
         elif self.has_room and not had_room:
-            self._batcher.on_room(self)
+            self._feed.add(self)
 
     def _take(self, parts: list[Part], now: float) -> None:
         for part in parts:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import SentItem
     from servekit.ipc.table import ModelRow
 
-__all__ = ["INFINITY", "Consumer", "Task", "TaskOwner"]
+__all__ = ["INFINITY", "Consumer", "Task", "TaskOwner", "TaskTaker"]
 
 INFINITY = float("inf")
 
@@ -124,3 +124,10 @@ class Task(Struct, eq=False):
     def cancel(self) -> None:
         """Drop it: the client has disconnected."""
         self.owner.cancel(self)
+
+
+class TaskTaker(Protocol):
+    """The slots of a worker, as its batcher needs them to send a batch."""
+
+    def send(self, tasks: list[Task], now: float) -> list[Task]:
+        """Send *tasks* to the worker, and return those that it has no room for."""

@@ -16,7 +16,7 @@ from time import monotonic
 from servekit.frontend.memory.shedding import Shedder
 from servekit.system.cgroups import memory_groups
 
-__all__ = ["Pressure"]
+__all__ = ["Pressure", "QueueMemory"]
 
 HIGH = 0.85  #: share of the limit: no more large bodies, and idle memory is given back
 FULL = 0.95  #: of the limit: no more predictions
@@ -24,6 +24,16 @@ BODIES = 0.6  #: share of the bodies in what clients may take; the rest is for r
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TRIM_S = 1.0
 STALL_S = 0.25  #: how long workers wait for clients to read; then large responses are refused
+
+
+class QueueMemory:
+    """The memory that waiting bodies may still take in a front-end; shared by its models."""
+
+    __slots__ = ("free",)
+
+    def __init__(self, limit: int) -> None:
+        """Let bodies of *limit* bytes wait."""
+        self.free = limit
 
 
 class Pressure:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import gevent
 
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
 from servekit.frontend.batching.samples import BatchSamples
 from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.time_slices import TimeSlices
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.routing.table import Routing
 from servekit.frontend.server.control import Control
 from servekit.ipc.control import PluginHooks
