@@ -24,6 +24,7 @@ __all__ = [
     "Table",
     "Tally",
     "TrafficRow",
+    "path_of_version",
     "stage_rows",
 ]
 
@@ -154,11 +155,29 @@ class ModelRow(Struct):
         """The model, and the stage if this is the row of one."""
         return f"{self.name}:{self.stage}" if self.stage else self.name
 
+    def find_version(self, name: str) -> "ModelRow | None":
+        """Return the row of the version or the alias *name*."""
+        version = self.traffic.aliases.get(name, name)
+        return next((each for each in (self, *self.versions) if each.version == version), None)
+
+    def without_version(self, version: str) -> str:
+        """Return what is said to a client that asks for a *version* that is not loaded."""
+        names = [each.version for each in (self, *self.versions)]
+        aliases = [f"{a} ({name})" for a, name in self.traffic.aliases.items() if name in names]
+        return f"{self.name} has no version {version}; it has {', '.join([*names, *aliases])}"
+
     @property
     def asked(self) -> list[str]:
         """Headers and query parameters that the services of its workers want to see."""
         interfaces = filter(None, (self.interface, *self.colocated.values()))
         return sorted({name for each in interfaces for name in each.asked})
+
+
+def path_of_version(model: str, version: str, path: str) -> str:
+    """Return the path where *version* of *model* does what the default version does at *path*."""
+    own = f"/{model}"
+    rest = path.removeprefix(own) if path.startswith(f"{own}/") else path
+    return f"{own}/versions/{version}{rest}"
 
 
 def stage_rows(row: ModelRow) -> list[ModelRow]:

@@ -5,8 +5,8 @@ from flask import Flask, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import MethodNotAllowed
 
-from servekit.errors import NotReady, RouteNotFound
-from servekit.ipc.table import Table
+from servekit.errors import ModelNotFound, NotReady, RouteNotFound
+from servekit.ipc.table import Table, path_of_version
 from servekit.web.errors import quoted
 from servekit.web.table import OncePerTable, find_model
 from servekit.web.view import ServerView
@@ -15,7 +15,7 @@ __all__ = ["add_predict_errors"]
 
 
 def add_predict_errors(app: Flask, server: ServerView) -> None:
-    """Add the answers to an unknown model (404), a wrong method (405) and a broken route (503)."""
+    """Answer unknown models and versions (404), wrong methods (405) and broken routes (503)."""
     paths_of = OncePerTable(_paths)
 
     def predict(model: str) -> Response:
@@ -28,9 +28,23 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
         model = paths_of(server.routing.table).get(request.path)
         return _answer(model) if model is not None else None
 
+    def of_version(model: str, version: str, rest: str) -> Response:
+        row = find_model(server.routing.table, model)
+        found = row.find_version(version)
+        if found is None:
+            raise ModelNotFound(row.without_version(quoted(version)))
+        own = [] if found.stages else [f"/{model}/predict"]
+        paths = [*own, *(route.path for route in found.routes)]
+        if request.path not in [path_of_version(model, version, path) for path in paths]:
+            raise RouteNotFound(f"{model} {version} has no {quoted(f'/{rest}')}")
+        return _answer(model)
+
     # a rule that names no methods takes them all
     app.url_map.add(app.url_rule_class("/<model>/predict", endpoint="predict"))
     app.view_functions["predict"] = predict
+    rule = "/<model>/versions/<version>/<path:rest>"
+    app.url_map.add(app.url_rule_class(rule, endpoint="predict_version"))
+    app.view_functions["predict_version"] = of_version
     app.before_request(route)
 
 

@@ -30,6 +30,7 @@ from servekit.frontend.routing.router import Router
 from servekit.frontend.server.contributions import gather
 from servekit.hookspecs import hookimpl
 from servekit.ipc.batches import Slab
+from servekit.ipc.table import ModelRow
 from servekit.plugins import create_plugin_manager
 from servekit.settings import Settings
 
@@ -63,7 +64,7 @@ class Route:
     middleware = None
 
     def __init__(self, name, version="1"):
-        self.row, self.begun = SimpleNamespace(name=name, version=version), []
+        self.row, self.begun = ModelRow(name, version, "", [], 1, 0.0, 1.0, 1), []
         self.version = version.encode()
         self.bodies, self.statuses = Bodies(), []
         self.metrics = SimpleNamespace(count_status=self.statuses.append)
@@ -109,7 +110,11 @@ def table(*protocols, judge=None):
     router = Router()
     router.replace(
         {"/m/predict": MODEL, "/v1/m": MODEL},
-        {("m", ""): MODEL, ("m", "e"): ENDPOINT, ("o", ""): OTHER},
+        {
+            **{("m", version, ""): MODEL for version in ("", "1")},
+            **{("m", version, "e"): ENDPOINT for version in ("", "1")},
+            ("o", "", ""): OTHER,
+        },
     )
     found = Protocols(protocols, router, judge)
     router.find_other = found.find

@@ -15,7 +15,7 @@ from servekit.extension.http import HttpResponse
 from servekit.frontend.http.fields import picked, with_query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
     from typing import Any
 
     from servekit.extension.exchange import Exchange
@@ -47,7 +47,10 @@ class Entry(NamedTuple):
 
 
 class ResponseCache:
-    """Middleware of one model: its responses on one front-end; the least recently used go first."""
+    """Middleware of one version of a model: its responses on one front-end.
+
+    The least recently used go first.
+    """
 
     def __init__(self, max_bytes: int, ttl_s: float) -> None:
         """Keep at most *max_bytes*, and nothing longer than *ttl_s*."""
@@ -123,19 +126,21 @@ def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
 
 
 class Caches:
-    """The caches of all models of a front-end."""
+    """The caches of all versions of models of a front-end."""
 
     def __init__(self) -> None:
-        self._caches: dict[str, tuple[Any, ResponseCache]] = {}  #: by model, with what it asks for
+        #: by model and version, with what it asks for
+        self._caches: dict[tuple[str, str], tuple[Any, ResponseCache]] = {}
 
-    def find(self, model: str) -> ResponseCache | None:
-        """Return the cache of *model*, if it has one."""
-        return self._caches[model][1] if model in self._caches else None
+    def find(self, row: ModelRow) -> ResponseCache | None:
+        """Return the cache of the version *row*, if it has one."""
+        return self._caches.get((row.name, row.version), (None, None))[1]
 
-    def update(self, rows: Mapping[str, ModelRow]) -> None:
-        """Follow a new routing table."""
+    def update(self, rows: Iterable[ModelRow]) -> None:
+        """Follow a new routing table, which has *rows* of all versions."""
         known, self._caches = self._caches, {}
-        for name, row in rows.items():
+        for row in rows:
+            name = row.name, row.version
             if asked := row.manifest.get("cache"):
                 before, cache = known.get(name, (None, None))
                 if cache is None or before != asked:

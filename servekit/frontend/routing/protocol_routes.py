@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from servekit.errors import ServekitError
+from servekit.frontend.routing.indirect import IndirectRoute
 from servekit.ipc.batches import ProtocolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
+    from collections.abc import Callable
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
-    from servekit.extension.middleware import Middleware
     from servekit.extension.protocol import PredictionCall, Protocol
     from servekit.frontend.exchange.protocols import PredictionRoute
-    from servekit.frontend.memory.body_arena import BodyArena
-    from servekit.frontend.metrics.counters import ModelMetrics
-    from servekit.ipc.table import ModelRow
 
     #: returns the route of the model that the body of a request names, or why there is none
     Decide = Callable[
@@ -34,59 +30,28 @@ __all__ = ["ProtocolRoute", "ProvisionalRoute"]
 log = logging.getLogger("servekit.frontend")
 
 
-class ProtocolRoute:
+class ProtocolRoute(IndirectRoute):
     """A route of a model, as one request reaches it by a protocol."""
 
-    __slots__ = ("_route", "call", "protocol")
-
-    is_provisional = False
+    __slots__ = ("_call", "protocol")
 
     def __init__(self, protocol: Protocol, route: PredictionRoute, call: PredictionCall) -> None:
         """Lead to *route*."""
-        self.protocol, self._route = protocol, route
-        self.call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
+        super().__init__(route)
+        self.protocol = protocol
+        self._call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
 
     @property
-    def middleware(self) -> Middleware | None:
-        """The middleware of the model's route."""
-        return self._route.middleware
-
-    @property
-    def row(self) -> ModelRow:
-        """The model."""
-        return self._route.row
-
-    @property
-    def version(self) -> bytes:
-        """The version of the model."""
-        return self._route.version
-
-    @property
-    def bodies(self) -> BodyArena:
-        """Where large request bodies are received."""
-        return self._route.bodies
-
-    @property
-    def metrics(self) -> ModelMetrics:
-        """Counters of the model."""
-        return self._route.metrics
-
-    @property
-    def asked(self) -> Sequence[str]:
-        """Headers and query parameters that its services want to see."""
-        return self._route.asked
-
-    @property
-    def leaving(self) -> Sequence[Any]:
-        """Replicas of an older version that still answer."""
-        return self._route.leaving
+    def call(self) -> ProtocolCall:
+        """The call of the protocol that leads here."""
+        return self._call
 
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:
         """Start the prediction for *request*, or respond at once."""
         exchange.protocol = self.protocol
-        self._route.begin(exchange, request, call or self.call)
+        self._route.begin(exchange, request, call or self._call)
 
 
 class ProvisionalRoute(ProtocolRoute):
@@ -103,9 +68,7 @@ class ProvisionalRoute(ProtocolRoute):
         super().__init__(protocol, route, found)
         self._decide, self._found = decide, found
 
-    @property
-    def middleware(self) -> None:
-        """Nothing: each model has its own."""
+    middleware = None  #: each model has its own
 
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None

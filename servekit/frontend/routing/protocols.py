@@ -10,6 +10,7 @@ from servekit.errors import ModelNotFound, RouteNotFound, ServekitError
 from servekit.extension.http import HttpResponse
 from servekit.extension.protocol import PredictionCall, RequestHead
 from servekit.frontend.http.targets import path_of
+from servekit.frontend.routing.indirect import move_body
 from servekit.frontend.routing.protocol_routes import ProtocolRoute, ProvisionalRoute
 
 if TYPE_CHECKING:
@@ -111,19 +112,20 @@ class Protocols:
         raise TypeError(f"find returned {type(found).__name__}")
 
     def _resolve(self, protocol: Protocol, found: PredictionCall) -> ProtocolRoute | ServekitError:
-        route = self._router.find_call(found.model, found.endpoint)
+        route = self._router.find_call(found.model, found.endpoint, found.version)
         if route is None:
             return self._missing(found)
-        if found.version not in ("", route.row.version):
-            return ModelNotFound(f"{found.model} has no version {found.version[:SHOWN]}")
         if found.is_provisional:
             return ProvisionalRoute(protocol, route, found, self._decide)
         return ProtocolRoute(protocol, route, found)
 
     def _missing(self, call: PredictionCall) -> ServekitError:
-        if call.endpoint and self._router.find_call(call.model, "") is not None:
-            return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:SHOWN]}")
-        return ModelNotFound(f"no model is called {call.model[:SHOWN]}")
+        known = self._router.find_call(call.model)
+        if known is None:
+            return ModelNotFound(f"no model is called {call.model[:SHOWN]}")
+        if call.version and self._router.find_call(call.model, "", call.version) is None:
+            return ModelNotFound(known.row.without_version(call.version[:SHOWN]))
+        return RouteNotFound(f"{call.model} has no endpoint {call.endpoint[:SHOWN]}")
 
     def _decide(
         self, exchange: Exchange, request: HttpRequest, protocol: Protocol, found: PredictionCall
@@ -138,9 +140,5 @@ class Protocols:
                 route.metrics.count_status(verdict.status)
                 return verdict
             request.identity = verdict
-        if route.bodies is not request.route.bodies:
-            body = route.bodies.lay([request.content])
-            request.discard()
-            request.body = body
-        request.route = route
+        move_body(request, route)
         return route

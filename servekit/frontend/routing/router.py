@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from servekit.frontend.exchange.protocols import Find, PredictionRoute
+    from servekit.frontend.routing.paths import Call
 
 __all__ = ["Router"]
 
@@ -20,18 +21,17 @@ class Router:
 
     def __init__(self) -> None:
         self._routes: dict[bytes, PredictionRoute] = {}
-        self._calls: Mapping[tuple[str, str], PredictionRoute] = {}
+        self._calls: Mapping[Call, PredictionRoute] = {}
         self.find_other: Find | None = None  #: called for paths that no model has
 
     def replace(
         self,
         routes: Mapping[str, PredictionRoute],
-        calls: Mapping[tuple[str, str], PredictionRoute],
+        calls: Mapping[Call, PredictionRoute],
     ) -> None:
         """Take over a new routing table.
 
         :param routes: by path.
-        :param calls: by model and endpoint; "" is ``predict``.
         """
         self._routes = {path.encode(): route for path, route in routes.items()}
         self._calls = calls
@@ -48,9 +48,14 @@ class Router:
                 return route
         return self.find_other(method, target, headers) if self.find_other is not None else None
 
-    def find_call(self, model: str, endpoint: str) -> PredictionRoute | None:
-        """Return what answers at *endpoint* of *model*; "" is ``predict``."""
-        return self._calls.get((model, endpoint))
+    def find_call(
+        self, model: str, endpoint: str = "", version: str = ""
+    ) -> PredictionRoute | None:
+        """Return what answers at *endpoint* of *model*; "" is ``predict``.
+
+        :param version: or an alias; "" is any.
+        """
+        return self._calls.get((model, version, endpoint))
 
     def has(self, path: bytes) -> bool:
         """Whether a model answers at the decoded *path*."""

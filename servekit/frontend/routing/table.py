@@ -7,18 +7,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from servekit.frontend.batching.batcher import Batcher
-from servekit.frontend.batching.task_route import TaskRoute
 from servekit.frontend.metrics.families import collect, waiting
 from servekit.frontend.metrics.known import KnownMetrics
 from servekit.frontend.metrics.replicas import supervised
 from servekit.frontend.metrics.service import own_metrics
 from servekit.frontend.middleware.cache import Caches
-from servekit.frontend.pipelines.instances import InstancesRoute
-from servekit.frontend.pipelines.pipeline import Pipeline
-from servekit.frontend.pipelines.planner import Unresolved, plan
-from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.frontend.routing.batchers import Batchers
+from servekit.frontend.routing.paths import Paths
 from servekit.frontend.routing.router import Router
+from servekit.frontend.routing.traffic import Traffic
+from servekit.frontend.routing.version_routes import VersionRoutes
 from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Table
 
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from servekit.frontend.batching.environment import BatchingEnvironment
-    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.ipc.counters import Counters, Share
-    from servekit.ipc.table import ModelRow, RouteRow
+    from servekit.ipc.table import ModelRow
 
 __all__ = ["Routing"]
 
@@ -53,6 +50,7 @@ class Routing:
         self._environment = environment
         self._counters = counters
         self._caches = Caches()
+        self._traffic = Traffic()
         self._metrics = KnownMetrics(share)
         self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
 
@@ -103,45 +101,17 @@ class Routing:
         self.table, self.has_table = table, True
         self.batchers.update(table)
         self._metrics.keep({(each.row.name, each.row.version) for each in self.batchers})
-        rows, batchers = {row.name: row for row in table.models}, self.batchers.defaults
-        self._caches.update(rows)
-        routes: dict[str, PredictionRoute] = {
-            f"/{name}/predict": TaskRoute(batchers[name], (), self._caches.find(name))
-            for name, row in rows.items()
-            if not row.stages
-        }
-        known, self._unresolved = self._unresolved, {}
+        self._caches.update([each for row in table.models for each in (row, *row.versions)])
+        versions = VersionRoutes(
+            table, self.batchers, self._metrics, self._caches, self._environment.loop
+        )
+        paths = Paths()
         for row in table.models:
-            for route in row.routes:
-                if not route.problem:
-                    routes.pop(route.path, None)  # it belonged to the only stage
-                if resolved := self._resolved(row, route, rows, batchers):
-                    routes[route.path] = resolved
-        self.router.replace(routes, calls_of(table.models, routes))
+            found = versions.of_model(row)
+            paths.add(row, self._traffic.routes(row, found), found)
+        self.router.replace(paths.routes, paths.calls)
+        known, self._unresolved = self._unresolved, versions.unresolved
         self._tell_unresolved(known)
-
-    def _resolved(
-        self,
-        row: ModelRow,
-        route: RouteRow,
-        rows: Mapping[str, ModelRow],
-        batchers: Mapping[str, Batcher],
-    ) -> PredictionRoute | None:
-        """Return what answers at *route* of *row*, or note why nothing does."""
-        try:
-            nodes = plan(row, route, rows, batchers)
-        except Unresolved as error:
-            self._unresolved.setdefault(row.name, []).append(f"{route.path}: {error}")
-            return None
-        pipeline = Pipeline(nodes, self._environment.loop)
-        metrics = self._metrics.find(Label(row.name, row.version))
-        if route.instances:
-            return InstancesRoute(row, pipeline, metrics)
-        is_of_one_model = {node.batcher.row.name for node in nodes} == {row.name}
-        cache = self._caches.find(row.name) if is_of_one_model else None
-        if len(nodes) == 1 and is_of_one_model:
-            return TaskRoute(nodes[0].batcher, nodes[0].calls, cache)
-        return PipelineRoute(row, pipeline, metrics, cache)
 
     def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:
         """Log the routes that do not answer and were not *known*, once all models have loaded."""
@@ -155,18 +125,3 @@ class Routing:
         find = self._metrics.find
         colocated = {name: find(Label(f"{row.name}:{name}", row.version)) for name in row.colocated}
         return Batcher(row, find(Label(row.label, row.version)), colocated, self._environment)
-
-
-def calls_of(
-    rows: Iterable[ModelRow], routes: Mapping[str, PredictionRoute]
-) -> dict[tuple[str, str], PredictionRoute]:
-    """Return the *routes* of models by model and endpoint; "" is ``predict``."""
-    calls: dict[tuple[str, str], PredictionRoute] = {}
-    for row in rows:
-        if own := routes.get(f"/{row.name}/predict"):
-            calls[row.name, ""] = own
-        for route in row.routes:
-            is_endpoint = len(route.steps) == 1 and route.steps[0].target
-            if is_endpoint and not route.problem and route.path in routes:
-                calls[row.name, route.steps[0].target] = routes[route.path]
-    return calls
