@@ -32,20 +32,9 @@ class Channel:
     """Open from its creation until ``close``, which it calls itself when the worker ends."""
 
     __slots__ = (
-        "_answers",
-        "_buffer",
-        "_mapped",
-        "_on_lost",
-        "_readable",
-        "_reader",
-        "_rest",
-        "_socket",
-        "_waiting",
-        "_writable",
-        "cancelled",
-        "is_open",
-        "metric_memory",
-        "on_message",
+        *("_answers", "_buffer", "_mapped", "_on_lost", "_readable", "_reader", "_rest", "_socket"),
+        *("_waiting", "_writable"),
+        *("cancelled", "is_open", "metric_memory", "on_message"),
     )
 
     def __init__(

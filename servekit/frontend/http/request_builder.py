@@ -49,20 +49,9 @@ class RequestBuilder:
     """Builds one request after another; a ``ServekitError`` that it raises is the response."""
 
     __slots__ = (
-        "_first",
-        "_pressure",
-        "_repeated",
-        "guard",
-        "headers",
-        "identity",
-        "line",
-        "received",
-        "refusal",
-        "settings",
-        "sink",
-        "stage",
-        "target",
-        "version",
+        *("_first", "_pressure", "_repeated"),
+        *("guard", "headers", "identity", "line", "received", "refusal", "settings", "sink"),
+        *("stage", "target", "version"),
     )
 
     def __init__(self, settings: Settings, guard: Guard | None, pressure: Pressure) -> None:

@@ -35,13 +35,8 @@ class SocketReader:
     """Reads pieces of data, or a large body straight into shared memory."""
 
     __slots__ = (
-        "_may_discard",
-        "_owner",
-        "_socket",
-        "_watcher",
-        "is_at_end",
-        "is_reading",
-        "upload",
+        *("_may_discard", "_owner", "_socket", "_watcher"),
+        *("is_at_end", "is_reading", "upload"),
     )
 
     def __init__(self, sock: socket.socket | TlsSocket, loop: Any, owner: SocketOwner) -> None:

@@ -29,19 +29,9 @@ class SocketWriter:
     """Writes buffers in order; releases the one that is lent to it when it is out."""
 
     __slots__ = (
-        "_loop",
-        "_moved_at",
-        "_on_lost",
-        "_pressure",
-        "_release",
-        "_socket",
-        "_taken",
-        "_taken_at",
-        "_watcher",
-        "held",
-        "moved",
-        "on_flushed",
-        "rest",
+        *("_loop", "_moved_at", "_on_lost", "_pressure", "_release", "_socket", "_taken"),
+        *("_taken_at", "_watcher"),
+        *("held", "moved", "on_flushed", "rest"),
     )
 
     def __init__(

@@ -35,14 +35,8 @@ class TlsSocket:
     """
 
     __slots__ = (
-        "_encrypted",
-        "_held",
-        "_hello",
-        "_incoming",
-        "_object",
-        "_outgoing",
-        "_socket",
-        "_spoken",
+        *("_encrypted", "_held", "_hello", "_incoming", "_object", "_outgoing", "_socket"),
+        *("_spoken",),
     )
 
     def __init__(

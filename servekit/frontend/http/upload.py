@@ -25,18 +25,9 @@ class Upload:
     """One body on its way into a slab, or waiting for one."""
 
     __slots__ = (
-        "_begun",
-        "_limit",
-        "_view",
-        "bodies",
-        "filled",
-        "is_waiting",
-        "on_received",
-        "on_room",
-        "route",
-        "shed",
-        "size",
-        "slab",
+        *("_begun", "_limit", "_view"),
+        *("bodies", "filled", "is_waiting", "on_received", "on_room", "route", "shed", "size"),
+        *("slab",),
     )
 
     def __init__(self, route: PredictionRoute, begun: bytes, size: int, limit: int) -> None:

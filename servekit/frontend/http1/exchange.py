@@ -50,14 +50,8 @@ class Http1Exchange(BaseExchange):
     """There is one for each connection, as it answers one request at a time, in order."""
 
     __slots__ = (
-        "_encoder",
-        "_host",
-        "_owner",
-        "_socket",
-        "_writer",
-        "is_busy",
-        "keeps_alive",
-        "request",
+        *("_encoder", "_host", "_owner", "_socket", "_writer"),
+        *("is_busy", "keeps_alive", "request"),
     )
 
     def __init__(

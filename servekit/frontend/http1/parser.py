@@ -47,16 +47,8 @@ class RequestParser:
     """Turns the bytes of one connection into ``requests``."""
 
     __slots__ = (
-        "_chunks",
-        "_framing_limit",
-        "_is_parsing_rest",
-        "_llhttp",
-        "_max_header",
-        "_rest",
-        "after_preface",
-        "builder",
-        "lines",
-        "requests",
+        *("_chunks", "_framing_limit", "_is_parsing_rest", "_llhttp", "_max_header", "_rest"),
+        *("after_preface", "builder", "lines", "requests"),
     )
 
     def __init__(self, settings: Settings, guard: Guard | None, pressure: Pressure) -> None:
