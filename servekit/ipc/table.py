@@ -161,7 +161,7 @@ class ModelRow(Struct):
         return next((each for each in (self, *self.versions) if each.version == version), None)
 
     def without_version(self, version: str) -> str:
-        """Return what is said to a client that asks for a *version* that is not loaded."""
+        """Return the error text for clients that ask for a *version* that is not loaded."""
         names = [each.version for each in (self, *self.versions)]
         aliases = [f"{a} ({name})" for a, name in self.traffic.aliases.items() if name in names]
         return f"{self.name} has no version {version}; it has {', '.join([*names, *aliases])}"

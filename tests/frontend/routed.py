@@ -6,8 +6,7 @@ from types import SimpleNamespace
 from servekit.extension import BaseExchange, HttpRequest, HttpResponse
 from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.environment import BatchingEnvironment
-from servekit.frontend.batching.queue import QueueMemory
-from servekit.frontend.memory.pressure import Pressure
+from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.routing.table import Routing
 from servekit.ipc.batches import Reply
 from servekit.ipc.counters import Counters, create_memory
@@ -55,11 +54,11 @@ class Worker:
     def __init__(self, batcher):
         self.batcher, self.tasks = batcher, []
         self.answered = 0
-        batcher.on_room(self)
+        batcher.feed.add(self)
 
     def send(self, tasks, _now):
         self.tasks += tasks
-        self.batcher.on_room_left(self)
+        self.batcher.feed.add_last(self)
         return []
 
     def answer(self, body=b"", error="", media_type="application/json"):

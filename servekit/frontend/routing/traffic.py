@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which version answers where a request names none: the default one, or one of several by weight.
+"""Chooses the version for requests that name none: the default one, or one of several by weight.
 
 A model without rules for its traffic keeps the routes of its default version.
 """
@@ -46,7 +46,7 @@ class Split:
         self._versions = sorted(weights)
         self._weights = [weights[version] for version in self._versions]
         self._ends = list(accumulate(self._weights))
-        self._credits = [0] * len(self._weights)  #: what each version has yet to get
+        self._credits = [0] * len(self._weights)  #: shares that each version has yet to get
 
     def choose(self, headers: Mapping[bytes, bytes]) -> str:
         """Return the version that answers a request with *headers*, names in lower case."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes of each version of a model, made anew with each routing table."""
+"""The routes of each version of a model. Each routing table replaces them."""
 
 from __future__ import annotations
 
