@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from servekit.supervisor.replicas.load_queue import Load, LoadQueue
+from servekit.supervisor.replicas.load_queue import LoadQueue, QueuedLoad
 
 MIB = 2**20
 
@@ -23,7 +23,9 @@ class Yard:
             if fails:
                 self.loads.done(owner)
 
-        load = Load(owner, needs_mib * MIB, begin, lambda why: self.waits.update({owner: why}))
+        load = QueuedLoad(
+            owner, needs_mib * MIB, begin, lambda why: self.waits.update({owner: why})
+        )
         self.loads.ask(load, is_urgent=is_urgent)
 
 

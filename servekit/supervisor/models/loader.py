@@ -10,7 +10,7 @@ from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
 from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest, policy_of
 from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles, remove_in_background
-from servekit.supervisor.replicas.load_queue import Load
+from servekit.supervisor.replicas.load_queue import QueuedLoad
 
 __all__ = ["Loader"]
 
@@ -61,7 +61,7 @@ class Loader:
             self._is_outdated = True
         elif not self.is_stopping:
             self._is_loading = True
-            self._host.preparations.ask(Load(self, 0, self._prepare, lambda _reason: None))
+            self._host.preparations.ask(QueuedLoad(self, 0, self._prepare, lambda _reason: None))
 
     def settle(self) -> None:
         """Note that the load is over: the new version serves, or it does not and never will."""

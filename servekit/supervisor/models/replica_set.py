@@ -16,7 +16,7 @@ from servekit.supervisor.os.listeners import bind_unix
 from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.replicas.lifecycle import State
-from servekit.supervisor.replicas.load_queue import BASE_BYTES, Load
+from servekit.supervisor.replicas.load_queue import BASE_BYTES, QueuedLoad
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import Exit
 from servekit.supervisor.reporting.notices import subject_of
@@ -180,7 +180,7 @@ class ReplicaSet:
                 reporter.progress(name, reason)
 
         needs_bytes = BASE_BYTES + self.prepared.size_bytes
-        self._host.loads.ask(Load(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
+        self._host.loads.ask(QueuedLoad(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
 
     def end_turn(self, replica: Replica) -> None:
         """Let the next replica boot, of whichever model."""

@@ -5,14 +5,14 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-__all__ = ["BASE_BYTES", "Load", "LoadQueue"]
+__all__ = ["BASE_BYTES", "LoadQueue", "QueuedLoad"]
 
 OTHERS = "waiting for other models to load"
 BASE_BYTES = 32 * 2**20  #: memory of a worker before it has loaded its model
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class QueuedLoad:
     """A worker that will boot."""
 
     owner: Hashable
@@ -34,7 +34,7 @@ class LoadQueue:
         self._most = most
         self._available_bytes = available_bytes
         self._running: dict[Hashable, int] = {}
-        self._waiting: deque[Load] = deque()
+        self._waiting: deque[QueuedLoad] = deque()
         self._is_beginning = False
         self._is_closed = False
 
@@ -48,7 +48,7 @@ class LoadQueue:
         self._is_closed = True
         self._waiting.clear()
 
-    def ask(self, load: Load, *, is_urgent: bool = False) -> None:
+    def ask(self, load: QueuedLoad, *, is_urgent: bool = False) -> None:
         """Begin *load* now or later.
 
         :param is_urgent: it replaces a worker that served; it goes before all others.
@@ -81,7 +81,7 @@ class LoadQueue:
         finally:
             self._is_beginning = False
 
-    def _obstacle(self, load: Load) -> str:
+    def _obstacle(self, load: QueuedLoad) -> str:
         """Return why *load* cannot begin, or ""."""
         if not self._running:
             return ""
