@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from servekit.frontend.batching.poison import MAX_POISON, REMEMBERED_S, PoisonList
+from servekit.frontend.batching.retry import MAX_POISON, REMEMBERED_S, PoisonList
 from servekit.ipc.batches import Item
 
 JSON = b"application/json"

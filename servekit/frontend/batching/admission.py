@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import NotReady, PoisonRequest, QueueFull, ServekitError
-from servekit.frontend.batching.poison import PoisonList
+from servekit.frontend.batching.retry import PoisonList
 from servekit.frontend.batching.throughput import Throughput, whole_seconds
 
 if TYPE_CHECKING:

@@ -76,7 +76,7 @@ class ReplicaOwner(Protocol):
 
     @property
     def feed(self) -> BatchFeed:
-        """What sends tasks to the workers that can take them."""
+        """The sender of tasks to workers that can take them."""
 
     @property
     def limits(self) -> TimeLimits:

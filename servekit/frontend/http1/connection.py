@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.frontend.http.tls import TlsSocket
-    from servekit.frontend.http1.handover import Connect
-    from servekit.frontend.http1.listener import Http1Listener
+    from servekit.frontend.http1.listener import Connect, Http1Listener
 
 __all__ = ["Http1Connection"]
 

@@ -11,7 +11,7 @@ from servekit.errors import PluginError
 from servekit.extension.protocol import Protocol
 from servekit.extension.routes import Routes
 from servekit.extension.transport import TransportOffer
-from servekit.frontend.http1.handover import LazyTransport
+from servekit.frontend.http1.listener import LazyTransport
 from servekit.frontend.middleware.contained import ContainedMiddleware
 
 if TYPE_CHECKING:
