@@ -20,6 +20,7 @@ __all__ = [
     "HISTOGRAMS",
     "KEY",
     "LENGTH",
+    "MIRRORED",
     "OF_REQUESTS",
     "PLACES",
     "SIZES",
@@ -44,6 +45,7 @@ SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 STATUSES = range(100, 600)
 DROPS = ("expired", "cancelled", "poison")
 CACHED = ("hit", "miss")
+MIRRORED = ("equal", "other_status", "other_body", "dropped")
 
 HISTOGRAMS = {
     "request_duration_seconds": ("Time from the complete request to its response", DURATIONS),
@@ -70,7 +72,7 @@ def _lay_out() -> tuple[dict[object, int], int]:
     for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
         places[name] = end
         end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, *CACHED, *STREAM_NUMBERS, "waiting", "running"):
+    for key in (*STATUSES, *DROPS, *CACHED, *MIRRORED, *STREAM_NUMBERS, "waiting", "running"):
         places[key] = end
         end += 1
     return places, end

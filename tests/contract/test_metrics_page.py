@@ -15,7 +15,7 @@ from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.replicas import supervised
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.model_counters import CACHED, DROPS, Label
+from servekit.ipc.model_counters import CACHED, DROPS, MIRRORED, Label
 from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table
 from servekit.web import RouteMetrics
 
@@ -37,7 +37,9 @@ def of_the_front_end():
     share = counters.share(counters.give())
     labels = [Label(name, "1") for name in ("a", "a:stage")]
     for label in labels:
-        ModelMetrics(share, label).count_stream(+1)
+        counted = ModelMetrics(share, label)
+        counted.count_stream(+1)
+        counted.count_mirrored("equal")
     replica = ReplicaRow(0, 1, "/run/a", "serving")
     table = Table([ModelRow("a", "1", "", [replica], 1, 0.0, 1.0, 1)])
     families = [*collect(counters, labels), *supervised(table)]
@@ -100,6 +102,6 @@ def test_the_labels_are_right(family):
     assert labels == names | set(values)
 
 
-@pytest.mark.parametrize("word", [*STATES, *CAUSES, *RELOADS, *DROPS, *CACHED])
+@pytest.mark.parametrize("word", [*STATES, *CAUSES, *RELOADS, *DROPS, *CACHED, *MIRRORED])
 def test_every_value_of_a_label_is_documented(word):
     assert f"`{word}`" in PAGE

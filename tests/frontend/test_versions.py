@@ -9,7 +9,7 @@ import pytest
 from servekit.errors import ModelNotFound, RouteNotFound
 from servekit.extension import PredictionCall
 from servekit.frontend.routing.protocols import Protocols
-from servekit.frontend.routing.traffic import Split, SplitRoute
+from servekit.frontend.routing.split import Split, SplitRoute
 from servekit.ipc.table import Interface, RouteRow, StageRow, StepRow, TrafficRow
 
 from .routed import LARGE, Routed, version_row

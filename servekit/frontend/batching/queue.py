@@ -69,6 +69,11 @@ class TaskQueue:
             self._bytes + size <= self._memory.free or not self._bytes
         )
 
+    @property
+    def has_spare_room(self) -> bool:
+        """Whether less than half of the room is taken, in tasks and in bytes."""
+        return 2 * self.waiting < self.capacity and 4 * self._bytes <= self._memory.free
+
     def put(self, task: Task) -> None:
         """Queue *task* behind the others, whether there is room or not."""
         size = task.body_bytes

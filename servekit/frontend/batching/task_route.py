@@ -66,6 +66,11 @@ class TaskRoute:
         """Replicas of an older version that still answer."""
         return self._batcher.pool.leaving
 
+    @property
+    def has_spare_room(self) -> bool:
+        """Whether its queue is less than half full."""
+        return self._batcher.queue.has_spare_room
+
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:

@@ -89,6 +89,10 @@ class PredictionRoute(Protocol):
     def leaving(self) -> Sequence[Any]:
         """Replicas of an older version that still answer."""
 
+    @property
+    def has_spare_room(self) -> bool:
+        """Whether its queues are less than half full."""
+
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:

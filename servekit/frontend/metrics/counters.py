@@ -46,6 +46,10 @@ class ModelMetrics:
         if result == "hit":
             self.values[OK] += 1
 
+    def count_mirrored(self, result: str) -> None:
+        """Count a copy of a request: one of ``MIRRORED``."""
+        self.values[PLACES[result]] += 1
+
     def count_drop(self, reason: str) -> None:
         """Count a task that is dropped from a queue: one of ``DROPS``."""
         self.values[PLACES[reason]] += 1

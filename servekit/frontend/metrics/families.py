@@ -19,6 +19,7 @@ from servekit.ipc.model_counters import (
     HISTOGRAMS,
     KEY,
     LENGTH,
+    MIRRORED,
     OF_REQUESTS,
     PLACES,
     STATUSES,
@@ -67,6 +68,9 @@ def collect(counters: Counters, shown: Collection[Label]) -> Iterator[Metric]:
     yield _counters("servekit_cache_looks", "Cache lookups", "result", CACHED, models)
     yield _gauge("servekit_tasks_waiting", "Tasks in the queue", MODEL, models)
     yield _gauge("servekit_tasks_running", "Tasks being processed", MODEL, models)
+    copied = {key: values for key, values in models.items() if _mirrors(values)}
+    text = "Copies of requests, by comparison of the responses"
+    yield _counters("servekit_mirrored", text, "result", MIRRORED, copied)
     yield from _of_streams({key: values for key, values in models.items() if _streams(values)})
     if stages:
         for name in STAGE_HISTOGRAMS:
@@ -91,6 +95,11 @@ def _read(counters: Counters) -> dict[Label, list[float]]:
 def _streams(values: list[float]) -> bool:
     """Whether there have been any streams; a model without needs no series of them."""
     return bool(values[PLACES["streams"]] or values[PLACES["outputs"]])
+
+
+def _mirrors(values: list[float]) -> bool:
+    """Whether copies of requests were sent there."""
+    return any(values[PLACES[result]] for result in MIRRORED)
 
 
 def _of_streams(totals: Totals) -> Iterator[Metric]:

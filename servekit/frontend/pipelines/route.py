@@ -57,6 +57,11 @@ class PipelineRoute:
         """Replicas of an older version that still answer."""
         return self._pipeline.leaving
 
+    @property
+    def has_spare_room(self) -> bool:
+        """Whether its queues are less than half full."""
+        return all(node.batcher.queue.has_spare_room for node in self._pipeline.nodes)
+
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:

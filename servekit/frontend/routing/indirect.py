@@ -72,6 +72,11 @@ class IndirectRoute:
         """Replicas of an older version that still answer."""
         return self._route.leaving
 
+    @property
+    def has_spare_room(self) -> bool:
+        """Whether its queues are less than half full."""
+        return self._route.has_spare_room
+
     def begin(
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:

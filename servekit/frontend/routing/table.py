@@ -50,7 +50,7 @@ class Routing:
         self._environment = environment
         self._counters = counters
         self._caches = Caches()
-        self._traffic = Traffic()
+        self._traffic = Traffic(environment.loop)
         self._metrics = KnownMetrics(share)
         self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
 

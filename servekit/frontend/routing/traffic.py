@@ -1,142 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the version for requests that name none: the default one, or one of several by weight.
+"""Follows the rules for requests that name no version: weights, a sticky header, a mirror.
 
-A model without rules for its traffic keeps the routes of its default version.
+A model without rules keeps the routes of its default version.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from hashlib import blake2b
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from servekit.frontend.routing.indirect import IndirectRoute, move_body
+from servekit.frontend.routing.mirror import COPY, KEEP, MirrorRoute
+from servekit.frontend.routing.split import Split, SplitRoute
 from servekit.ipc.table import stage_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from servekit.extension.exchange import Exchange
-    from servekit.extension.http import HttpRequest
+    from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.version_routes import Routes, Version
-    from servekit.ipc.batches import ProtocolCall
     from servekit.ipc.table import ModelRow
 
-__all__ = ["Split", "SplitRoute", "Traffic"]
-
-HASH_BYTES = 8
-
-
-class Split:
-    """Chooses versions in proportion to their weights, spread as evenly as possible.
-
-    After any number of choices, each version has had its share of them, give or take one.
-    """
-
-    def __init__(self, model: str, weights: Mapping[str, int], sticky: str) -> None:
-        """Choose for *model* among the versions of *weights*, which are positive.
-
-        :param sticky: name of the header whose value decides, if a request has it; or "".
-        """
-        self.described = dict(weights), sticky
-        self._sticky = sticky.lower().encode()
-        self._key = model.encode()[: blake2b.MAX_KEY_SIZE]
-        self._versions = sorted(weights)
-        self._weights = [weights[version] for version in self._versions]
-        self._ends = list(accumulate(self._weights))
-        self._credits = [0] * len(self._weights)  #: shares that each version has yet to get
-
-    def choose(self, headers: Mapping[bytes, bytes]) -> str:
-        """Return the version that answers a request with *headers*, names in lower case."""
-        value = headers.get(self._sticky) if self._sticky else None
-        place = self._next() if value is None else self._place_of(value)
-        return self._versions[place]
-
-    def _next(self) -> int:
-        owed = self._credits = [
-            credit + weight for credit, weight in zip(self._credits, self._weights, strict=True)
-        ]
-        place = owed.index(max(owed))
-        owed[place] -= self._ends[-1]
-        return place
-
-    def _place_of(self, value: bytes) -> int:
-        """Return the same place for the same *value*, in every process."""
-        digest = blake2b(value, digest_size=HASH_BYTES, key=self._key).digest()
-        point = int.from_bytes(digest) * self._ends[-1] >> 8 * HASH_BYTES
-        return bisect_right(self._ends, point)
-
-
-class SplitRoute(IndirectRoute):
-    """A path where several versions answer. Until one is chosen, it is that of the default one."""
-
-    __slots__ = ("_routes", "_split")
-
-    middleware = None  #: each version has its own
-    call = None
-
-    def __init__(
-        self, default: PredictionRoute, split: Split, routes: Mapping[str, PredictionRoute]
-    ) -> None:
-        """Lead to one of *routes*, by version; to *default*, if that version has no such path."""
-        super().__init__(default)
-        self._split, self._routes = split, routes
-
-    def begin(
-        self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
-    ) -> None:
-        """Choose a version, and start the prediction with it."""
-        route = self._routes.get(self._split.choose(request.headers), self._route)
-        move_body(request, route)
-        exchange.model_version = route.version
-        if route.middleware is not None and call is None:
-            route.middleware(exchange, request, route.begin)
-        else:
-            route.begin(exchange, request, call)
+__all__ = ["Traffic"]
 
 
 class Traffic:
-    """Follows the rules for the traffic of all models of a front-end."""
+    """The rules of all models of a front-end."""
 
-    def __init__(self) -> None:
-        self._splits: dict[str, Split] = {}  #: by model
+    def __init__(self, loop: EventLoop) -> None:
+        """Begin copies by *loop*."""
+        self._loop = loop
+        self._splits: dict[tuple[str, str], Split] = {}  #: by model and purpose
 
     def routes(self, row: ModelRow, versions: Mapping[str, Version]) -> Routes:
         """Return what answers where requests name no version of the model *row*.
 
         Versions without a worker are left out.
         """
-        default = versions[row.version].routes
-        weights = {
-            name: weight
-            for name, weight in row.traffic.weights.items()
-            if weight > 0 and name in versions and _is_serving(versions[name].row)
-        }
-        if len(weights) < 2:
-            self._splits.pop(row.name, None)
-            only = {path: each for name in weights for path, each in versions[name].routes.items()}
-            return {path: only.get(path, route) for path, route in default.items()}
-        split = self._split(row, weights)
+        serving = {name: each for name, each in versions.items() if _is_serving(each.row)}
+        routes = self._weighted(row, versions[row.version].routes, serving)
+        shadow = serving.get(row.traffic.mirror)
+        if shadow is None or shadow.row is row:
+            return routes
+        percent = row.traffic.mirror_percent
+        sample = self._split(row, "mirror", {COPY: percent, KEEP: 100 - percent}, "")
         return {
-            path: SplitRoute(route, split, _at(path, weights, versions))
-            for path, route in default.items()
+            path: MirrorRoute(route, copied, sample, self._loop)
+            if (copied := shadow.routes.get(path)) is not None
+            else route
+            for path, route in routes.items()
         }
 
-    def _split(self, row: ModelRow, weights: Mapping[str, int]) -> Split:
-        """Return the split of a model; the same one as before if its rules have not changed."""
-        split = self._splits.get(row.name)
-        if split is None or split.described != (weights, row.traffic.sticky):
-            split = self._splits[row.name] = Split(row.name, weights, row.traffic.sticky)
+    def _weighted(self, row: ModelRow, default: Routes, serving: Mapping[str, Version]) -> Routes:
+        """Return the routes of versions that have weights, at the paths of the *default* one."""
+        rules = row.traffic
+        weights = {name: n for name, n in rules.weights.items() if n > 0 and name in serving}
+        if not weights:
+            return default
+        found = {path: _at(path, weights, serving) for path in default}
+        if len(weights) > 1:
+            split = self._split(row, "weights", weights, rules.sticky)
+            return {path: SplitRoute(default[path], split, found[path]) for path in default}
+        return {path: next(iter(found[path].values()), default[path]) for path in default}
+
+    def _split(self, row: ModelRow, purpose: str, weights: Mapping[str, int], sticky: str) -> Split:
+        """Return a split of a model; the same one as before if its rules have not changed."""
+        split = self._splits.get((row.name, purpose))
+        if split is None or split.described != (weights, sticky):
+            split = self._splits[row.name, purpose] = Split(row.name, weights, sticky)
         return split
 
 
 def _at(
-    path: str, weights: Mapping[str, int], versions: Mapping[str, Version]
+    path: str, names: Mapping[str, int], versions: Mapping[str, Version]
 ) -> dict[str, PredictionRoute]:
-    """Return the routes at *path* of the versions of *weights* that have one."""
-    found = {name: versions[name].routes.get(path) for name in weights}
+    """Return the routes at *path* of the versions of *names* that have one."""
+    found = {name: versions[name].routes.get(path) for name in names}
     return {name: route for name, route in found.items() if route is not None}
 
 
