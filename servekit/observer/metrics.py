@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads ``/metrics`` of the server over its private socket."""
 
-import socket
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from pathlib import Path
 
 from servekit.extension.events import MetricFamily, MetricSample
+from servekit.system.unix_http import UnixConnection
 
 __all__ = ["MetricsUnavailable", "parse", "read_metrics"]
 
@@ -16,27 +16,12 @@ class MetricsUnavailable(Exception):
     """No front-end answers."""
 
 
-class UnixConnection(HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        """Connect to *path* when the first request is made."""
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
 def read_metrics(path: Path) -> list[MetricFamily]:
     """Return all metrics of the server whose private socket is at *path*. Blocks for seconds.
 
     :raises MetricsUnavailable: no front-end answers.
     """
-    connection = UnixConnection(path)
+    connection = UnixConnection(path, TIMEOUT_S)
     try:
         connection.request("GET", "/metrics")
         response = connection.getresponse()

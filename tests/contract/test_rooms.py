@@ -167,6 +167,7 @@ def test_nothing_that_serves_can_fetch():
         "assets/http.py": {"urllib.request"},  # fetches what a manifest names, by hand
         "observer/metrics.py": {"http.client"},  # reads the metrics at the socket of its server
         "cli/server/connection.py": {"http.client"},  # asks the server that an operator names
+        "system/unix_http.py": {"http.client"},  # connects to paths only
         "testing/server.py": {"http.client"},  # asks the server that a test has started
     }
 

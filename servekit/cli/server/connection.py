@@ -3,7 +3,6 @@
 
 import json
 import os
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from servekit.cli.parsing.exit_status import PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.settings.tokens import MANAGE_VARIABLE
 from servekit.supervisor.os.run_directory import MANAGE_SOCKET
+from servekit.system.unix_http import UnixConnection
 
 __all__ = [
     "ManagedServer",
@@ -39,21 +39,6 @@ class RequestRefused(StartupError):
     """The server answers with an error."""
 
     exit_status = PROBLEM_FOUND
-
-
-class PrivateConnection(HTTPConnection):
-    """HTTP over the socket in a run directory."""
-
-    def __init__(self, path: Path) -> None:
-        """Connect to *path* with the first request."""
-        super().__init__("localhost", timeout=PATIENCE_S)
-        self.path = path
-
-    def connect(self) -> None:
-        """Connect."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.path))
 
 
 def model_path(name: str, *more: str) -> str:
@@ -138,7 +123,7 @@ def server_here(pid: int, run_dir: Path) -> ManagedServer:
     return ManagedServer(
         shown=f"the server with pid {pid}",
         address=str(path),
-        connect=partial(PrivateConnection, path),
+        connect=partial(UnixConnection, path, PATIENCE_S),
         pid=pid,
         run_dir=run_dir,
     )
