@@ -15,6 +15,7 @@ __all__ = [
     "JSON",
     "MAX_EXAMPLE_BYTES",
     "MULTIPART",
+    "VERSION",
     "ExampleRequest",
     "PathDescription",
     "TensorSignature",
@@ -28,6 +29,7 @@ MULTIPART: Final = "multipart/form-data"
 DESCRIBED_HEADERS: Final = frozenset(
     ["accept", "authorization", "content-type", "x-request-id", "x-request-timeout-ms"]
 )
+VERSION: Final = "{version}"  #: stands for a version in a path
 T = TypeVar("T")
 MAX_EXAMPLE_BYTES: Final = 16_384  # longer ones make a page hard to read
 
@@ -84,13 +86,31 @@ class PathDescription(Struct, frozen=True):
     slug: str = ""  #: a name for the path, unique in the model; "" is ``/predict``
 
     @property
+    def is_of_versions(self) -> bool:
+        """Whether the path names the version that answers."""
+        return VERSION in self.path
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        if self.is_of_versions:
+            return f"Predict with one version of {self.name}"
+        return f"Predict with {self.name} {self.version}"
+
+    @property
     def operation(self) -> str:
         """The name of its operation in descriptions."""
-        return f"{self.name}_{self.slug or 'predict'}"
+        end = "_of_version" if self.is_of_versions else ""
+        return f"{self.name}_{self.slug or 'predict'}{end}"
 
     @property
     def parameters(self) -> Iterator[dict[str, Any]]:
-        """The headers and query parameters that its services read, without their types."""
+        """The parameters of the path, the headers and the query, without their types."""
+        if self.is_of_versions:
+            about = (
+                "A loaded version, or an alias; bodies may differ from those of the default one."
+            )
+            yield {"name": "version", "in": "path", "required": True, "description": about}
         about = "The service reads it."
         for name in self.request_headers:
             if name not in DESCRIBED_HEADERS:

@@ -137,7 +137,7 @@ def _predict(model: PathDescription) -> Schema:
         answers["207"] = {**answer, "description": "Some instances have an error"}
     return {
         "operationId": model.operation,
-        "summary": f"Predict with {model.name} {model.version}",
+        "summary": model.summary,
         "description": model.description,
         "tags": [model.name],
         "parameters": [*known, *({**each, "schema": TEXT} for each in model.parameters)],

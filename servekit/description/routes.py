@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from servekit.description.interface import JSON, MULTIPART, PathDescription, describe
+from servekit.description.interface import JSON, MULTIPART, VERSION, PathDescription, describe
 from servekit.description.schemas import relocate
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.stream_formats import STREAM_FORMATS
-from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow, stage_rows
+from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow, path_of_version, stage_rows
 
 __all__ = ["describe_models"]
 
@@ -32,7 +32,21 @@ Rows = Mapping[str, ModelRow]
 def describe_models(models: Sequence[ModelRow]) -> list[PathDescription]:
     """Return a description of each path of *models*, ``/predict`` before the others of a model."""
     rows = {row.name: row for row in models}
-    return [each for row in models for each in _describe(row, rows)]
+    return [each for row in models for each in _with_versions(row, _describe(row, rows))]
+
+
+def _with_versions(
+    row: ModelRow, described: Sequence[PathDescription]
+) -> Iterator[PathDescription]:
+    """Yield the paths of a model, and those that name a version, if there are several.
+
+    A version is a parameter of the path, so that the description does not grow with each of them.
+    """
+    yield from described
+    if row.versions or row.traffic.aliases:
+        for each in described:
+            path = path_of_version(row.name, VERSION, each.path)
+            yield structs.replace(each, path=path)
 
 
 def _describe(row: ModelRow, rows: Rows) -> list[PathDescription]:

@@ -78,10 +78,10 @@ def _predict(model: PathDescription) -> dict[str, Any]:
     has_form = model.signature.inputs or any(part.is_file for part in found)
     is_form = has_form and not model.instances
     taken = [_field(part) for part in found] if is_form else [_body(model)]
-    asked = [{**each, **TEXT, "required": False} for each in model.parameters]
+    asked = [{"required": False, **each, **TEXT} for each in model.parameters]
     return {
         "operationId": model.operation,
-        "summary": f"Predict with {model.name} {model.version}",
+        "summary": model.summary,
         "description": model.description,
         "consumes": [MULTIPART] if is_form else _bodies(model),
         "produces": [

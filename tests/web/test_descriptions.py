@@ -12,7 +12,7 @@ from servekit_jobs.description import jobs_fragment
 
 from servekit import errors
 from servekit.extension import Routes
-from servekit.ipc.table import Interface, RouteRow, StepRow, Table
+from servekit.ipc.table import Interface, RouteRow, StepRow, Table, TrafficRow
 from tests.services.pairs import INPUTS
 from tests.worker.batches import echo, loaded, service_of
 from tests.worker.worker_process import item
@@ -243,6 +243,35 @@ def test_two_models_with_types_of_one_name_keep_them_apart():
     schemas = described(rows)["components"]["schemas"]
 
     assert {"a.Leaf", "b.Branch", "b.Leaf"} <= set(schemas)
+
+
+@pytest.mark.parametrize("page", ["/openapi.json", "/api-description"])
+def test_versions_are_a_parameter_of_the_path_however_many_there_are(page):
+    rows = [model_row(name, MODELS["a signature"].interface) for name in ("one", "many")]
+    for row in rows:
+        row.routes = [RouteRow("/v1/" + row.name, [StepRow(stage="predict", target="size")])]
+    rows[1].versions = [model_row("many", version=str(number)) for number in range(50)]
+    document = described(rows, page)
+    versioned = {path for path in document["paths"] if "version" in path}
+    post = document["paths"]["/many/versions/{version}/predict"]["post"]
+
+    assert versioned == {f"/many/versions/{{version}}{path}" for path in ("/predict", "/v1/many")}
+    assert post["operationId"] == "many_predict_of_version"
+    (parameter,) = [each for each in post["parameters"] if each.get("in") == "path"]
+    assert (parameter["name"], parameter["required"]) == ("version", True)
+    plain = document["paths"]["/many/predict"]["post"]
+    assert post["responses"].keys() == plain["responses"].keys()
+
+
+@pytest.mark.parametrize(
+    ("page", "validator"),
+    [("/openapi.json", OpenAPIV31SpecValidator), ("/api-description", OpenAPIV2SpecValidator)],
+)
+def test_descriptions_with_versions_are_valid(page, validator):
+    row = model_row("a", MODELS["a signature"].interface)
+    row.traffic = TrafficRow(aliases={"stable": "1.0"})
+
+    validator(described([row], page)).validate()
 
 
 def test_the_bodies_of_a_prediction_are_all_the_model_takes_and_gives():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COPY", "KEEP", "MirrorRoute"]
 
-COPY, KEEP = "copy", "keep"  #: what the split of a mirror chooses between
+COPY, KEEP = "copy", "keep"  #: the choices of the split of a mirror
 MAX_BYTES = 1 << 20  #: larger bodies are not copied; this much of an answer is compared
 #: statuses of responses that were due to the load, and say nothing of the version
 BUSY = frozenset((429, 503, 504, 507))
