@@ -21,6 +21,7 @@ SERVER_COMMANDS: Final = {
     "plugins": "list the installed plugins and the hooks they implement",
     "status": "show whether a running server and its models are healthy",
     "models": "list the models of a running server, or show one in detail",
+    "top": "show the traffic, latency and resources of each version of each model",
     "logs": "show the last lines of a running server's log, and follow it",
     "reload": "make a running server load models that have changed",
     "crashes": "list crashes, hangs and failed loads of workers of a running server",

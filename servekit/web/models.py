@@ -39,6 +39,7 @@ class VersionState(Struct, kw_only=True):
     max_batch_size: int
     predict_timeout_s: float
     replicas: list[ReplicaState]
+    settings: list[SettingRow] | UnsetType = UNSET  #: with ``/models/NAME`` only
 
 
 class ModelState(VersionState, kw_only=True):
@@ -49,7 +50,6 @@ class ModelState(VersionState, kw_only=True):
     capacity: int  #: how many may wait
     versions: list[VersionState]  #: the other loaded versions
     traffic: TrafficRow
-    settings: list[SettingRow] | UnsetType = UNSET  #: with ``/models/NAME`` only
 
 
 class ModelList(Struct):
@@ -71,7 +71,8 @@ def add_models(app: Flask, server: ServerView) -> None:
         routing = server.routing
         row = find_model(routing.table, name)
         state = _state(routing, row, routing.waiting())
-        state.settings = row.settings
+        for version, each in zip((state, *state.versions), (row, *row.versions), strict=True):
+            version.settings = each.settings
         return _json(state)
 
     app.add_url_rule("/models", "models", models)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that ask a running server, against its management app with a made-up supervisor."""
 
+import io
 import json
 import threading
 
@@ -8,6 +9,7 @@ import pytest
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from servekit.cli import main
+from servekit.cli.output.live_text import LiveText
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, USAGE
 from servekit.cli.server.connection import ManagedServer
 from servekit.ipc.crash_reports import CrashReport
@@ -176,6 +178,15 @@ def test_following_the_log_ends_with_ctrl_c(ask, server, monkeypatch):
     assert ask("logs", "--follow")[:2] == (OK, "09:00  digits/0 | one\n09:01  digits/0 | two\n")
 
 
+def test_top_on_a_pipe_is_printed_once(ask, server):
+    head, digits, _ = ask("top", "--interval", "0.01")[1].splitlines()
+    (first, _) = json.loads(ask("top", "--interval", "0.01", "--json")[1])
+
+    assert head.split()[:4] == ["model", "version", "replicas", "requests/s"]
+    assert digits.split()[:8] == ["digits", "1.0", "1/1", "0.0", "0.0", "-", "-", "0"]
+    assert (first["model"], first["requests_per_s"], first["cpu"]) == ("digits", 0.0, 0.0)
+
+
 def test_crashes_of_a_server_elsewhere(ask):
     assert ask("crashes")[1].startswith("2026  digits/0  killed\n")
 
@@ -210,3 +221,14 @@ def test_a_url_without_a_server(ask, to, complaint):
 
     assert (status, out, error.count("\n")) == (PROBLEM_FOUND, "", 1)
     assert complaint in error
+
+
+def test_live_text_replaces_what_it_has_drawn(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    monkeypatch.setenv("LINES", "3")
+    stream = io.StringIO()
+    text = LiveText(stream)
+    text.draw(["a", "b" * 20, "c"])
+    text.draw(["d"])
+
+    assert stream.getvalue() == "\x1b[Ja\n" + "b" * 9 + "\n" + "\x1b[2A\r\x1b[Jd\n"

@@ -27,6 +27,8 @@ NAMED = {
     "log_format": "FORMAT",
     "log_level": "LEVEL",
 }
+#: other spellings of flags
+ALSO = {"manage": ("--management",)}
 #: the headings of ``servekit start --help`` and the options below each; the rest comes last
 GROUPS = {
     "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
@@ -74,7 +76,8 @@ def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
 
 def _add(group: argparse._ArgumentGroup, option: Option, **how: Any) -> None:
     text = describe(option).replace("%", "%%")
-    group.add_argument(option.flag, dest=option.name, default=None, help=text, **how)
+    flags = (option.flag, *ALSO.get(option.name, ()))
+    group.add_argument(*flags, dest=option.name, default=None, help=text, **how)
 
 
 def _singular(name: str) -> str:
