@@ -7,12 +7,14 @@ from collections import Counter
 import pytest
 
 from servekit.errors import ModelNotFound, RouteNotFound
-from servekit.extension import PredictionCall
+from servekit.extension import HttpRequest, PredictionCall
+from servekit.frontend.memory.pressure import Pressure
 from servekit.frontend.routing.protocols import Protocols
 from servekit.frontend.routing.split import Split, SplitRoute
+from servekit.frontend.server.dispatch import Dispatcher
 from servekit.ipc.table import Interface, RouteRow, StageRow, StepRow, TrafficRow
 
-from .routed import LARGE, Routed, version_row
+from .routed import LARGE, Client, Routed, version_row
 
 SIZE = RouteRow("/m/size", [StepRow(stage="predict", target="size")])
 ELSEWHERE = RouteRow("/v1/size", [StepRow(stage="predict", target="size")])
@@ -147,6 +149,31 @@ def test_a_large_body_is_moved_to_the_version_that_is_chosen(routed):
 
     assert seen == set(bodies)
     assert {exchange.response.model_version for exchange in exchanges} == {b"1", b"2"}
+
+
+@pytest.mark.parametrize("change", ["a new version", "the same version", "unloaded"])
+def test_a_request_whose_body_arrives_late_is_answered_by_the_version_of_then(routed, change):
+    routed.publish(version_row("1"))
+    dispatcher = Dispatcher(
+        find=routed.routing.router.find, application=None, address=("", 0), middleware=(),
+        pressure=Pressure(0, 5.0), slices=None,
+    )  # fmt: skip
+    request = HttpRequest(b"POST", b"/m/predict", {}, b"", True, "1.1")
+    request.route = routed.find("/m/predict")  # when its head had arrived
+    request.body = request.route.bodies.lay([b"x" * LARGE])
+    after = {"a new version": ("2", 1), "the same version": ("1", 0)}.get(change)
+    routed.publish(*([version_row(*after)] if after else []))
+    routed.routing.batchers.sweep(0.0)
+    exchange = Client()
+    dispatcher.handle(exchange, request)
+    routed.answer()
+    routed.routing.batchers.sweep(0.0)
+
+    response = exchange.response
+    assert (response.status, response.model_version) == {
+        "a new version": (200, b"2"), "the same version": (200, b"1"), "unloaded": (503, b"1"),
+    }[change]  # fmt: skip
+    assert len(list(routed.routing.batchers)) == (1 if after else 0)
 
 
 def test_stages_of_a_version_stay_together(routed):

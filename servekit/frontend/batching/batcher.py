@@ -52,7 +52,6 @@ class Batcher:
         self.admission = Admission(self.queue)
         self._is_draining = False  #: nothing is tried again
         self._users = 0  #: runs through pipelines of which it is a part
-        self._successor: Batcher | None = None  #: of the version that replaces this one
         self.update(row)
 
     def update(self, row: ModelRow) -> None:
@@ -77,16 +76,14 @@ class Batcher:
         admission = self.admission
         if admission.is_open and not admission.poison.sizes and self.feed.offer(task):
             return
-        if not self._successor and (refusal := admission.refusal(task.body_bytes)) is not None:
+        if (refusal := admission.refusal(task.body_bytes)) is not None:
             task.fail(refusal)
         else:
             self.put(task)
 
     def put(self, task: Task) -> None:
         """Queue *task*, whose request has been admitted, if anything can answer it."""
-        if self._successor is not None:
-            self._successor.adopt(task)
-        elif (refusal := self.admission.refusal_of_content(task)) is not None:
+        if (refusal := self.admission.refusal_of_content(task)) is not None:
             task.fail(refusal)
         else:
             self.feed.put(task)
@@ -145,8 +142,8 @@ class Batcher:
     def leave(self, successor: Batcher | None) -> bool:
         """Return whether there is nothing more to do for this version, which is being replaced.
 
-        Its workers answer the tasks that wait. If no worker is left, *successor* gets them, and so
-        it does tasks whose bodies arrive later; without a successor they fail.
+        Its workers answer the tasks that wait. If no worker is left, *successor* gets them; without
+        one they fail.
         """
         waiting = () if self.pool.has_channel else self.queue.take_all()
         for task in waiting:
@@ -156,7 +153,7 @@ class Batcher:
                 task.fail(self.admission.not_ready())
         if self._users or self.queue.waiting or self.pool.running:
             return False
-        self._successor, self.admission.is_open = successor, False
+        self.admission.is_open = False
         self.pool.disband()
         return self.bodies.is_unused
 

@@ -77,6 +77,8 @@ class BodyArena:
         return slab
 
     def _take(self, size: int) -> Slab | None:
+        if self._is_closed:
+            return None
         slab = self.arena.allocate(size)
         if slab is not None:
             self._is_trimmed = False

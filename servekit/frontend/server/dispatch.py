@@ -14,6 +14,7 @@ import gevent
 from servekit.errors import Unavailable
 from servekit.extension.http import HttpResponse
 from servekit.frontend.http.targets import ASTERISK
+from servekit.frontend.routing.indirect import move_body
 from servekit.frontend.server.wsgi import call_application
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.middleware import Middleware, Proceed
-    from servekit.frontend.exchange.protocols import Find, PredictionRoute
+    from servekit.frontend.exchange.protocols import Find
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.routing.protocols import Protocols
@@ -79,12 +80,12 @@ class Dispatcher:
         if request.refusal is not None:
             self._refuse(exchange, request)
             return
-        route: PredictionRoute | None = request.route or self._find(
-            request.method, request.target, request.headers
-        )
+        route = self._find(request.method, request.target, request.headers) or request.route
         if route is None:
             self._answer_other(exchange, request)
             return
+        if request.route is not None:  # a version may have changed while the body arrived
+            move_body(request, route)
         request.route = route
         exchange.model_version = route.version
         if self._pressure.is_full:
