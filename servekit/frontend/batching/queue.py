@@ -36,14 +36,19 @@ class TaskQueue:
     """In order of arrival. A task that is done while it waits keeps its place, but not counted."""
 
     __slots__ = (
-        *("_bytes", "_memory", "_metrics", "_tasks"),
-        *("capacity", "early", "usual_s", "waiting"),
+        "_bytes",
+        "_memory",
+        "_metrics",
+        "_tasks",
+        "capacity",
+        "early",
+        "usual_s",
+        "waiting",
     )
 
     def __init__(self, metrics: ModelMetrics, memory: QueueMemory) -> None:
         """Count the tasks that are dropped in *metrics*."""
-        self._metrics = metrics
-        self._memory = memory
+        self._metrics, self._memory = metrics, memory
         self._tasks: deque[Task] = deque()
         self._bytes = 0
         self.waiting = 0  #: tasks that are not done
