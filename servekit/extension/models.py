@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from servekit.ipc.table import Interface
 
 __all__ = ["ModelView"]
@@ -21,3 +23,9 @@ class ModelView:
     #: input and output of its ``predict``: signature, JSON schemas, media types; ``None`` until a
     #: worker of the model has been ready
     interface: Interface | None
+    #: for the default version: the other loaded versions by name, and all of them by their aliases
+    others: Mapping[str, ModelView] = field(default_factory=dict)
+
+    def find_version(self, name: str) -> ModelView | None:
+        """Return the version or the alias *name*; "" is this one."""
+        return self if name in ("", self.version) else self.others.get(name)

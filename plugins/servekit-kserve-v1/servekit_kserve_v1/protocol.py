@@ -66,14 +66,19 @@ class KServeV1(Protocol):
 
     def _status(self, model: str, version: str) -> HttpResponse | ServekitError:
         """Return what KServe asks for, and what TensorFlow Serving says of a model."""
-        found = self._server.models.get(model)
-        if found is None or version not in ("", found.version):
+        default = self._server.models.get(model)
+        found = default.find_version(version) if default is not None else None
+        if default is None or found is None:
             which = f" of version {version}" if version else ""
             return ModelNotFound(f"no model is called {model}{which}")
         if self._server.why_not_ready(model):
             return NotReady()
         status = {"error_code": "OK", "error_message": ""}
-        versions = [{"version": found.version, "state": "AVAILABLE", "status": status}]
+        names = [default.version, *(each.version for each in default.others.values())]
+        versions = [
+            {"version": name, "state": "AVAILABLE", "status": status}
+            for name in ([found.version] if version else dict.fromkeys(names))
+        ]
         return _json({"name": model, "ready": True, "model_version_status": versions})
 
     def error_response(self, error: ServekitError, request_id: str) -> HttpResponse:

@@ -188,8 +188,8 @@ def test_the_protocol_is_described(served):
 def test_requests_and_their_errors_are_counted(served):
     text = served.get("/metrics").body.decode()
 
-    assert 'servekit_requests_total{model="odd",status="401",version="1.0"}' in text
-    assert 'servekit_requests_total{model="odd",status="200",version="1.0"}' in text
+    assert 'servekit_requests_total{model="odd",status="401",version="3"}' in text
+    assert 'servekit_requests_total{model="odd",status="200",version="3"}' in text
 
 
 def test_a_model_that_is_not_ready_and_a_worker_that_dies(directory):

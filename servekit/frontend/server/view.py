@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
     from servekit.ipc.operations import Operation
-    from servekit.ipc.table import Table
+    from servekit.ipc.table import ModelRow, Table
     from servekit.settings import Settings
 
 __all__ = ["FrontEndView"]
@@ -124,7 +124,16 @@ class FrontEndView:
 
 def models_of(table: Table) -> dict[str, ModelView]:
     """Return the models of *table* by name."""
-    return {
-        row.name: ModelView(name=row.name, version=row.version, interface=row.interface)
-        for row in table.models
+    return {row.name: _view_of(row) for row in table.models}
+
+
+def _view_of(row: ModelRow) -> ModelView:
+    others = {
+        each.version: ModelView(name=row.name, version=each.version, interface=each.interface)
+        for each in row.versions
     }
+    view = ModelView(name=row.name, version=row.version, interface=row.interface, others=others)
+    for alias, version in row.traffic.aliases.items():
+        if (found := view.find_version(version)) is not None:
+            others.setdefault(alias, found)
+    return view
