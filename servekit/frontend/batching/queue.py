@@ -36,14 +36,8 @@ class TaskQueue:
     """In order of arrival. A task that is done while it waits keeps its place, but not counted."""
 
     __slots__ = (
-        "_bytes",
-        "_memory",
-        "_metrics",
-        "_tasks",
-        "capacity",
-        "early",
-        "usual_s",
-        "waiting",
+        *("_bytes", "_memory", "_metrics", "_tasks"),
+        *("capacity", "early", "usual_s", "waiting"),
     )
 
     def __init__(self, metrics: ModelMetrics, memory: QueueMemory) -> None:
@@ -215,8 +209,7 @@ class BatchFeed:
 
     def dispatch(self) -> None:
         """Send tasks that wait to workers that can take them."""
-        idle, queue = self._idle, self._queue
-        now = monotonic()
+        idle, queue, now = self._idle, self._queue, monotonic()
         if self._pressure.is_stalled and self._pressure.is_waiting(now):
             return  # until the next sweep
         while idle and queue.waiting:
@@ -236,8 +229,7 @@ class BatchFeed:
         oldest = self._queue.first()
         if oldest is None or oldest.was_lost or self._queue.waiting >= self.max_batch_size:
             return False
-        late = oldest.arrived + self.max_delay_s
-        until = min(late, oldest.deadline, self._queue.early.first)
+        until = min(oldest.arrived + self.max_delay_s, oldest.deadline, self._queue.early.first)
         if until > now:
             self._wakeup.after(until - now)
         return until > now
