@@ -12,7 +12,7 @@ called in the order of their names, and those that come with servekit last.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import pluggy
 from servekit_archiver.hookspecs import extend_verify, recognise_model, register_commands
@@ -51,9 +51,11 @@ __all__ = [
     "accept_archive",
     "authorize",
     "batch_served",
+    "decrypt_archive",
     "export_logs",
     "export_metrics",
     "extend_verify",
+    "find_archive_key",
     "find_service",
     "hookimpl",
     "hookspec",
@@ -266,13 +268,45 @@ def open_archive(url: str, scratch: Path, progress: "Callable[[int, int], None]"
     :param scratch: an empty directory of this server in its run directory, which no other user
         can enter. Files are removed when the archive has been unpacked. A directory that is
         returned is served where it is, and removed when the model is not served any more or the
-        server has ended, whatever ended it. So content that must not reach a disk, such as a
-        decrypted model, is returned as a directory, where ``--run-dir`` is in memory.
+        server has ended, whatever ended it.
     :param progress: to be called with the bytes done and in all (0: unknown) now and then; without
         it the load timeout ends the preparation.
     :return: a path in *scratch* or anywhere else, ``/proc/self/fd/N`` included; ``None`` for URLs
         that the plugin does not open. The first plugin that returns a path decides. An exception
         is the reason why the model cannot be loaded.
+    """
+
+
+@hookspec(firstresult=True)
+def decrypt_archive(
+    path: Path, target: Path, find_key: "Callable[[str], bytes]"
+) -> "Literal[True] | None":
+    """Decrypt an archive.
+
+    Runs in: the prepare child, at the start and at each reload; ``servekit check``. May block.
+    Asked of a file that is not a zip file, whether it is local or comes from a URL.
+
+    :param path: the file, perhaps encrypted.
+    :param target: where to write the decrypted archive: a new file, in a directory in memory
+        that no other user can enter. The archive is unpacked beside it, and the directory is
+        removed when the model is not served any more or the server has ended.
+    :param find_key: returns the key with an id, or raises a ``StartupError``.
+    :return: ``True`` if *target* was written; ``None`` if the plugin does not know such files. The
+        first plugin that returns ``True`` decides. An exception is the reason why the model cannot
+        be loaded.
+    """
+
+
+@hookspec(firstresult=True)
+def find_archive_key(key_id: str) -> bytes | None:
+    """Return a key for encrypted archives, from wherever keys are kept.
+
+    Runs in: the prepare child; ``servekit check``. May block. Asked when ``decrypt_archive`` needs
+    a key, after those of ``--archive-keys``.
+
+    :param key_id: the id of the key, as the archive names it.
+    :return: 32 bytes, or ``None`` if the plugin does not have it. The first plugin that returns a
+        key decides. An exception is the reason why the model cannot be loaded.
     """
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servekit.settings.addresses import absolute_bind, address, bind_address, file_mode
+from servekit.settings.archive_keys import archive_key_source
 from servekit.settings.daemons import DaemonSpec
 from servekit.settings.deployments import Deployment
 from servekit.settings.values import (
@@ -238,6 +239,11 @@ class Settings:
         (),
         "files of public keys (PEM), or directories of such files, for the rule signed",
         resolve=absolute,
+    )
+    archive_keys: tuple[str, ...] = setting(
+        (),
+        "keys of encrypted archives, 64 hexadecimal digits each: files, fd:NUMBER or env:VARIABLE",
+        resolve=archive_key_source,
     )
     manage: str = setting(
         "",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servekit.errors import StartupError
+from servekit.settings.archive_keys import key_files
 from servekit.settings.fields import PREFIX, Settings
 
 __all__ = ["MANAGE_VARIABLE", "PREDICT_VARIABLE", "TOKEN", "Tokens", "open_files", "read_tokens"]
@@ -41,8 +42,9 @@ def read_tokens(settings: Settings, environment: Mapping[str, str] = os.environ)
 
 
 def open_files(settings: Settings) -> list[str]:
-    """Return the token files that other users may read or write."""
-    paths = filter(None, (settings.predict_token_file, settings.manage_token_file))
+    """Return the files of tokens and keys that other users may read or write."""
+    tokens = filter(None, (settings.predict_token_file, settings.manage_token_file))
+    paths = [*tokens, *key_files(settings.archive_keys)]
     return [path for path in paths if _is_open(Path(path))]
 
 

@@ -3,6 +3,7 @@
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 from servekit_archiver import Manifest
@@ -23,12 +24,14 @@ from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.control import BootFailed
 from servekit.settings import Settings
+from servekit.settings.archive_keys import read_archive_keys
 from servekit.settings.models import parse_models
 from servekit.supervisor.models.boot_plan import launch_of
 from servekit.supervisor.os import exits
 from servekit.supervisor.os.child import Child
 from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.loop import Loop, Timer
+from servekit.supervisor.os.memory_directory import memory_twin
 from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user, user_of_model
@@ -109,6 +112,8 @@ def prepare(text: str, settings: Settings, display: Display, scratch: str) -> Pr
         scratch=scratch,
         required_plugins=list(settings.require_plugins),
         policy=policy_of(settings),
+        memory=str(memory_twin(Path(scratch).parent) / "archive"),
+        archive_keys=read_archive_keys(settings.archive_keys),
     )
     display.progress(name, "preparing")
     timeout_s = settings.load_timeout or PREPARE_TIMEOUT_S

@@ -3,7 +3,8 @@
 
 import argparse
 import json
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +18,7 @@ from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.settings import Settings, load_settings
+from servekit.supervisor.os.run_directory import remove_with_twin
 from servekit.supervisor.preparing.messages import PreparedModel
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ def check(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument(
         "--trusted-keys", nargs="+", metavar="PATH", help="public keys for the rule signed"
     )
+    parser.add_argument(
+        "--archive-keys", nargs="+", metavar="SOURCE", help="keys of encrypted archives"
+    )
     parser.add_argument("--cache-dir", metavar="DIR", help="where archives are unpacked")
     return run
 
@@ -78,12 +83,12 @@ def run(parsed: argparse.Namespace) -> int:
 
     :raises StartupError: it cannot be loaded.
     """
-    flags = ("cache_dir", "install_requirements", "policy", "trusted_keys")
+    flags = ("cache_dir", "install_requirements", "policy", "trusted_keys", "archive_keys")
     settings = load_settings({name: getattr(parsed, name) for name in flags})
     display = create_display(settings)
-    scratch = TemporaryDirectory(prefix="servekit-check-")
+    scratch = Path(mkdtemp(prefix="servekit-check-"))
     try:
-        prepared = prepare(parsed.model, settings, display, f"{scratch.name}/archive")
+        prepared = prepare(parsed.model, settings, display, f"{scratch}/archive")
         stages = [each for stage in prepared.stages for each in (stage, *stage.colocated)]
         sizes = [sizes_to_measure(parsed.batch_sizes, stage.max_batch_size) for stage in stages]
         reports = [
@@ -93,7 +98,7 @@ def run(parsed: argparse.Namespace) -> int:
         pipeline = _pipeline(prepared, parsed.model, settings, display)
     finally:
         display.close()
-        scratch.cleanup()
+        remove_with_twin(scratch)
     if parsed.json:
         found = [as_json(report) for report in reports]
         both = {"stages": found, "pipeline": pipeline_as_json(pipeline)} if pipeline else found[0]

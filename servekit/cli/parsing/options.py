@@ -23,6 +23,7 @@ NAMED = {
     "pass_env": "VARIABLE",
     "policy": "RULE,RULE,...",
     "trusted_keys": "PATH",
+    "archive_keys": "SOURCE",
     "compression": "CODING",
     "log_format": "FORMAT",
     "log_level": "LEVEL",
@@ -35,7 +36,7 @@ GROUPS = {
     "network": "host port bind socket_mode front_ends http2 compression compression_min"
     " cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"
-    " policy trusted_keys"
+    " policy trusted_keys archive_keys"
     " tls_certificate tls_key tls_client_ca",
     "sizes": "max_body max_answer max_header max_target max_connections queue",
     "time": "predict_timeout load_timeout header_timeout body_timeout body_rate send_timeout"

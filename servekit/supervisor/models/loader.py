@@ -4,8 +4,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from servekit.errors import StartupError
+from servekit.settings.archive_keys import read_archive_keys
 from servekit.settings.models import ModelSource, deployments_of
 from servekit.supervisor.models.host import ModelHost
+from servekit.supervisor.os.memory_directory import memory_twin
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
 from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest, policy_of
@@ -55,6 +58,11 @@ class Loader:
         """A directory of this attempt alone, for what a plugin gets from a URL."""
         return self._host.run_dir / "archives" / f"{self._number}-{self._attempts}"
 
+    @property
+    def _memory(self) -> Path:
+        """A directory of this attempt in memory, for a decrypted archive."""
+        return memory_twin(self._host.run_dir) / self._scratch.name
+
     def load(self) -> None:
         """Prepare the model when there is room, or once more when the current load is over."""
         if self._is_loading:
@@ -81,9 +89,24 @@ class Loader:
             self._child.kill()
 
     def _prepare(self) -> None:
-        settings = self._host.settings
         self._attempts += 1
-        request = PrepareRequest(
+        self._host.reporter.progress(self._name(), "preparing")
+        try:
+            self._child = PrepareChild(
+                self._host.loop,
+                self._request(),
+                self._host.settings.load_timeout or PREPARE_TIMEOUT_S,
+                lambda line: self._host.reporter.line(self._name(), line),
+                self._received,
+            )
+        except StartupError as error:
+            self._received(PrepareOutcome(error=str(error)))
+        except OSError as error:
+            self._received(PrepareOutcome(error=f"cannot be prepared: {error.strerror}"))
+
+    def _request(self) -> PrepareRequest:
+        settings = self._host.settings
+        return PrepareRequest(
             self._source.path,
             self._source.name,
             settings.cache_dir,
@@ -94,26 +117,18 @@ class Loader:
             list(settings.require_plugins),
             policy_of(settings),
             deployments_of(settings, self._source.name),
+            str(self._memory),
+            read_archive_keys(settings.archive_keys),
         )
-        self._host.reporter.progress(self._name(), "preparing")
-        try:
-            self._child = PrepareChild(
-                self._host.loop,
-                request,
-                settings.load_timeout or PREPARE_TIMEOUT_S,
-                lambda line: self._host.reporter.line(self._name(), line),
-                self._received,
-            )
-        except OSError as error:
-            self._received(PrepareOutcome(error=f"cannot be prepared: {error.strerror}"))
 
     def _received(self, outcome: PrepareOutcome) -> None:
         if outcome.step:
             self._host.reporter.progress(self._name(), outcome.step)
             return
         self._child = None
-        if outcome.model is None and self._scratch.exists():  # the child was killed
-            remove_in_background(self._scratch)
+        for directory in (self._scratch, self._memory):
+            if outcome.model is None and directory.exists():  # the child was killed
+                remove_in_background(directory)
         if not self.is_stopping:
             self._host.reporter.progress(self._name(), "")
             try:

@@ -7,11 +7,12 @@ in their environment, by which they are found.
 """
 
 import os
-import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
+
+from servekit.supervisor.os.run_directory import remove_with_twin
 
 __all__ = ["MARK", "Guard"]
 
@@ -24,7 +25,7 @@ class Guard:
     """A forked process that waits for our end. The caller must be single-threaded."""
 
     def __init__(self, run_dir: Path) -> None:
-        """Start it and set the mark; if we are killed it also removes *run_dir*.
+        """Start it and set the mark; if we are killed it also removes *run_dir* and its twin.
 
         :raises OSError: no process or descriptor is left for it.
         """
@@ -62,7 +63,7 @@ def _watch(end: int, run_dir: Path) -> None:
     deadline = monotonic() + PATIENCE_S
     while _kill_marked(mark) and monotonic() < deadline:
         sleep(PAUSE_S)
-    shutil.rmtree(run_dir, ignore_errors=True)
+    remove_with_twin(run_dir)
 
 
 def _kill_marked(mark: bytes) -> int:

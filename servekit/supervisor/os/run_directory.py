@@ -10,8 +10,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from servekit.errors import StartupError
+from servekit.supervisor.os.memory_directory import memory_twin
 
-__all__ = ["CONTROL_SOCKET", "MANAGE_SOCKET", "OBSERVER_SOCKET", "RunDirectory", "running"]
+__all__ = [
+    "CONTROL_SOCKET",
+    "MANAGE_SOCKET",
+    "OBSERVER_SOCKET",
+    "RunDirectory",
+    "remove_with_twin",
+    "running",
+]
 
 CONTROL_SOCKET = "control.sock"  #: front-ends connect to it
 MANAGE_SOCKET = "manage.sock"  #: management, for our own user
@@ -58,10 +66,16 @@ class RunDirectory:
             raise StartupError(f"run_dir: {self.path.parent}: {error.strerror}") from error
 
     def remove(self) -> None:
-        """Delete it with its content."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Delete it with its content, and its twin in memory."""
+        remove_with_twin(self.path)
         if self._lock >= 0:
             os.close(self._lock)
+
+
+def remove_with_twin(path: Path) -> None:
+    """Delete a run directory, and what belongs to it in memory."""
+    shutil.rmtree(memory_twin(path), ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def running(parent: str = "") -> dict[int, Path]:
@@ -97,7 +111,7 @@ def _sweep(place: Path) -> None:
             lock = _lock(path / LOCK)
         except OSError:  # it runs, or is about to
             continue
-        shutil.rmtree(path, ignore_errors=True)
+        remove_with_twin(path)
         os.close(lock)
 
 

@@ -43,6 +43,8 @@ class PrepareRequest(msgspec.Struct, array_like=True):
     required_plugins: list[str] = []
     policy: Policy = Policy()
     deployments: list[Deployment] = []  #: the operator's settings, the strongest last
+    memory: str = ""  #: a directory in memory that may be made, for a decrypted archive
+    archive_keys: list[bytes] = []  #: secret
 
 
 class PreparedStage(msgspec.Struct, kw_only=True):

@@ -9,10 +9,9 @@ import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
 import msgspec
 import servekit_archiver
@@ -22,7 +21,7 @@ from servekit.errors import ArchiveRefused, StartupError
 from servekit.extension.archives import ArchiveInfo
 from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
-from servekit.settings.values import is_url, split_class
+from servekit.supervisor.os.memory_directory import MEMORY, admit
 from servekit.supervisor.os.user import (
     User,
     cache_for,
@@ -30,30 +29,27 @@ from servekit.supervisor.os.user import (
     open_entry,
     require_readable,
 )
-from servekit.supervisor.preparing.archive_plugins import open_url, require_acceptance
+from servekit.supervisor.preparing.archive_plugins import require_acceptance
+from servekit.supervisor.preparing.content import Tell, find_content
 from servekit.supervisor.preparing.deploying import deploy
-from servekit.supervisor.preparing.expected_digest import refuse_late_digest, require_digest
+from servekit.supervisor.preparing.expected_digest import refuse_late_digest
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
     PreparedStage,
     PrepareOutcome,
     PrepareRequest,
 )
-from servekit.supervisor.preparing.one_file import open_class
-from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.preparing.storing import StoreAssets
 
 __all__ = ["answer", "prepare"]
-
-Tell = Callable[[str], None]
-STEP_S = 0.2  #: progress is not told more often
 
 
 def answer(request: PrepareRequest, tell: Tell) -> PrepareOutcome:
     """Return the model, or what says why there is none: one line for each problem."""
     outcome = _answer(request, tell)
-    if request.scratch and not (outcome.model and outcome.model.scratch):
-        shutil.rmtree(request.scratch, ignore_errors=True)
+    for directory in filter(None, (request.scratch, request.memory)):
+        if not (outcome.model and outcome.model.scratch == directory):
+            shutil.rmtree(directory, ignore_errors=True)
     return outcome
 
 
@@ -78,14 +74,8 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     cache = Path(request.cache_dir) if request.cache_dir else None
     if user:
         cache = cache_for(user, request.cache_dir)
-    file, service = split_class(request.path)
-    path, scratch, required = Path(file), Path(request.scratch), request.required_plugins
-    if is_url(request.path):
-        path = open_url(request.path, scratch, _progress("fetching", tell), required)
-    require_digest(path, request.name, request.deployments)
-    directory, manifest, digest = (
-        open_class(path, service, request.name) if service else _open(path, cache, tell)
-    )
+    content = find_content(request, cache, tell)
+    directory, manifest = content.directory, content.manifest
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
     else:
@@ -102,19 +92,26 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         manifest=manifest.to_json(),
         stages=_stages(manifest, deployed.environments),
         may_retry=manifest.retry,
-        size_bytes=_size(path if service else directory, manifest),
-        digest=digest,
+        size_bytes=_size(content.measured, manifest),
+        digest=content.digest,
         user=request.worker_user,
-        scratch=request.scratch if scratch in directory.parents else "",
+        scratch=_own_directory(request, directory),
         settings=deployed.settings,
         pass_env=deployed.pass_env,
     )
-    info = _archive_info(model, directory if service else path)
-    require_acceptance(info, request.policy, required)
+    require_acceptance(_archive_info(model, content.path), request.policy, request.required_plugins)
+    if content.is_decrypted:
+        content.path.unlink()  # it is unpacked, and takes as much memory again
     _provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)
     return model
+
+
+def _own_directory(request: PrepareRequest, directory: Path) -> str:
+    """Return the directory to remove with the model: the one that was made for *directory*."""
+    own = (request.scratch, request.memory)
+    return next((each for each in own if each and Path(each) in directory.parents), "")
 
 
 def _archive_info(model: PreparedModel, path: Path) -> ArchiveInfo:
@@ -152,34 +149,14 @@ def _provide(
 def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
     """Let *user* read what is in *cache*, and pass if it can then read everything."""
     directory = Path(model.directory)
-    if cache in directory.parents:
+    if directory.is_relative_to(MEMORY):
+        admit(user, Path(model.scratch))
+        open_entry(directory)
+    elif cache in directory.parents:
         open_entry(directory)
     for path in model.assets.values():
         open_entry(Path(path).parent)
     require_readable(user, directory, model.python)
-
-
-def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
-    """Return the files, the manifest, and what tells this content from another."""
-    if path.is_dir():
-        directory = path.resolve()  # the path may be a link that leads elsewhere next time
-        manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
-        return directory, manifest, stamp(directory)
-    unpacked = servekit_archiver.unpack(path, cache, _progress("unpacking", tell))
-    return Path(unpacked.directory), unpacked.manifest, unpacked.digest
-
-
-def _progress(doing: str, tell: Tell) -> Callable[[int, int], None]:
-    """Return what turns bytes done and bytes in all, 0 if unknown, into a step now and then."""
-    next_at = monotonic() + STEP_S
-
-    def report(done: int, total: int) -> None:
-        nonlocal next_at
-        if monotonic() >= next_at:
-            next_at = monotonic() + STEP_S
-            tell(f"{doing} {100 * done // total} %" if total else f"{doing} {done >> 20} MiB")
-
-    return report
 
 
 def _assets(

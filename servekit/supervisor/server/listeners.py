@@ -9,6 +9,7 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.settings.addresses import SYSTEMD, split_address, unix_path
+from servekit.settings.archive_keys import read_archive_keys
 from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
 from servekit.supervisor.os.listeners import (
     SocketFile,
@@ -25,9 +26,9 @@ __all__ = ["Listeners", "check_access"]
 
 
 def check_access(settings: Settings, journal: Journal) -> None:
-    """Warn about token files that others may read.
+    """Warn about files of tokens and keys that others may read.
 
-    :raises StartupError: a token file or certificate cannot be used, or management is to be
+    :raises StartupError: a token, key or certificate cannot be used, or management is to be
         reachable over TCP and no token protects it.
     """
     if settings.tls_certificate or settings.tls_key or settings.tls_client_ca:
@@ -37,6 +38,7 @@ def check_access(settings: Settings, journal: Journal) -> None:
     tokens = read_tokens(settings)
     if settings.manage and not tokens.manage:
         raise StartupError(f"manage: needs manage_token_file or {MANAGE_VARIABLE}")
+    read_archive_keys(settings.archive_keys)
     for path in open_files(settings):
         text = f"is open to every user of this machine: chmod 600 {path}"
         journal.notice(Notice("open_file", path, text, "warning"))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the path or URL of a model to its files and manifest. Runs in: the prepare child."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import servekit_archiver
+from servekit_archiver import Manifest
+
+from servekit.settings.models import ModelSource
+from servekit.settings.values import is_url, split_class
+from servekit.supervisor.preparing.archive_plugins import open_url
+from servekit.supervisor.preparing.decrypting import decrypt
+from servekit.supervisor.preparing.expected_digest import require_digest
+from servekit.supervisor.preparing.messages import PrepareRequest
+from servekit.supervisor.preparing.one_file import open_class
+from servekit.supervisor.preparing.stamping import stamp
+
+__all__ = ["Content", "Tell", "find_content"]
+
+Tell = Callable[[str], None]
+STEP_S = 0.2  #: progress is not told more often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """The files and the manifest, before the operator's settings are applied."""
+
+    path: Path  #: the archive, or the model directory
+    directory: Path  #: the files
+    manifest: Manifest
+    digest: str
+    measured: Path  #: whose size is that of the model
+    is_decrypted: bool = False
+
+
+def find_content(request: PrepareRequest, cache: Path | None, tell: Tell) -> Content:
+    """Return the content at the path or URL of *request*.
+
+    :raises ArchiveError: the archive or directory is refused.
+    :raises StartupError: a plugin cannot provide it, or its digest is another one.
+    """
+    file, service = split_class(request.path)
+    path = Path(file)
+    if is_url(request.path):
+        progress = _progress("fetching", tell)
+        path = open_url(request.path, Path(request.scratch), progress, request.required_plugins)
+    require_digest(path, request.name, request.deployments)
+    if service:
+        directory, manifest, digest = open_class(path, service, request.name)
+        return Content(
+            path=directory, directory=directory, manifest=manifest, digest=digest, measured=path
+        )
+    decrypted = decrypt(path, ModelSource(request.path).shown, request)
+    if decrypted:
+        path, cache = decrypted, decrypted.parent
+    directory, manifest, digest = _open(path, cache, tell)
+    return Content(
+        path=path,
+        directory=directory,
+        manifest=manifest,
+        digest=digest,
+        measured=directory,
+        is_decrypted=decrypted is not None,
+    )
+
+
+def _open(path: Path, cache: Path | None, tell: Tell) -> tuple[Path, Manifest, str]:
+    """Return the files, the manifest, and what tells this content from another."""
+    if path.is_dir():
+        directory = path.resolve()  # the path may be a link that leads elsewhere next time
+        manifest = servekit_archiver.load_directory(directory)  # imported when it is wanted
+        return directory, manifest, stamp(directory)
+    unpacked = servekit_archiver.unpack(path, cache, _progress("unpacking", tell))
+    return Path(unpacked.directory), unpacked.manifest, unpacked.digest
+
+
+def _progress(doing: str, tell: Tell) -> Callable[[int, int], None]:
+    """Return what turns bytes done and bytes in all, 0 if unknown, into a step now and then."""
+    next_at = monotonic() + STEP_S
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_at
+        if monotonic() >= next_at:
+            next_at = monotonic() + STEP_S
+            tell(f"{doing} {100 * done // total} %" if total else f"{doing} {done >> 20} MiB")
+
+    return report
