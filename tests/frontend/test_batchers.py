@@ -139,7 +139,7 @@ def test_a_version_leaves_once_its_workers_have_answered(batchers):
     worker = worker_of(old)
     worker.tasks = [admitted(old)]
     old.queue.take_all()
-    follow(batchers, row("2", replica=1))
+    worker_of(follow(batchers, row("2", replica=1))["m"])
     batchers.sweep(0.0)
     assert old in list(batchers)
     worker.tasks = []
@@ -161,6 +161,19 @@ def test_the_memory_of_a_version_stays_while_a_body_arrives_there(batchers):
 
     assert old not in list(batchers)
     assert old.bodies.lay([b"x" * LARGE]) == b"x" * LARGE  # no longer in its arena
+
+
+def test_a_model_stays_ready_while_a_version_replaces_another(batchers):
+    worker_of(follow(batchers, row("1"))["m"])
+    assert batchers.live_replicas("m") == 1
+    new = follow(batchers, row("2", replica=1))["m"]
+    batchers.sweep(0.0)
+    assert (sum(each.is_live for each in new.pool), batchers.live_replicas("m")) == (0, 1)
+    worker_of(new)
+    batchers.sweep(0.0)
+
+    assert list(batchers) == [new]
+    assert (batchers.live_replicas("m"), batchers.live_replicas("other")) == (1, 0)
 
 
 def test_a_part_of_a_request_never_meets_a_stage_of_another_version(batchers):

@@ -72,17 +72,34 @@ class Batchers:
         """Return those of the version *row* by the labels of its stages."""
         return {stage.label: self._batchers[_key(stage)] for stage in stage_rows(row)}
 
+    def live_replicas(self, label: str) -> int:
+        """Return how many replicas answer for the default version of *label*.
+
+        Those of the version before count until they have left: the channels of the new one may
+        take a moment to open.
+        """
+        if label not in self.defaults:
+            return 0
+        leaving = [each for each in self._leaving if each.row.label == label]
+        found = [self.defaults[label], *leaving]
+        return sum(replica.is_live for batcher in found for replica in batcher.pool)
+
     def sweep(self, now: float) -> None:
         """Let time pass; close those that are to leave once they hold nothing."""
         for batcher in self:
             batcher.sweep(now)
-        for batcher in [each for each in self._leaving if each.leave(self._successor(each))]:
+        for batcher in [each for each in self._leaving if self._has_left(each)]:
             self._leaving.remove(batcher)
             batcher.close()
 
-    def _successor(self, batcher: Batcher) -> Batcher | None:
-        """Return what may answer the tasks of *batcher*, unless they are parts of requests."""
-        return None if batcher.row.stage else self.defaults.get(batcher.row.label)
+    def _has_left(self, batcher: Batcher) -> bool:
+        """Let *batcher* leave once another version answers; return whether it has."""
+        successor = self.defaults.get(batcher.row.label)
+        is_needed = successor is not None and not any(each.is_live for each in successor.pool)
+        if is_needed and batcher.pool.has_channel:
+            return False
+        # a part of a request must not go to a stage of another version
+        return batcher.leave(None if batcher.row.stage else successor)
 
     def drain(self) -> None:
         """Try nothing again from now on: the front-end shuts down."""

@@ -66,8 +66,7 @@ class Routing:
 
     def live_replicas(self, model: str) -> int:
         """Return how many replicas of *model*, or of the stage of this label, answer."""
-        batcher = self.batchers.defaults.get(model)
-        return sum(replica.is_live for replica in batcher.pool) if batcher else 0
+        return self.batchers.live_replicas(model)
 
     def unresolved(self, model: str) -> list[str]:
         """Return why routes of *model* do not answer, one line for each that does not."""
