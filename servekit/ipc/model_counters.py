@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from servekit.ipc.counters import Counters, Key
+    from servekit.ipc.counter_share import Key
+    from servekit.ipc.counters import Counters
 
 __all__ = [
     "CACHED",

@@ -12,7 +12,8 @@ from typing import Any, Final
 from prometheus_client import Metric
 from prometheus_client.values import MutexValue
 
-from servekit.ipc.counters import Counters, Key, Share
+from servekit.ipc.counter_share import Key, Share
+from servekit.ipc.counters import Counters
 
 __all__ = ["collect", "shared_value"]
 

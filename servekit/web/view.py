@@ -6,7 +6,8 @@ from typing import Protocol
 
 from prometheus_client import Metric
 
-from servekit.ipc.counters import Counters, Share
+from servekit.ipc.counter_share import Share
+from servekit.ipc.counters import Counters
 from servekit.ipc.table import Table
 from servekit.settings import Settings
 

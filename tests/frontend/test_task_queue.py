@@ -12,7 +12,8 @@ from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.batches import Item
-from servekit.ipc.counters import Share, create_memory
+from servekit.ipc.counter_share import Share
+from servekit.ipc.counters import create_memory
 from servekit.ipc.model_counters import Label
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from servekit.ipc import counters as subject
-from servekit.ipc.counters import Counters, Share, create_memory
+from servekit.ipc.counter_share import HEAD, NUMBER, Share
+from servekit.ipc.counters import Counters, create_memory
 
 KEY = ("model", "a")
 
@@ -53,7 +53,7 @@ def test_a_thousand_front_ends_one_after_the_other_need_the_memory_of_one(counte
 def test_gauges_end_with_who_set_them(counters):
     number = counters.give()
     counters.share(number).take(KEY, 2, gauges=(1,))[:] = memoryview(
-        b"".join(map(subject.NUMBER.pack, (7.0, 9.0)))
+        b"".join(map(NUMBER.pack, (7.0, 9.0)))
     ).cast("d")
     counters.merge(number)
 
@@ -90,9 +90,10 @@ def test_who_reads_meanwhile_never_sees_less(counters):
 
 
 def test_where_there_is_no_room_counting_goes_on(counters, monkeypatch, caplog):
-    monkeypatch.setattr(subject, "SHARE", 4096)
+    for module in ("counter_share", "counters"):
+        monkeypatch.setattr(f"servekit.ipc.{module}.SHARE", 4096)
     os.ftruncate(counters.descriptor, 0)
-    os.ftruncate(counters.descriptor, subject.HEAD + 2 * 4096)
+    os.ftruncate(counters.descriptor, HEAD + 2 * 4096)
     share = Share(counters.descriptor, 1)
     share.take(KEY, 480)[0] = 1.0
     with caplog.at_level(logging.WARNING):

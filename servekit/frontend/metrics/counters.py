@@ -9,7 +9,7 @@ nothing is lost when one ends. An increment is two accesses to an array: no lock
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from servekit.ipc.counters import Share
+from servekit.ipc.counter_share import Share
 from servekit.ipc.model_counters import DURATIONS, GAUGES, LENGTH, PLACES, SIZES, Label, key_of
 
 __all__ = ["ModelMetrics"]

@@ -10,7 +10,7 @@ from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.ipc.model_counters import Label, key_of
 
 if TYPE_CHECKING:
-    from servekit.ipc.counters import Share
+    from servekit.ipc.counter_share import Share
 
 __all__ = ["KnownMetrics"]
 

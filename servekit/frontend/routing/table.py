@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from servekit.frontend.batching.environment import BatchingEnvironment
-    from servekit.ipc.counters import Counters, Share
+    from servekit.ipc.counter_share import Share
+    from servekit.ipc.counters import Counters
     from servekit.ipc.table import ModelRow
 
 __all__ = ["Routing"]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from servekit.frontend.exchange.connection_shares import ConnectionShares
     from servekit.frontend.exchange.event_loop import EventLoop
-    from servekit.ipc.counters import Counters, Share
+    from servekit.ipc.counter_share import Share
+    from servekit.ipc.counters import Counters
     from servekit.settings import Settings
 
 __all__ = ["Core", "create_core"]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.table import Routing
     from servekit.frontend.server.core import Core
-    from servekit.ipc.counters import Counters, Share
+    from servekit.ipc.counter_share import Share
+    from servekit.ipc.counters import Counters
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
     from servekit.ipc.operations import Operation
