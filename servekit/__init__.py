@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from servekit.errors import ClientError, InputError
     from servekit.hookspecs import hookimpl
     from servekit.local_server import LocalServer, serve
-    from servekit.service.base import Context, Done, Request, Service
+    from servekit.service.base import Context, Done, Service
     from servekit.service.endpoints import endpoint
+    from servekit.service.request import Request
     from servekit.service.response import Response
     from servekit.types.arrays import Array
 
@@ -40,7 +41,7 @@ MODULES: Final = {
     "Done": "service.base",
     "InputError": "errors",
     "LocalServer": "local_server",
-    "Request": "service.base",
+    "Request": "service.request",
     "Response": "service.response",
     "Service": "service.base",
     "endpoint": "service.endpoints",

@@ -31,6 +31,8 @@
     │   └── WorkerLost                       the worker died holding this task
     ├── DeadlineExceeded               504
     ├── ServiceError                   500   the service broke its contract
+    │   ├── CallError                        another model that the service called gave no output
+    │   │   └── CallUnavailable        503   ... and may do so later; Retry-After is set
     │   ├── PredictFailed
     │   ├── PoisonRequest                    it killed a worker for the second time
     │   ├── ResultNotEncodable
@@ -56,6 +58,8 @@ __all__ = [
     "BodyMalformed",
     "BodyTooLarge",
     "BootError",
+    "CallError",
+    "CallUnavailable",
     "ClientError",
     "ClientGone",
     "ClientTooSlow",
@@ -347,6 +351,37 @@ class ServiceError(ServekitError):
     """The service broke its contract."""
 
     title = "Service failed"
+
+
+class CallError(ServiceError):
+    """Another model, which the service has called, gave no output.
+
+    A service may catch it. Otherwise it fails the batch, as any exception does.
+    """
+
+    title = "Call of another model failed"
+
+    def __init__(
+        self,
+        model: str = "",
+        called_status: int = 500,
+        detail: str = "",
+        errors: Sequence[dict[str, str]] = (),
+    ) -> None:
+        """Say what *model* answered: its status, and what a client would read."""
+        super().__init__(f"{model} answered {called_status}: {detail}" if detail else model)
+        self.model = model
+        self.called_status = called_status  #: 422 for a refused input, 504 for one that came late
+        self.detail = detail
+        self.errors = list(errors)  #: one ``{"field", "message"}`` for each wrong field
+
+
+class CallUnavailable(CallError):
+    """The called model was not ready, had too much to do or took too long (429, 503, 504)."""
+
+    status = 503
+    title = "Called model unavailable"
+    retry_after_s = 1
 
 
 class PredictFailed(ServiceError):

@@ -129,6 +129,7 @@ def test_every_key_is_kept():
         "warm_up": {"batch_sizes": [1, 4]},
         "assets": {"w": ASSET | {"size": 7, "file": "w"}},
         "retry": True,
+        "calls": ["embed", "rank"],
         "cache": {"max_bytes": 1000, "ttl_s": 0.5},
         "stages": {
             "a": {

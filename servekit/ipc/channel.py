@@ -27,7 +27,7 @@ HEADER = struct.Struct("<I")
 MAX_FRAME_BYTES = 1 << 30
 READ_BYTES = 1 << 18
 
-MAX_DESCRIPTORS = 2
+MAX_DESCRIPTORS = 3
 DESCRIPTOR_SPACE = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
 
 Message = TypeVar("Message")

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a service: the arguments it gets, and the methods it has."""
 
-import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from servekit.service.identity import Identity
+from servekit.service.calls import NO_CALLS, Caller, no_stand_in
+from servekit.service.request import Request
 
 if TYPE_CHECKING:
     import numpy as np
 
     from servekit.service.metrics import Metrics
 
-__all__ = ["Context", "Done", "Request", "Service"]
+__all__ = ["Context", "Done", "Service"]
 
 T = TypeVar("T")
 
@@ -47,15 +46,39 @@ class Context:
         default_factory=dict
     )  #: paths of the ``[assets]`` in the cache
     metrics: "Metrics" = field(default_factory=_metrics, repr=False)
-    read_requests: Callable[[], Sequence["Request"]] = field(default=tuple, repr=False)
+    read_requests: Callable[[], Sequence[Request]] = field(default=tuple, repr=False)
+    caller: Caller = field(default=NO_CALLS, repr=False)
 
     @property
-    def requests(self) -> Sequence["Request"]:
+    def requests(self) -> Sequence[Request]:
         """The requests of the current batch, one for each input, in the same order.
 
         Created when accessed; empty while ``predict`` is not running.
         """
         return self.read_requests()
+
+    def call(self, model: str, value: Any, request: Request | None = None) -> Any:
+        """Return the output of another model of the server. Blocks; can be used in any thread.
+
+        The call inherits the request id, trace, identity and deadline of *request*, and is dropped
+        when its client disconnects. By default it is made for all ``requests``: with the last
+        deadline, until all clients have disconnected.
+
+        :param model: must be in ``calls`` of ``model.toml``.
+        :param value: any value that a stage can return, arrays included.
+        :raises CallError: there is no output; it has the status that a client would get.
+        """
+        return self.caller.call(model, value, [request] if request else self.requests)
+
+    async def call_async(
+        self,
+        model: str,
+        value: Any,
+        request: Request | None = None,
+    ) -> Any:
+        """Do the same without blocking the running event loop of asyncio."""
+        requests = [request] if request else self.requests
+        return await self.caller.call_async(model, value, requests)
 
     def read_options(self, kind: type[T]) -> T:
         """Return ``options`` as *kind*, a msgspec ``Struct`` or a dataclass with all keys.
@@ -105,51 +128,6 @@ class Context:
         from servekit.service.weights import map_safetensors
 
         return map_safetensors(self.directory, file)
-
-
-@dataclass(slots=True)
-class Request:
-    """One request, in ``preprocess`` and ``Context.requests``. Runs in: worker."""
-
-    content_type: str  #: media type in lower case, without parameters: ``image/png``
-    buffer: bytes | memoryview  #: the body without a copy; invalid after the response
-    request_id: str
-    decode: Callable[[], Any] = field(repr=False)
-    deadline: float = math.inf  #: on the clock of ``time.monotonic``
-    #: whether the client has disconnected
-    has_gone: Callable[[], bool] = field(default=lambda: False, repr=False)
-    #: the headers listed in ``Service.request_headers``, and ``traceparent``; lower-case names
-    headers: Mapping[str, str] = field(default_factory=dict)
-    #: the parameters listed in ``Service.request_query``; the last value of each
-    query: Mapping[str, str] = field(default_factory=dict)
-    identity: Identity | None = None  #: the client's, if a plugin has identified it
-
-    @property
-    def body(self) -> bytes:
-        """A copy of the body."""
-        return bytes(self.buffer)
-
-    @property
-    def input(self) -> Any:
-        """The body, decoded by the codec of its content type.
-
-        :raises BodyMalformed: the body cannot be decoded.
-        :raises UnknownMediaType: no codec reads this content type.
-        """
-        return self.decode()
-
-    @property
-    def remaining_s(self) -> float:
-        """Seconds until ``deadline``, at least 0."""
-        return max(0.0, self.deadline - time.monotonic())
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the client has disconnected or the deadline has passed.
-
-        Needs no system call, and can be checked at any time and from any thread.
-        """
-        return self.has_gone() or time.monotonic() >= self.deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +192,14 @@ class Service:
     def postprocess(self, output: Any) -> Any:
         """Return what the client gets for an output of ``predict``; can be a ``Response``."""
         return output
+
+    def stand_in(self, model: str, value: Any) -> Any:
+        """Return an output in place of *model*, which ``Context.call`` asks for *value*.
+
+        Called where no server runs: for examples and warm-up batches before a replica is ready, in
+        ``servekit check`` and in ``servekit.testing.ServiceClient``.
+        """
+        return no_stand_in(model, value)
 
     def store_assets(self, directory: Path) -> None:
         """Write each of the ``[assets]`` without a URL to ``directory / NAME``, a file or folder.

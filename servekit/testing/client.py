@@ -2,7 +2,7 @@
 """A service loaded in this process, asked through the codecs and checks of a worker."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -39,15 +39,18 @@ class ServiceClient:
         *,
         options: Mapping[str, Any] | None = None,
         assets: Mapping[str, str | Path] | None = None,
+        calls: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         """Load *service*. Raises what its ``load`` raises.
 
         :param directory: the model's; its ``model.toml`` counts, if it has one.
         :param options: in place of the ``[options]`` there.
         :param assets: name to path: what ``context.asset`` finds; nothing is fetched.
+        :param calls: model to function: what ``context.call`` calls, in place of the service's
+            ``stand_in``; a function may raise ``CallError``.
         """
         directory = Path(directory).resolve()
-        manifest = _manifest(service, directory)
+        manifest = _manifest(service, directory, calls or {})
         if options is not None:
             manifest = replace(manifest, options=options)
         launch = Launch(
@@ -64,7 +67,8 @@ class ServiceClient:
             assets={name: str(path) for name, path in (assets or {}).items()},
         )
         self._loading = Loading(launch, manifest)
-        self._loaded = load_class(service, self._loading, create_plugin_manager())
+        stand_in = None if calls is None else lambda model, value: calls[model](value)
+        self._loaded = load_class(service, self._loading, create_plugin_manager(), stand_in)
         self.service = self._loaded.service
 
     def predict(self, batch: Sequence[Any]) -> list[Any]:
@@ -125,10 +129,10 @@ class ServiceClient:
         self.close()
 
 
-def _manifest(service: type[Service], directory: Path) -> Manifest:
+def _manifest(service: type[Service], directory: Path, calls: Iterable[str]) -> Manifest:
     if (directory / MODEL_TOML).exists():
         return load_directory(directory)
-    return Manifest(name="test", service=f"service:{service.__name__}")
+    return Manifest(name="test", service=f"service:{service.__name__}", calls=tuple(calls))
 
 
 def _encoded(value: Any) -> tuple[bytes, str]:

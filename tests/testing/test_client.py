@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from servekit import Context, InputError, Service
-from servekit.errors import BootError, PredictFailed
+from servekit.errors import BootError, CallError, PredictFailed
 from servekit.testing import ServiceClient
 
 
@@ -111,3 +111,52 @@ def test_options_and_assets_are_given_by_the_test(tmp_path):
 
     assert (context.options, context.asset("w").name) == ({"b": 2}, "tiny.bin")
     assert client.service.is_closed
+
+
+class Caller(Service):
+    """Asks another model."""
+
+    def load(self, context: Context) -> None:
+        self.context = context
+
+    def predict(self, batch):
+        return [self.context.call("other", x) for x in batch]
+
+
+class Prepared(Caller):
+    """Answers for the other model where there is no server."""
+
+    def stand_in(self, model, value):
+        return [model, value]
+
+
+def refuse(value):
+    raise CallError("other", 422, f"{value} is odd")
+
+
+def test_functions_answer_in_place_of_other_models(tmp_path):
+    client = ServiceClient(Caller, tmp_path, calls={"other": lambda x: x + 1})
+
+    assert client.predict([1, 2]) == [2, 3]
+
+
+def test_an_error_of_another_model_fails_the_batch(tmp_path):
+    (error,) = ServiceClient(Caller, tmp_path, calls={"other": refuse}).predict([1])
+
+    assert isinstance(error, CallError)
+
+
+def test_a_stand_in_of_the_service_answers_for_the_models_that_it_names(tmp_path):
+    (tmp_path / "model.toml").write_text('name = "x"\nservice = "s:S"\ncalls = ["other"]\n')
+    (tmp_path / "s.py").touch()
+    (refused,) = ServiceClient(Caller, tmp_path).predict([1])
+
+    assert ServiceClient(Prepared, tmp_path).predict([1]) == [["other", 1]]
+    assert isinstance(refused, CallError)
+
+
+def test_a_model_that_is_not_named_cannot_be_called(tmp_path, capfd):
+    (error,) = ServiceClient(Prepared, tmp_path).predict([1])
+
+    assert isinstance(error, CallError)
+    assert "other answered 403: calls in model.toml does not name it" in capfd.readouterr().err

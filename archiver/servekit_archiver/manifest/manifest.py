@@ -80,6 +80,11 @@ class Manifest(ManifestTable):
         default=False,
         help="whether requests whose worker died are tried once more, each alone",
     )
+    calls: tuple[str, ...] = key(
+        ListOf(MODEL_NAME, max_items=64),
+        default=(),
+        help="names of other models of the server that its services may call",
+    )
     stages: Mapping[str, Stage] = key(
         STAGES, factory=dict, help="stages by name; the model's own service is the stage predict"
     )

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import stat
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,7 @@ class Channel:
     __slots__ = (
         *("_answers", "_buffer", "_mapped", "_on_lost", "_readable", "_reader", "_rest", "_socket"),
         *("_waiting", "_writable"),
-        *("cancelled", "is_open", "metric_memory", "on_message"),
+        *("call_socket", "cancelled", "is_open", "metric_memory", "on_message"),
     )
 
     def __init__(
@@ -70,6 +72,7 @@ class Channel:
         self._answers: ArenaReader | None = None
         self._mapped = bodies.size
         self.metric_memory: memoryview | None = None  #: the metrics of the service, if it has any
+        self.call_socket: socket.socket | None = None  #: until a ``CallPort`` has it
         self._buffer = bytearray()
         self._rest: memoryview | None = None
         self._waiting: deque[bytearray] = deque()
@@ -126,6 +129,8 @@ class Channel:
             watcher.stop()
             watcher.close()
         self._socket.close()
+        if self.call_socket is not None:
+            self.call_socket.close()
         if self._answers is not None:
             self._answers.close()
         self._rest = None
@@ -135,6 +140,17 @@ class Channel:
         if self.is_open:
             self.close()
             self._on_lost()
+
+    def _take_over(self, descriptors: list[int]) -> None:
+        """Take over what a worker may send besides the memory of its answers.
+
+        :raises ChannelClosed: an arena is not one, or does not have the right size.
+        """
+        for descriptor in descriptors:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                self.call_socket = get_original("socket", "socket")(fileno=descriptor)
+            else:
+                self.metric_memory = ArenaReader(descriptor).view(Slab(0, SIZE))
 
     def _on_writable(self) -> None:
         assert self._rest is not None
@@ -155,11 +171,11 @@ class Channel:
     def _on_readable(self) -> None:
         try:
             if self._answers is None:
-                messages, (answers, *others) = self._reader.read_first(1, 2)
+                messages, (answers, *others) = self._reader.read_first(1, 3)
                 try:
                     self._answers = ArenaReader(answers, self._mapped)
                 finally:
-                    self.metric_memory = _metric_memory_in(others)
+                    self._take_over(others)
             else:
                 messages = self._reader.read()
             for message in messages:
@@ -169,13 +185,3 @@ class Channel:
             return
         except (ChannelClosed, OSError):
             self._lose()
-
-
-def _metric_memory_in(descriptors: list[int]) -> memoryview | None:
-    """Map the one descriptor that a worker may send besides the one of its answers.
-
-    :raises ChannelClosed: it is not an arena of the right size.
-    """
-    for descriptor in descriptors:
-        return ArenaReader(descriptor).view(Slab(0, SIZE))
-    return None

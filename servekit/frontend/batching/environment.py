@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from servekit.frontend.batching.call_port import BeginCall
     from servekit.frontend.batching.leases import Leases
     from servekit.frontend.batching.liveness import Liveness, TimeLimits
     from servekit.frontend.batching.queue import BatchFeed
@@ -36,6 +37,7 @@ class BatchingEnvironment:
     pressure: Pressure
     queue_memory: QueueMemory
     report: Callable[[Hung | Lost], None]  #: tells the supervisor of a worker that fails
+    begin_call: BeginCall  #: starts predictions that services ask for
     front_ends: int  #: that share the workers
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory

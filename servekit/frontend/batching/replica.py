@@ -9,10 +9,12 @@ greeted, its slots take tasks from the batcher and messages from the channel.
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.frontend.batching.batch_slot import BatchSlot
+from servekit.frontend.batching.call_port import CallPort
 from servekit.frontend.batching.channel import Channel
 from servekit.frontend.batching.leases import Leases
 from servekit.frontend.batching.liveness import Liveness, overtime
@@ -43,6 +45,7 @@ class ReplicaProxy:
         self.leases = Leases(owner.bodies)
         self.channel: Channel | None = None  #: while it is open
         self._slots: BatchSlot | StreamSlots | None = None  #: once the worker has greeted
+        self._calls: CallPort | None = None  #: if the service calls other models
         self._generation = 0  #: the last generation that a channel was opened for
         self.life = Liveness(0.0)  #: of the worker
         self.is_retired = False  #: it takes no more tasks
@@ -97,6 +100,8 @@ class ReplicaProxy:
 
     def _on_lost(self) -> None:
         self.channel = None
+        if self._calls is not None:
+            self._calls.close()
         self.life.heard_at = monotonic()
         self.leases.close()
         self._take_no_more()
@@ -140,6 +145,10 @@ class ReplicaProxy:
         if self._slots is not None or channel is None:
             raise ChannelClosed("malformed answer from worker: a second greeting")
         self._generation = max(self._generation, hello.generation)
+        sock, channel.call_socket = channel.call_socket, None
+        if sock is not None:
+            begin = partial(self._environment.begin_call, self._owner.row)
+            self._calls = CallPort(self._environment.loop, sock, begin)
         if hello.slots:
             self._slots = StreamSlots(self, self._owner.feed, channel, hello.slots)
         else:

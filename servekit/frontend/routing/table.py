@@ -14,7 +14,6 @@ from servekit.frontend.metrics.service import own_metrics
 from servekit.frontend.middleware.cache import Caches
 from servekit.frontend.routing.batchers import Batchers
 from servekit.frontend.routing.paths import Paths
-from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.traffic import Traffic
 from servekit.frontend.routing.version_routes import VersionRoutes
 from servekit.ipc.model_counters import Label
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from servekit.frontend.batching.environment import BatchingEnvironment
+    from servekit.frontend.routing.router import Router
     from servekit.ipc.counter_share import Share
     from servekit.ipc.counters import Counters
     from servekit.ipc.table import ModelRow
@@ -38,15 +38,18 @@ log = logging.getLogger("servekit.frontend")
 class Routing:
     """Follows the supervisor's table; belongs to one ``FrontEnd``."""
 
-    def __init__(self, environment: BatchingEnvironment, counters: Counters, share: Share) -> None:
+    def __init__(
+        self, environment: BatchingEnvironment, counters: Counters, share: Share, router: Router
+    ) -> None:
         """Start without a model.
 
         :param counters: of all front-ends.
         :param share: where this one counts.
+        :param router: gets the routes.
         """
         self.table = Table([])
         self.has_table = False
-        self.router = Router()
+        self.router = router
         self.batchers = Batchers(self._make_batcher)
         self._environment = environment
         self._counters = counters

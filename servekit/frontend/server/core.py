@@ -14,6 +14,8 @@ from servekit.frontend.exchange.connections import OpenConnections
 from servekit.frontend.exchange.date import HttpDate
 from servekit.frontend.exchange.time_slices import TimeSlices
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
+from servekit.frontend.routing.calls import ModelCalls
+from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
 from servekit.frontend.server.control import Control
 from servekit.ipc.control import PluginHooks
@@ -68,11 +70,13 @@ def create_core(
     if "batch_served" in observer_hooks:
         samples = BatchSamples(run_directory / "observer.sock")
     pressure = Pressure(settings.memory, settings.body_timeout)
+    router = Router()
     environment = BatchingEnvironment(
         loop=loop,
         pressure=pressure,
         queue_memory=QueueMemory(settings.queue_memory),
         report=control.say,
+        begin_call=ModelCalls(router).begin,
         front_ends=settings.front_ends,
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
@@ -85,7 +89,7 @@ def create_core(
         counters=counters,
         share=share,
         control=control,
-        routing=Routing(environment, counters, share),
+        routing=Routing(environment, counters, share, router),
         connections=OpenConnections(settings, shares),
         pressure=pressure,
         slices=TimeSlices(loop),

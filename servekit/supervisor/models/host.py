@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of the registry that a model, its versions and its replicas use."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,9 @@ class ModelHost(Protocol):
 
     def name_problem(self, model: object, name: str) -> str:
         """Return why *model* cannot have *name*, or ""."""
+
+    def call_problem(self, model: object, name: str, calls: Sequence[str]) -> str:
+        """Return the cycle of calls that *model* would be part of, or ""."""
 
     def path_problem(self, model: object, row: ModelRow) -> str:
         """Return which paths of *row*, which belongs to *model*, are taken, or ""."""

@@ -114,7 +114,9 @@ class Model:
         self._launch()
 
     def _begin(self, prepared: PreparedModel, files: ModelFiles) -> None:
-        if problem := self._host.name_problem(self, prepared.name):
+        name = prepared.name
+        problem = self._host.name_problem(self, name)
+        if problem := problem or self._host.call_problem(self, name, prepared.calls):
             if not self._loader.is_stopping:
                 self._refuse(problem)
             files.release()
@@ -133,6 +135,9 @@ class Model:
         elif new.name != old.name:
             files.release()
             self._refuse(f"its name is {new.name} now; restart the server, or use NAME=PATH")
+        elif problem := self._host.call_problem(self, new.name, new.calls):
+            files.release()
+            self._refuse(problem)
         else:
             self._versions.follow(new, files)
 

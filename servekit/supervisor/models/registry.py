@@ -9,6 +9,7 @@ from servekit.ipc.control import Hung
 from servekit.ipc.table import ModelRow
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource, name_clash
+from servekit.supervisor.models.calls import cycle_problem
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.routes import clashes, note_clashes
 from servekit.supervisor.os.environment import withheld
@@ -127,6 +128,12 @@ class ModelRegistry:
         problem = f"{pair[0]} and {pair[1]} are the same name; use NAME=PATH"
         self._on_name_clash(problem)
         return problem
+
+    def call_problem(self, model: object, name: str, calls: Sequence[str]) -> str:
+        """Return the cycle of calls that *model* would be part of, or ""."""
+        others = [each for each in self._models if each is not model]
+        known = {each.name: each.current.prepared.calls for each in others if each.current}
+        return cycle_problem(name, {**known, name: calls})
 
     def path_problem(self, model: object, row: ModelRow) -> str:
         """Return which paths of *row*, which belongs to *model*, are taken, or ""."""

@@ -74,6 +74,7 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     stages: list[PreparedStage]
     may_retry: bool
     size_bytes: int  #: size of all files
+    calls: list[str] = []  #: models that its services may call
     assets: dict[str, str] = {}  #: name to path; all of them exist
     digest: str  #: changes when a file does
     user: str = ""  #: the user that its workers run as; "" is our own

@@ -92,6 +92,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         manifest=manifest.to_json(),
         stages=_stages(manifest, deployed.environments),
         may_retry=manifest.retry,
+        calls=list(manifest.calls),
         size_bytes=_size(content.measured, manifest),
         digest=content.digest,
         user=request.worker_user,

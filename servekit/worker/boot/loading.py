@@ -3,10 +3,11 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -24,6 +25,9 @@ from servekit.worker.codecs.table import CodecTable
 from servekit.worker.process.log import attach
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers
+
+if TYPE_CHECKING:
+    from servekit.worker.transport.calls import CallSockets, StandIn
 
 __all__ = ["Loading", "load_class", "load_service", "loading_of", "named_stage"]
 
@@ -51,12 +55,20 @@ def loading_of(launch: Launch) -> Loading:
     return Loading(launch, Manifest.from_mapping(msgspec.json.decode(launch.manifest)))
 
 
+def make_sockets(models: Collection[str]) -> "CallSockets":
+    """Return what the services of a worker call *models* with."""
+    from servekit.worker.transport.calls import CallSockets  # few models call others
+
+    return CallSockets(models)
+
+
 class WorkerState:
     """The state that the services of one worker share."""
 
-    def __init__(self, manager: PluginManager) -> None:
+    def __init__(self, manager: PluginManager, calls: Collection[str]) -> None:
         self.table = CodecTable(manager)
         self.metrics = Metrics()
+        self.calls = make_sockets(calls) if calls else None
         self.batches: list[CurrentMembers] = []  #: one for each service; at most one holds a batch
 
     def current_ids(self) -> list[str]:
@@ -71,7 +83,7 @@ def load_service(loading: Loading) -> Loaded:
     """
     sys.path.insert(0, str(loading.directory))
     manager, launch = create_plugin_manager(), loading.launch
-    state = WorkerState(manager)
+    state = WorkerState(manager, loading.manifest.calls)
     is_json, ids = launch.log_format == "json", state.current_ids
     attach(loading.manifest.name, launch.log_level, is_json=is_json, current_ids=ids)
 
@@ -94,22 +106,39 @@ def load_service(loading: Loading) -> Loaded:
         **{name: each.methods for name, each in colocated.items()},
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
-    return replace(loaded, colocated=colocated, measures=measures)
+    return replace(loaded, colocated=colocated, measures=measures, calls=state.calls)
 
 
-def load_class(kind: type[Service], loading: Loading, manager: PluginManager) -> Loaded:
-    """Load a service of *kind*, whatever class the manifest names."""
-    state = WorkerState(manager)
-    return _load(kind, loading, state, state.metrics)
+def load_class(
+    kind: type[Service],
+    loading: Loading,
+    manager: PluginManager,
+    stand_in: "StandIn | None" = None,
+) -> Loaded:
+    """Load a service of *kind*, whatever class the manifest names.
+
+    :param stand_in: answers calls of other models, in place of the service's own.
+    """
+    state = WorkerState(manager, loading.manifest.calls)
+    return _load(kind, loading, state, state.metrics, stand_in)
 
 
-def _load(kind: type[Service], loading: Loading, state: WorkerState, metrics: Metrics) -> Loaded:
+def _load(
+    kind: type[Service],
+    loading: Loading,
+    state: WorkerState,
+    metrics: Metrics,
+    stand_in: "StandIn | None" = None,
+) -> Loaded:
     service, launch, table = kind(), loading.launch, state.table
     if loading.manifest.signature is not None:
         service.signature = loading.manifest.signature.to_mapping()
     current = CurrentMembers(body_readers(service, table))
     state.batches.append(current)
-    service.load(_context(loading, current, metrics))
+    context = _context(loading, current, metrics)
+    if state.calls is not None:
+        context = replace(context, caller=state.calls.caller(stand_in or service.stand_in))
+    service.load(context)
     metrics.seal()
     loaded = assemble(
         service,

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.ipc.batches import QUERY, Item
-from servekit.service.base import Request
 from servekit.service.identity import Identity
+from servekit.service.request import Request
 from servekit.worker.codecs.media_headers import parse_content_type
 from servekit.worker.prediction.objects import DecodedInput
 

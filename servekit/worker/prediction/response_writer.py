@@ -11,7 +11,7 @@ from servekit.errors import (
     ResultNotEncodable,
     ServekitError,
 )
-from servekit.service.base import Request
+from servekit.service.request import Request
 from servekit.service.response import Response, head_of
 from servekit.worker.prediction.negotiation import Plan
 from servekit.worker.prediction.output_mistakes import Encode, find_mistake

@@ -63,6 +63,8 @@ class BatchServer:
         :param reader: of *control*.
         """
         self._loaded, self._launch = loaded, launch
+        if loaded.calls is not None:
+            loaded.calls.is_serving = True
         self._control, self._control_reader, self._listener = control, reader, listener
         self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
@@ -101,6 +103,8 @@ class BatchServer:
         self._is_forked = True
         for sock in (self._control, self._listener, *(c.sock for c in self._channels.values())):
             sock.close()
+        if self._loaded.calls is not None:
+            self._loaded.calls.forsake()
 
     # ------------------------------------------------------------ the supervisor
 
@@ -130,10 +134,20 @@ class BatchServer:
         self._channels[sock.fileno()] = channel
         self._poll.register(sock, select.POLLIN)
         try:
-            hello = Hello(self._launch.generation, self._slots)
-            send_first(sock, hello, shared.arena.descriptor, *self._loaded.measures)
+            self._greet(channel)
         except OSError:
             self._close(channel)
+
+    def _greet(self, channel: FrontEndChannel) -> None:
+        """Send the first message, with the descriptors that the front-end needs."""
+        hello = Hello(self._launch.generation, self._slots)
+        descriptors = [channel.shared.arena.descriptor, *self._loaded.measures]
+        if self._loaded.calls is None:
+            send_first(channel.sock, hello, *descriptors)
+            return
+        channel.calls = self._loaded.calls.open()
+        with channel.calls.other as other:
+            send_first(channel.sock, hello, *descriptors, other.fileno())
 
     def _on_channel(self, channel: FrontEndChannel) -> None:
         try:
@@ -160,6 +174,8 @@ class BatchServer:
     def _predict(self, channel: FrontEndChannel, message: Predict) -> None:
         shared, loaded = channel.shared, self._loaded
         shared.free(message.freed)
+        if channel.calls is not None and loaded.calls is not None:
+            loaded.calls.prefer(channel.calls)
         found = loaded.methods.of(message.items)
         try:
             items = shared.look(message.items, found.takes_view)
@@ -218,6 +234,8 @@ class BatchServer:
         if self._channels.pop(descriptor, None):
             self._poll.unregister(descriptor)
             channel.shared.close()
+            if channel.calls is not None and self._loaded.calls is not None:
+                self._loaded.calls.close(channel.calls)
         channel.sock.close()
 
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
@@ -11,6 +12,9 @@ from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.process.log import report
 from servekit.worker.streaming.stepping import Stepping
+
+if TYPE_CHECKING:
+    from servekit.worker.transport.calls import CallSockets
 
 __all__ = ["Loaded"]
 
@@ -26,6 +30,7 @@ class Loaded:
     codecs: CodecTable
     stepping: Stepping | None = None  #: if its outputs come one by one
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
+    calls: "CallSockets | None" = None  #: if its services may call other models
     colocated: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
 
     @property

@@ -19,7 +19,7 @@ from servekit.worker.process.log import report
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from servekit.service.base import Request
+    from servekit.service.request import Request
 
 __all__ = ["Advance", "CurrentMembers", "Member", "Stepping"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit.ipc.batches import Answer, Open
-    from servekit.service.base import Request
+    from servekit.service.request import Request
     from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem

@@ -3,7 +3,7 @@
 
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from servekit.errors import OutOfMemory
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, Pieces
@@ -16,6 +16,9 @@ from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.objects import OBJECT
 
+if TYPE_CHECKING:
+    from servekit.worker.transport.calls import CallSocket
+
 __all__ = ["FrontEndChannel", "SharedBodies"]
 
 NO_PIECES: Final[Mapping[int, Pieces]] = {}
@@ -24,9 +27,10 @@ NO_PIECES: Final[Mapping[int, Pieces]] = {}
 class FrontEndChannel:
     """The connection to one front-end."""
 
-    __slots__ = ("_is_open", "_reader", "shared", "sock")
+    __slots__ = ("_is_open", "_reader", "calls", "shared", "sock")
 
     def __init__(self, sock: socket.socket, shared: "SharedBodies") -> None:
+        self.calls: CallSocket | None = None  #: if its services may call other models
         self.sock = sock
         self.shared = shared
         self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)

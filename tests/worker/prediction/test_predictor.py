@@ -12,7 +12,7 @@ from servekit import ClientError, InputError
 from servekit.errors import OutOfMemory, QueueFull
 from servekit.ipc.cancellation import Cancelled, CancelledReader
 from servekit.plugins import create_plugin_manager
-from servekit.service.base import Request
+from servekit.service.request import Request
 from servekit.worker.boot.assembly import assemble
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.current_batch import CurrentBatch
