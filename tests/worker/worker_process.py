@@ -63,7 +63,8 @@ class Channel:
         self.cancelled = Cancelled(32)
         with self.cancelled.descriptor() as cancelled:
             send_first(self.sock, Welcome(), self.arena.descriptor, cancelled)
-        messages, (descriptor,) = self._reader.read_first(1)
+        messages, (descriptor, *others) = self._reader.read_first(1, 2)
+        self.calls = [socket.socket(fileno=each) for each in others]  #: where it calls other models
         (self.hello,) = messages
         self._answers_file = os.dup(descriptor)
         self.answers = ArenaReader(descriptor, ARENA_BYTES)
@@ -111,7 +112,8 @@ class Channel:
 
     def close(self) -> None:
         """Close all that this end has."""
-        self.sock.close()
+        for sock in (self.sock, *self.calls):
+            sock.close()
         self.arena.close()
         self.answers.close()
         os.close(self._answers_file)
