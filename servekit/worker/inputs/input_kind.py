@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinds of inputs: any value here, a type in ``typed_input``, arrays in ``signed_input``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from servekit.errors import InputError
@@ -12,8 +12,17 @@ __all__ = ["AnyInput", "InputKind", "owned", "refusal", "singles", "with_whole_n
 LARGEST_EXACT = 2.0**53  #: a larger double may stand for another integer than was written
 
 
+#: yields the arguments for ``predict``, each with the positions of its members among the inputs;
+#: ``None`` stands for all of them, in order
+Batches = Callable[[Sequence[Any]], Iterable[tuple[Sequence[int] | None, Any]]]
+
+
 class InputKind(Protocol):
     """Decodes and checks single inputs, and makes batches of them."""
+
+    @property
+    def batches(self) -> Batches | None:
+        """Makes the arguments for ``predict``; ``None``: the only one is the list of the inputs."""
 
     def decode_json(self, body: bytes) -> Any:
         """Return the checked input of a JSON body.
@@ -27,15 +36,11 @@ class InputKind(Protocol):
         :raises InputError: with every wrong field.
         """
 
-    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[Sequence[int] | None, Any]]:
-        """Yield the arguments for ``predict``, each with the positions of its members in *inputs*.
-
-        ``None`` stands for all of them, in order.
-        """
-
 
 class AnyInput:
     """Takes every value; a batch is a list."""
+
+    batches = None
 
     def __init__(self) -> None:
         self.decode_json = decode_any_json
@@ -43,10 +48,6 @@ class AnyInput:
     def check(self, value: Any) -> Any:
         """Return *value*; bytes in shared memory are copied."""
         return owned(value)
-
-    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
-        """Yield one list."""
-        return ((None, inputs),)
 
 
 def owned(value: Any) -> Any:

@@ -2,7 +2,7 @@
 """Inputs of an annotated type: decoded straight into it, or refused field by field."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 class TypedInput:
     """Checks every input against a type; a batch is a list of instances."""
+
+    batches = None
 
     def __init__(self, type_: Any, place: str = "") -> None:
         """Compile the decoder of *type_*.
@@ -96,10 +98,6 @@ class TypedInput:
         first = error.mistakes if isinstance(error, NotOfType) else [mistake_of(error)]
         found = first if leaf_of(self._type) else mistakes(value, self._type) or first
         raise refusal([(path.removeprefix("."), message) for path, message in found]) from None
-
-    def batches(self, inputs: Sequence[Any]) -> Iterable[tuple[None, Any]]:
-        """Yield one list."""
-        return ((None, inputs),)
 
 
 class LargeFields:

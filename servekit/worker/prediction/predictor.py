@@ -106,6 +106,8 @@ class Predictor:
 
     def single(self, value: Any) -> Any:
         """Return what a service that takes one input gets for *value*, which has been read."""
+        if self._kind.batches is None:
+            return value
         ((_, batch),) = self._kind.batches([value])
         return singles(batch)[0]
 
@@ -166,6 +168,8 @@ class Predictor:
     def predict_all(self, tasks: list[PendingTask], inputs: list[Any]) -> list[Any]:
         """Return an output, or a ``Failed``, for every task."""
         try:
+            if self._kind.batches is None:
+                return self._predict_batch(tasks, inputs)
             batches = tuple(self._kind.batches(inputs))
         except BaseException as error:  # noqa: BLE001 - stacking may run out of memory
             return self._failed_batch(error, tasks)
