@@ -71,6 +71,18 @@ class Archive:
         """Return a string that changes whenever the archive file may have changed."""
         return self._source.identity()
 
+    def read(self, name: str) -> bytes:
+        """Return the content of a file that is not longer than a manifest may be.
+
+        :raises ArchiveError: it is longer, or differs from the manifest.
+        """
+        if self.entries[name].size > MANIFEST_BYTES:
+            reason = f"is {self.entries[name].size} bytes, limit {MANIFEST_BYTES}"
+            raise self._source.refuse(reason, name)
+        pieces: list[bytes] = []
+        self._copy(name, pieces.append)
+        return b"".join(pieces)
+
     def read_signature(self) -> bytes:
         """Return the content of ``MAR-INF/model.sig``; empty if there is none.
 

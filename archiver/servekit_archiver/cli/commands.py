@@ -18,7 +18,7 @@ from servekit_archiver.counting import counted
 from servekit_archiver.directory.scaffold import scaffold
 from servekit_archiver.errors import ArchiveError, ManifestError
 
-__all__ = ["build", "extract", "init", "inspect", "verify"]
+__all__ = ["build", "extract", "init", "inspect", "sbom", "verify"]
 
 
 def init(parser: ArgumentParser) -> Run:
@@ -137,6 +137,20 @@ def _extract(args: Namespace) -> None:
         )
         size = human_bytes(archive.unpacked_size)
         print(f"{args.directory}: {counted(len(archive.entries), 'file')}, {size}")
+
+
+def sbom(parser: ArgumentParser) -> Run:
+    """``sbom``: print a software bill of materials."""
+    parser.epilog = "examples:\n  %(prog)s digits.mar > digits.cdx.json\n"
+    parser.add_argument("archive", type=Path, metavar="FILE")
+    return _guarded(_sbom)
+
+
+def _sbom(args: Namespace) -> None:
+    from servekit_archiver.archive.sbom import make_sbom
+
+    with open_archive(args.archive) as archive:
+        print(json.dumps(make_sbom(archive), indent=2))
 
 
 def _guarded(run: Callable[[Namespace], None]) -> Run:
