@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of this plugin: the rules ``allowed``, ``no-pickle`` and ``safe-pickle``."""
+"""The hooks of this plugin: its rules, and ``--scan`` of ``servekit-archive verify``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 from servekit import hookimpl
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from servekit_archiver.commands import Check
+
     from servekit.extension import ArchiveInfo, Kept, Policy, Refused
 
-__all__ = ["VARIABLE", "accept_archive"]
+__all__ = ["VARIABLE", "accept_archive", "extend_verify"]
 
 VARIABLE = "POLICY_FILE"
 ALLOWED = "allowed"  #: on, too, wherever the variable is set
@@ -26,3 +30,11 @@ def accept_archive(archive: ArchiveInfo, policy: Policy) -> Refused | Kept | Non
     from servekit_policy.rules import RULES, judge
 
     return judge([rule for rule in RULES if rule in allowed.union(policy.rules)], archive)
+
+
+@hookimpl
+def extend_verify(parser: ArgumentParser) -> Check:
+    """Add ``--scan``, which lists pickles."""
+    from servekit_policy.scan_option import extend
+
+    return extend(parser)

@@ -5,9 +5,12 @@ import os
 import pickle
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from servekit_archiver import build_archive
+from servekit_archiver.cli import main
 from servekit_policy.hooks import accept_archive
 from servekit_policy.rules import RULES
 
@@ -97,3 +100,44 @@ def test_the_hook_module_is_light():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert shown.stdout.strip() == "False"
+
+
+# ---------------------------------------------------------------- servekit-archive verify --scan
+
+
+@pytest.fixture
+def verify(tmp_path, capsys):
+    """Build an archive with these files, and verify it."""
+
+    def run(**files):
+        directory = tmp_path / "model"
+        directory.mkdir()
+        (directory / "model.toml").write_text('name = "m"\nservice = "sklearn"\n')
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
+        path = build_archive(directory, tmp_path / "m.mar").path
+        return main(["verify", str(path), "--scan"]), *capsys.readouterr()
+
+    return run
+
+
+def test_scan_refuses_a_planted_pickle(verify, tmp_path):
+    status, _, err = verify(weights=pickle.dumps(Planted()))
+
+    assert status == 1
+    assert err == (
+        f"servekit-archive: {tmp_path}/m.mar: weights: is a pickle that imports posix.system\n"
+    )
+
+
+def test_scan_lists_harmless_pickles_with_their_imports(verify):
+    status, out, _ = verify(a=pickle.dumps({1: 2}), b=pickle.dumps(OrderedDict()))
+
+    assert status == 0
+    assert out.splitlines()[2:] == [
+        "pickle a: imports nothing", "pickle b: collections.OrderedDict",
+    ]  # fmt: skip
+
+
+def test_scan_says_that_there_are_no_pickles(verify):
+    assert verify(a=b"text")[1].endswith("\nno pickles\n")
