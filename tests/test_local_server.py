@@ -2,7 +2,6 @@
 """``servekit.serve``: in the background and blocking, with paths and with classes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -174,7 +173,7 @@ def test_a_script_without_a_guard_is_told_so(file):
     script.write_text(SCRIPT.replace("{guard}", ""))
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=file.parent, capture_output=True, text=True,
-        timeout=WAIT_S, check=False, env=os.environ | {"SERVEKIT_LOG_LEVEL": "error"},
+        timeout=WAIT_S, check=False,
     )  # fmt: skip
 
     assert 'call it below `if __name__ == "__main__":`' in done.stderr
