@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -153,7 +154,20 @@ def test_models_that_call_one_another_are_refused(serve, tmp_path):
     assert statuses == {200, 503}
 
 
-def test_check_runs_examples_with_the_stand_in(run):
+def test_check_runs_examples_with_the_stand_in(run, tmp_path):
+    shutil.copy(MODELS / "calling" / "service.py", tmp_path)
+    (tmp_path / "model.toml").write_text(
+        'name = "one"\nservice = "service:Calling"\ncalls = ["called"]\n[[examples]]\n'
+        'input = { value = "x" }\noutput = { value = "x", by = "stand-in" }\n'
+    )
+    done = run("servekit", "check", tmp_path)
+
+    assert "ok" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_check_says_that_examples_of_a_pipeline_need_the_called_models(run):
     done = run("servekit", "check", MODELS / "calling")
 
+    assert "examples not run: its services call called, squares" in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr

@@ -64,6 +64,8 @@ def examine_pipeline(
         report.note = "no examples of the whole"
     elif others:
         report.note = f"examples not run: a step is another model, {others}"
+    elif manifest.calls:  # a server has no stand-ins
+        report.note = f"examples not run: its services call {', '.join(manifest.calls)}"
     else:
         directory = Path(prepared.directory)
         try:
