@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from servekit_archiver.archive.reader import Archive, open_archive
     from servekit_archiver.archive.signing import write_signed
     from servekit_archiver.cache.unpack import Unpacked, default_cache_dir, unpack
+    from servekit_archiver.directory.locking import lock_directory
     from servekit_archiver.directory.model_directory import load_directory
     from servekit_archiver.errors import ArchiveError, ManifestError
     from servekit_archiver.hookspecs import hookimpl
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Batching,
         Example,
         FileInfo,
+        Lock,
         Manifest,
         Route,
         Signature,
@@ -52,6 +54,7 @@ __all__ = [
     "Example",
     "FileInfo",
     "Limits",
+    "Lock",
     "Manifest",
     "ManifestError",
     "Route",
@@ -67,6 +70,7 @@ __all__ = [
     "default_cache_dir",
     "hookimpl",
     "load_directory",
+    "lock_directory",
     "open_archive",
     "unpack",
     "write_signed",
@@ -84,6 +88,7 @@ _HOME = {
     "default_cache_dir": "cache.unpack",
     "hookimpl": "hookspecs",
     "load_directory": "directory.model_directory",
+    "lock_directory": "directory.locking",
     "open_archive": "archive.reader",
     "unpack": "cache.unpack",
     "write_signed": "archive.signing",

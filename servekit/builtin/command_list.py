@@ -16,6 +16,8 @@ SERVER_COMMANDS: Final = {
     "start": "serve models until stopped by a signal",
     "check": "load a model once, run its examples, and measure batches",
     "assets": "fetch or create the files that a model needs and its archive does not contain",
+    "cache": "list or remove unpacked archives, assets and environments",
+    "env": "list or remove the environments of models",
     "describe": "describe the inputs and outputs of a model without loading it",
     "snippet": "write code that calls a model, for curl, Python or JavaScript",
     "plugins": "list the installed plugins and the hooks they implement",

@@ -5,16 +5,13 @@ import hashlib
 import json
 import os
 import pwd
-import subprocess
 import sys
-import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from servekit_archiver import build_archive
 
-from servekit.errors import StartupError
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing import requirements
 from servekit.supervisor.preparing.child import PrepareChild
@@ -168,46 +165,6 @@ def test_missing(text, lacking):
 
     assert len(found) == len(lacking)
     assert all(part in whole for part, whole in zip(lacking, found, strict=True))
-
-
-@pytest.fixture
-def wheel(tmp_path):
-    """A package that no index has."""
-    path = tmp_path / "sktiny-1.0-py3-none-any.whl"
-    facts = "sktiny-1.0.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("sktiny.py", "SIZE = 7\n")
-        archive.writestr(f"{facts}/METADATA", "Metadata-Version: 2.1\nName: sktiny\nVersion: 1.0\n")
-        archive.writestr(
-            f"{facts}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{facts}/RECORD", "")
-    return path
-
-
-def test_environment_is_built_once_and_sees_the_server_too(wheel, tmp_path):
-    wanted, steps = tmp_path / "requirements.txt", []
-    wanted.write_text(f"--no-index\n./{wheel.name}\n")
-    pythons = {requirements.environment_for(wanted, tmp_path / "c", steps.append) for _ in "ab"}
-    (python,) = pythons
-
-    assert steps == ["installing requirements"]
-    assert run(python, "import sktiny, servekit, msgspec; print(sktiny.SIZE)") == "7"
-
-
-def run(python, code):
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    return (done.stdout or done.stderr).strip()
-
-
-def test_failing_pip_is_quoted_and_tried_again(tmp_path, capsys):
-    wanted = tmp_path / "requirements.txt"
-    wanted.write_text("--no-index\nno-such-package\n")
-    for _ in "ab":
-        with pytest.raises(StartupError, match=r"requirements.txt: pip: ERROR: .*no-such-package"):
-            requirements.environment_for(wanted, tmp_path / "c", lambda step: None)
-
-    assert "pip: ERROR" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- the child

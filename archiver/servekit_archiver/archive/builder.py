@@ -12,7 +12,12 @@ from typing import Any, BinaryIO, Final
 
 from servekit_archiver.counting import counted
 from servekit_archiver.directory.files import list_files, open_file
-from servekit_archiver.directory.model_directory import Recognise, default_name, describe_directory
+from servekit_archiver.directory.model_directory import (
+    Recognise,
+    default_name,
+    describe_directory,
+    with_lock,
+)
 from servekit_archiver.directory.model_toml import manifest_from_toml
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES
@@ -23,8 +28,11 @@ from servekit_archiver.zip.writer import ZipWriter
 
 __all__ = ["Built", "build_archive", "draft"]
 
-#: numbers, which deflate hardly shrinks, and which a worker may want to map
-STORED_SUFFIXES: Final = (".npy", ".safetensors", ".onnx", ".data", ".bin", ".pt", ".joblib")
+#: numbers, which deflate hardly shrinks, and which a worker may want to map; and zip files
+STORED_SUFFIXES: Final = (
+    *(".npy", ".safetensors", ".onnx", ".data", ".bin", ".pt", ".joblib"),
+    ".whl",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +69,9 @@ def build_archive(
     directory = Path(directory)
     table = describe_directory(directory, recognise, overrides)
     names = list_files(directory)
-    manifest = manifest_from_toml(
-        table, name=default_name(directory), exists=frozenset(names).__contains__
-    )
+    packed = frozenset(names)
+    manifest = manifest_from_toml(table, name=default_name(directory), exists=packed.__contains__)
+    manifest = with_lock(manifest, directory, packed)
     path = _output_path(output, manifest.name)
     _require_outside(path, directory)
     with draft(path, force) as file:

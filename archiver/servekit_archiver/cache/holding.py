@@ -11,9 +11,9 @@ from typing import Final
 
 from servekit_archiver.scratch import scratch_directory
 
-__all__ = ["discard", "hold", "remove_unused"]
+__all__ = ["DIGEST", "discard", "hold", "is_held", "last_used", "remove_unused"]
 
-DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")  #: the names of unpacked content
 
 
 def hold(directory: Path) -> int | None:
@@ -35,6 +35,21 @@ def hold(directory: Path) -> int | None:
     return None
 
 
+def is_held(directory: Path) -> bool:
+    """Say whether somebody holds *directory*, in this process or another."""
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def discard(directory: Path) -> None:
     """Remove unpacked content unless somebody holds it, in this process or another."""
     with suppress(OSError):  # it is gone, held, or another user's
@@ -53,9 +68,14 @@ def remove_unused(cache: Path, unused_s: float) -> None:
     for directory in (cache / "models").iterdir():
         if DIGEST.fullmatch(directory.name):
             with suppress(OSError):
-                last_used = max(_changed(cache / "verified" / directory.name), _changed(directory))
-                if last_used < time() - unused_s:
+                if last_used(directory) < time() - unused_s:
                     discard(directory)
+
+
+def last_used(directory: Path) -> float:
+    """Return when the unpacked content in *directory* was used last, in seconds since the epoch."""
+    verified = directory.parent.parent / "verified" / directory.name
+    return max(_changed(verified), _changed(directory))
 
 
 def _changed(path: Path) -> float:

@@ -41,6 +41,8 @@ def build(parser: ArgumentParser) -> Run:
   %(prog)s digits
   %(prog)s digits -o /srv/models/digits.mar --force
   %(prog)s . --version 1.1 --json
+  %(prog)s digits --lock        # pin the packages of its requirements.txt
+  %(prog)s digits --wheels      # and pack them: servers then need no index
 """
     parser.add_argument("directory", type=Path, metavar="DIR", help="directory with a model.toml")
     parser.add_argument(
@@ -51,12 +53,31 @@ def build(parser: ArgumentParser) -> Run:
     parser.add_argument("--version", help="override the version in model.toml")
     parser.add_argument("--service", help="override the service in model.toml")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    locking = parser.add_argument_group("requirements", "An existing requirements.lock is packed.")
+    locking.add_argument(
+        "--lock", action="store_true", help="write requirements.lock with uv: versions and hashes"
+    )
+    locking.add_argument(
+        "--wheels",
+        action="store_true",
+        help="pack the wheels of the lock; without a lock that holds, write one",
+    )
+    locking.add_argument(
+        "--python",
+        default="",
+        metavar="3.N",
+        help="Python to lock for; default: that of the lock, or the running one",
+    )
     return _guarded(_build)
 
 
 def _build(args: Namespace) -> None:
     given = {"name": args.name, "version": args.version, "service": args.service}
     overrides = {key: value for key, value in given.items() if value is not None}
+    if args.lock or args.wheels:
+        _lock(args, overrides)
+    elif args.python:
+        raise ArchiveError("--python: requires --lock or --wheels")
     with progress_bar("packing") as progress:
         built = build_archive(
             args.directory, args.output, force=args.force, progress=progress, overrides=overrides
@@ -71,6 +92,19 @@ def _build(args: Namespace) -> None:
     size = human_bytes(built.size)
     print(f"{built.path}: {manifest.name} {manifest.version}, {count}, {size}")
     print(f"digest {built.digest}")
+
+
+def _lock(args: Namespace, overrides: dict[str, str]) -> None:
+    from servekit_archiver.directory.locking import lock_directory  # most builds lock nothing
+
+    lock_directory(
+        args.directory,
+        python=args.python,
+        wheels=args.wheels,
+        keep=not args.lock,
+        tell=lambda text: print(text, file=sys.stderr),
+        overrides=overrides,
+    )
 
 
 def inspect(parser: ArgumentParser) -> Run:

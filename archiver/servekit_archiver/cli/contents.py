@@ -7,6 +7,7 @@ from typing import Any
 
 from servekit_archiver.archive.reader import Archive
 from servekit_archiver.cli.output import human_bytes
+from servekit_archiver.counting import counted
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.manifest.assets import Asset
 from servekit_archiver.manifest.stages import Stage
@@ -43,6 +44,7 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
         yield "service", manifest.service
     texts = {"about": manifest.description, "license": manifest.license}
     texts["needs"] = manifest.requirements or ""
+    texts["lock"] = _describe_lock(manifest)
     yield from ((label, " ".join(text.split())) for label, text in texts.items() if text)
     yield from _describe_signature(manifest)
     for name, stage in manifest.every_stage.items():
@@ -61,6 +63,19 @@ def _describe(archive: Archive) -> Iterator[tuple[str, str]]:
     yield "digest", archive.digest
     if archive.signature_entry:
         yield "signature", f"{SIGNATURE}, not checked (see verify)"
+
+
+def _describe_lock(manifest: Manifest) -> str:
+    lock = manifest.lock
+    if lock is None:
+        return ""
+    text = f"{lock.file} for Python {lock.python}"
+    if lock.wheels is None:
+        return f"{text}, without wheels"
+    packed = [
+        info.size for name, info in manifest.files.items() if name.startswith(f"{lock.wheels}/")
+    ]
+    return f"{text}, {counted(len(packed), 'wheel')}, {human_bytes(sum(packed))}"
 
 
 def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:

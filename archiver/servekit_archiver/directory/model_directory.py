@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a model directory: its ``model.toml``, or what a plugin knows about it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from servekit_archiver.directory.model_toml import MODEL_TOML, fill, manifest_from_toml, read
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import MANIFEST_BYTES
+from servekit_archiver.locking.lock_file import find_lock
 from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 
-__all__ = ["Recognise", "describe_directory", "load_directory"]
+__all__ = ["Recognise", "default_name", "describe_directory", "load_directory", "with_lock"]
 
 #: returns the ``model.toml`` keys of a directory, or ``None`` if it does not know it
 Recognise = Callable[[Path], Mapping[str, Any] | None]
@@ -35,9 +37,21 @@ def load_directory(directory: str | Path, recognise: Recognise | None = None) ->
     if (directory / MANIFEST).is_file():
         return _extracted(directory)
     table = describe_directory(directory, recognise)
-    return manifest_from_toml(
+    manifest = manifest_from_toml(
         table, name=default_name(directory), exists=lambda name: (directory / name).is_file()
     )
+    return with_lock(manifest, directory)
+
+
+def with_lock(manifest: Manifest, directory: Path, names: Container[str] | None = None) -> Manifest:
+    """Return *manifest* with the lock of its requirements, if *directory* has one.
+
+    :param names: the files that are packed, if not all are.
+    :raises ArchiveError: the requirements have changed since the lock was made.
+    """
+    if manifest.requirements is None:
+        return manifest
+    return replace(manifest, lock=find_lock(directory, manifest.requirements, names))
 
 
 def _extracted(directory: Path) -> Manifest:

@@ -13,7 +13,7 @@ from servekit_archiver.manifest import Manifest
 __all__ = ["MODEL_TOML", "fill", "manifest_from_toml", "parse", "read"]
 
 MODEL_TOML: Final = "model.toml"
-WRITTEN_BY_US: Final = ("format", "created_by", "files")
+WRITTEN_BY_US: Final = ("format", "created_by", "files", "lock")
 
 
 def read(directory: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 """The manifest: what it may hold, key by key, how it is checked, and its JSON Schema."""
 
 from servekit_archiver.manifest.assets import Asset
+from servekit_archiver.manifest.lock import Lock
 from servekit_archiver.manifest.manifest import Manifest
 from servekit_archiver.manifest.stages import Route, Stage, Step
 from servekit_archiver.manifest.tables import (
@@ -25,6 +26,7 @@ __all__ = [
     "Cache",
     "Example",
     "FileInfo",
+    "Lock",
     "Manifest",
     "Route",
     "Signature",

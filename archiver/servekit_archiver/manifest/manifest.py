@@ -10,6 +10,7 @@ from servekit_archiver import strictjson
 from servekit_archiver.errors import ManifestError
 from servekit_archiver.manifest.assets import ASSET_NAME, Asset
 from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Number, Switch, Text
+from servekit_archiver.manifest.lock import Lock
 from servekit_archiver.manifest.record import ManifestTable, TableOf, key
 from servekit_archiver.manifest.references import reference_problems
 from servekit_archiver.manifest.stage_rules import stage_problems
@@ -62,6 +63,9 @@ class Manifest(ManifestTable):
     license: str = key(Text(max_length=256), default="", help="SPDX expression or a name")
     requirements: str | None = key(
         PATH, default=None, help="pip requirements file of the model's own environment"
+    )
+    lock: Lock | None = key(
+        TableOf(Lock), default=None, help="the exact packages of that environment"
     )
     signature: Signature | None = key(
         TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"

@@ -59,6 +59,8 @@ def _parts(table: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
 
 def _named_files(table: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     yield "requirements", table.get("requirements")
+    if isinstance(lock := table.get("lock"), Mapping):
+        yield "lock.file", lock.get("file")
     for where, part in _parts(table):
         examples = part.get("examples")
         for index, example in enumerate(examples if isinstance(examples, list | tuple) else ()):

@@ -16,6 +16,7 @@ from servekit.assets.fetchers import find_fetcher
 from servekit.assets.fetching import fetch_asset, fetch_unknown
 from servekit.assets.making import Maker, make_assets
 from servekit.cli.model.model_toml import UNKNOWN
+from servekit.environments.wanted import WantedPackages
 from servekit.errors import StartupError
 from servekit.plugins import create_plugin_manager
 from servekit.supervisor.preparing.storing import StoreAssets
@@ -80,11 +81,13 @@ class AssetCollection:
         """Return what runs the model's code; an archive is unpacked for it."""
         path, manifest = self._path, self._manifest
         directory = path.absolute() if path.is_dir() else Path(unpack(path, self.cache).directory)
-        if installs and manifest.requirements:
-            from servekit.supervisor.preparing.requirements import environment_for
+        wanted = WantedPackages.of(manifest, directory)
+        if installs and wanted:
+            from servekit.environments.building import environment_for
+            from servekit.environments.store import python_of
 
-            wanted = directory / manifest.requirements
-            python = environment_for(wanted, self.cache, lambda text: print(text, file=sys.stderr))
+            tell = lambda text: print(text, file=sys.stderr)  # noqa: E731 - used once
+            python = python_of(environment_for(wanted, self.cache, tell))
             return StoreAssets(manifest, directory, python)
         return StoreAssets(manifest, directory)
 

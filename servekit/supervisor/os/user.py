@@ -10,7 +10,15 @@ from pathlib import Path
 
 from servekit.errors import StartupError
 
-__all__ = ["User", "cache_for", "find_user", "open_entry", "require_readable", "user_of_model"]
+__all__ = [
+    "ENTERED",
+    "User",
+    "cache_for",
+    "find_user",
+    "open_entry",
+    "require_readable",
+    "user_of_model",
+]
 
 SYSTEM_CACHE = Path(
     "/var/cache/servekit"

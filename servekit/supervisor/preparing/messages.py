@@ -70,6 +70,7 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     source: str  #: the path or URL that the operator named, without secrets
     directory: str
     python: str  #: the interpreter of its environment
+    environment: str = ""  #: the directory of its own environment, or ""
     manifest: bytes  #: ``MANIFEST.json``, with the name it is served under
     stages: list[PreparedStage]
     may_retry: bool

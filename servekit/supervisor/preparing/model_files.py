@@ -3,6 +3,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -12,41 +13,55 @@ __all__ = ["FilesRemoved", "ModelFiles", "remove_in_background"]
 
 
 class FilesRemoved(Exception):
-    """The files were removed from the cache after they had been unpacked."""
+    """Files were removed from the cache after they had been put there for the model."""
 
 
 class ModelFiles:
     """The files of one version; other servers may use the same files of the cache."""
 
     def __init__(self, prepared: PreparedModel) -> None:
-        """Hold the files if they are in the cache; a model directory of the operator is not ours.
+        """Hold what is in the cache: its files, its environment and its assets.
 
-        :raises FilesRemoved: they are gone.
+        A model directory of the operator is not ours.
+
+        :raises FilesRemoved: some of it is gone.
         """
         self._directory = Path(prepared.directory)
         self._scratch = prepared.scratch
-        self._held: int | None = None
-        if prepared.digest and self._directory.name == prepared.digest:
+        self._is_cached = bool(prepared.digest) and self._directory.name == prepared.digest
+        self._held: list[int] = []
+        for directory in self._in_cache(prepared):
             from servekit_archiver.cache.holding import hold  # not every supervisor needs it
 
-            self._held = hold(self._directory)
-            if self._held is None:
+            held = hold(directory)
+            if held is None:
+                self._let_go()
                 raise FilesRemoved
+            self._held.append(held)
+
+    def _in_cache(self, prepared: PreparedModel) -> Iterator[Path]:
+        if self._is_cached:
+            yield self._directory
+        if prepared.environment:
+            yield Path(prepared.environment)
+        yield from {Path(path).parent for path in prepared.assets.values()}
+
+    def _let_go(self) -> None:
+        while self._held:
+            os.close(self._held.pop())
 
     def release(self) -> None:
         """Let others remove them, and remove those that a plugin provided for this version."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        self._let_go()
         if self._scratch:
             remove_in_background(Path(self._scratch))
 
     def discard(self) -> None:
-        """Remove them, unless another process holds them."""
-        if self._held is not None:
+        """Remove the unpacked archive, unless another process holds it."""
+        self.release()
+        if self._is_cached:
             from servekit_archiver.cache.holding import discard
 
-            self.release()
             Thread(target=discard, args=(self._directory,), daemon=True).start()
 
 

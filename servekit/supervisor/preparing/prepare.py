@@ -9,7 +9,8 @@ import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
 from servekit.supervisor.os.memory_directory import MEMORY, admit
 from servekit.supervisor.os.user import (
+    ENTERED,
     User,
     cache_for,
     find_user,
@@ -136,15 +138,27 @@ def _provide(
 ) -> None:
     """See to the requirements and assets of *model*."""
     directory = Path(model.directory)
-    if manifest.requirements:
+    if manifest.requirements and request.install_requirements:
+        _use_environment(model, manifest, cache, tell)
+    elif manifest.requirements:
         from servekit.supervisor.preparing import requirements
 
-        wanted = directory / manifest.requirements
-        if request.install_requirements:
-            model.python = requirements.environment_for(wanted, cache, tell)
-        else:
-            requirements.check(wanted)
+        requirements.check(directory / manifest.requirements)
     model.assets = _assets(request, cache, StoreAssets(manifest, directory, model.python), tell)
+
+
+def _use_environment(
+    model: PreparedModel, manifest: Manifest, cache: Path | None, tell: Tell
+) -> None:
+    """Have the workers of *model* run in an environment with its packages."""
+    from servekit.environments.building import environment_for
+    from servekit.environments.store import python_of
+    from servekit.environments.wanted import WantedPackages
+
+    wanted = WantedPackages.of(manifest, Path(model.directory))
+    assert wanted is not None, "the manifest names requirements"
+    environment = environment_for(wanted, cache or servekit_archiver.default_cache_dir(), tell)
+    model.environment, model.python = str(environment), python_of(environment)
 
 
 def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
@@ -157,6 +171,8 @@ def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
         open_entry(directory)
     for path in model.assets.values():
         open_entry(Path(path).parent)
+    if model.environment:
+        Path(model.environment).parent.chmod(ENTERED)
     require_readable(user, directory, model.python)
 
 
@@ -177,6 +193,9 @@ def _assets(
         maker = None if request.worker_user else Maker(store.directory, run)
         fetch_missing(manifest, place, tell, maker)
     paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
+    for path in paths.values():
+        with suppress(OSError):  # another user's
+            os.utime(path.parent)  # the time of its last use
     return {name: str(path) for name, path in paths.items()}
 
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where environments are, who builds or uses them, and their removal."""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import time
+from typing import Final
+
+from servekit_archiver.cache.holding import discard
+from servekit_archiver.cache.unpack import UNUSED_S
+
+__all__ = [
+    "FACTS_FILE",
+    "FOLDER",
+    "UNUSED_S",
+    "building",
+    "environments_in",
+    "last_use",
+    "python_of",
+    "remove",
+    "remove_unused",
+]
+
+FOLDER: Final = "environments"
+FACTS_FILE: Final = "environment.json"
+KEY: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def python_of(environment: Path) -> str:
+    """Return the interpreter of *environment*."""
+    return str(environment / "bin" / "python")
+
+
+@contextmanager
+def building(environment: Path, *, waits: bool = True) -> Iterator[None]:
+    """Be the only process that builds or removes *environment*.
+
+    :raises BlockingIOError: another process is, and we do not wait.
+    """
+    path = environment.with_suffix(".lock")
+    while True:
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                yield  # the lock is released with the file, however we end
+                return
+
+
+def environments_in(folder: Path) -> list[Path]:
+    """Return the environments in *folder*, complete or not."""
+    return sorted(path for path in folder.glob("*/") if KEY.fullmatch(path.name))
+
+
+def last_use(environment: Path) -> float:
+    """Return when *environment* was used last, in seconds since the epoch."""
+    facts = environment / FACTS_FILE
+    return (facts if facts.exists() else environment).stat().st_mtime
+
+
+def remove(environment: Path) -> bool:
+    """Remove *environment* unless somebody builds or uses it; say whether it is gone."""
+    with suppress(BlockingIOError), building(environment, waits=False):
+        discard(environment)
+        if not environment.exists():
+            for suffix in (".log", ".lock"):
+                environment.with_suffix(suffix).unlink(missing_ok=True)
+            return True
+    return False
+
+
+def remove_unused(folder: Path, unused_s: float) -> None:
+    """Remove the environments in *folder* that were last used *unused_s* seconds ago."""
+    for environment in environments_in(folder):
+        with suppress(OSError):
+            if last_use(environment) < time() - unused_s:
+                remove(environment)

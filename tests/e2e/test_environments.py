@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with conflicting packages in one server, built once, also without an index."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from servekit_archiver import ArchiveError, build_archive, lock_directory
+
+from archiver.tests.wheels import write_wheel
+
+from .conftest import BIN, Server
+
+pytestmark = pytest.mark.e2e
+
+NOWHERE = "http://127.0.0.1:9/simple"
+SERVICE = """
+from servekit import Service
+import {module}
+
+class Tells(Service):
+    def predict(self, batch):
+        return [[{expression}, item] for item in batch]
+"""
+TOML = 'name = "{name}"\nservice = "service:Tells"\nrequirements = "requirements.txt"\n'
+
+
+def write_model(directory: Path, module: str, expression: str, requirements: str) -> Path:
+    """Write and lock a model that answers with *expression*, and return its archive."""
+    directory.mkdir()
+    (directory / "model.toml").write_text(TOML.format(name=directory.name))
+    (directory / "service.py").write_text(SERVICE.format(module=module, expression=expression))
+    (directory / "requirements.txt").write_text(requirements)
+    lock_directory(directory, wheels=True)
+    return build_archive(directory, directory.with_suffix(".mar")).path
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    pytest.importorskip("uv", reason="the extra lock is not installed")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    for version in ("1.0", "2.0"):
+        write_wheel(tmp_path / "packages", "sktiny", version)
+    return tmp_path / "packages"
+
+
+@pytest.fixture
+def two(tmp_path, packages):
+    """Archives of the models ``one`` and ``two``, which need different versions."""
+    need = f"--no-index\n--find-links {packages}\nsktiny=="
+    return [
+        write_model(tmp_path / name, "sktiny", "sktiny.VERSION", f"{need}{version}\n")
+        for name, version in (("one", "1.0"), ("two", "2.0"))
+    ]
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Start a server in *tmp_path* that can reach no index."""
+    monkeypatch.setenv("PIP_INDEX_URL", NOWHERE)
+    servers = []
+
+    def begin(*models):
+        servers.append(Server(tmp_path, "--install-requirements", "--models", *map(str, models)))
+        return servers[-1].wait_ready()
+
+    yield begin
+    for server in servers:
+        server.stop()
+
+
+def answers(server):
+    return [json.loads(server.post(f"/{name}/predict", b"7")[2]) for name in ("one", "two")]
+
+
+def env(tmp_path, *arguments):
+    command = [BIN / "servekit", "env", *arguments, "--json", "--cache-dir", tmp_path / "cache"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+TOLD = [{"prediction": ["1.0", 7]}, {"prediction": ["2.0", 7]}]
+
+
+def test_conflicting_versions_serve_side_by_side_and_are_built_once(start, two, tmp_path):
+    first = start(*two)
+    assert answers(first) == TOLD
+    built = {each["path"]: each["last_used"] for each in env(tmp_path, "list")}
+    logs = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cache/environments/*.log")}
+    first.stop()
+
+    second = start(*two)
+
+    assert answers(second) == TOLD
+    assert len(built) == 2
+    assert {each["path"] for each in env(tmp_path, "list")} == built.keys()
+    assert {path: path.stat().st_mtime_ns for path in logs} == logs
+
+
+def test_prune_leaves_what_a_server_uses(start, two, tmp_path):
+    server = start(two[0])
+    start(two[1]).stop()
+
+    (used,) = [each for each in env(tmp_path, "list") if each["is_used"]]
+    (gone,) = env(tmp_path, "prune")
+
+    assert gone["packages"] == ["sktiny==2.0"]
+    assert [each["path"] for each in env(tmp_path, "list")] == [used["path"]]
+    assert server.post("/one/predict", b"7")[0] == 200
+
+
+def test_cache_lists_and_removes_all_kinds(start, two, tmp_path):
+    server = start(*two)
+    command = [BIN / "servekit", "cache"]
+    where = ["--cache-dir", tmp_path / "cache"]
+
+    listed = subprocess.run([*command, "list", *where], capture_output=True, text=True, check=True)
+    subprocess.run([*command, "prune", *where], check=True)
+    assert answers(server) == TOLD
+    server.stop()
+    subprocess.run([*command, "prune", *where], check=True)
+
+    assert listed.stdout.count("environment  ") == listed.stdout.count("model  ") == 2
+    assert list(tmp_path.glob("cache/models/*")) == []
+    assert list(tmp_path.glob("cache/environments/*")) == []
+
+
+@pytest.mark.slow
+def test_two_versions_of_numpy(start, tmp_path, monkeypatch):
+    """Workers of the server use numpy, too; it takes an index to lock it, and none to serve."""
+    pytest.importorskip("uv", reason="the extra lock is not installed")
+    index = os.environ["PIP_INDEX_URL"]
+    monkeypatch.delenv("PIP_INDEX_URL")
+    expression = "[numpy.__version__[:2], float(numpy.ones(3).sum())]"
+    try:
+        models = [
+            write_model(tmp_path / name, "numpy", expression, f"numpy{version}\n")
+            for name, version in (("one", "<2"), ("two", ">=2"))
+        ]
+    except ArchiveError as error:
+        pytest.skip(f"no index: {error}")
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+
+    server = start(*models)
+
+    assert answers(server) == [{"prediction": [[v, 3.0], 7]} for v in ("1.", "2.")]
