@@ -13,6 +13,7 @@ from typing import IO, Final
 
 from packaging.version import Version
 from servekit_archiver.cache.unpack import own_folder
+from servekit_archiver.locking.lock_file import SOURCES
 from servekit_archiver.locking.tools import ToolFailed, pip_command, pip_steps, run_tool
 
 from servekit.environments.server_side import (
@@ -77,8 +78,11 @@ class _Build:
         with self.environment.with_suffix(".log").open("w", encoding="utf-8") as log:
             command = [wanted.interpreter(), "-m", "venv", "--without-pip", "--symlinks"]
             self._run([*command, str(self.environment)], log)
+            if wanted.is_locked:  # all of its packages are installed, whatever the server has
+                self._run(self._pip(*self._arguments()), log)
             let_import_server(self.environment, all_packages=wanted.is_of_server)
-            self._run(self._pip(*self._arguments()), log)
+            if not wanted.is_locked:
+                self._run(self._pip(*self._arguments()), log)
             if not wanted.is_of_server:
                 self._add_needs(log)
         draft = self.environment / f"{FACTS_FILE}.tmp"
@@ -91,7 +95,11 @@ class _Build:
             yield from ("--require-hashes", "--no-deps")  # the lock has the dependencies, too
         if wanted.wheels:
             yield from ("--no-index", "--find-links", str(wanted.wheels), "--only-binary", ":all:")
-        yield from ("--requirement", str(wanted.file))
+            file = self.environment / "requirements.txt"
+            file.write_text(SOURCES.sub("", wanted.file.read_text("utf-8")), encoding="utf-8")
+        else:
+            file = wanted.file
+        yield from ("--requirement", str(file))
 
     def _add_needs(self, log: IO[str]) -> None:
         """Install the needs of workers, without changing the packages of the model."""

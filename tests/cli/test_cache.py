@@ -32,7 +32,7 @@ def cache(tmp_path):
     (asset / "w.bin").write_bytes(b"12345")
     environment.with_suffix(".log").write_text("Collecting p1")
     (environment / store.FACTS_FILE).write_text(json.dumps(FACTS))
-    week = os.stat(asset).st_mtime - 7 * DAY_S
+    week = asset.stat().st_mtime - 7 * DAY_S
     for path in (asset, environment / store.FACTS_FILE, unpacked.directory):
         os.utime(path, (week, week))
     os.utime(cache / "verified" / unpacked.digest, (week, week))

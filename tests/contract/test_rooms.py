@@ -180,7 +180,7 @@ def test_only_the_prepare_child_looks_for_assets():
         if any(name.startswith("servekit.assets") for name in modules_of(path))
     }
 
-    assert users == {"prepare.py"}
+    assert users == {"providing.py"}
 
 
 def modules_of(path: Path) -> set[str]:

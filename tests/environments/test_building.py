@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 
 import pytest
 import servekit_archiver
@@ -65,7 +66,7 @@ def test_environment_is_built_once_and_sees_the_server_too(ask):
 def test_packages_of_the_model_win_over_those_of_the_server(ask, packages):
     write_wheel(packages, "werkzeug", "99.0")
 
-    environment, _ = ask("werkzeug")
+    environment, _ = ask("werkzeug==99.0")
 
     assert run(environment, "import werkzeug, servekit; print(werkzeug.VERSION)") == "99.0"
 
@@ -73,7 +74,7 @@ def test_packages_of_the_model_win_over_those_of_the_server(ask, packages):
 def test_servekit_is_that_of_the_server_whatever_the_model_installs(ask, packages):
     write_wheel(packages, "servekit", "0.0.1")
 
-    environment, _ = ask("servekit")
+    environment, _ = ask("servekit==0.0.1")
 
     facts = "servekit.__version__, servekit_archiver.__version__"
     told = f"{servekit.__version__} {servekit_archiver.__version__}"
@@ -85,7 +86,7 @@ def test_a_package_with_which_no_worker_works_is_refused(ask, packages):
 
     for _ in "ab":  # what was built is refused, too
         with pytest.raises(StartupError, match=r"msgspec 0\.1, but workers of this server need"):
-            ask("msgspec")
+            ask("msgspec==0.1")
 
 
 def test_failing_pip_is_quoted_and_tried_again(ask, tmp_path, capsys):
@@ -128,19 +129,34 @@ def locked(tmp_path, packages, monkeypatch):
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     write_wheel(packages, "sktiny", "1.0", "sktwo")
     write_wheel(packages, "sktwo", "2.0")
-    directory = tmp_path / "m"
+    model = write_model(tmp_path / "m", f"--no-index\n--find-links {packages}\nsktiny\n")
+    lock_directory(model, wheels=True)
+    return model
+
+
+def write_model(directory, requirements):
     directory.mkdir()
     (directory / "model.toml").write_text(TOML)
     (directory / "service.py").write_text("class M: ...\n")
-    text = f"--no-index\n--find-links {packages}\nsktiny\n"
-    (directory / "requirements.txt").write_text(text)
-    lock_directory(directory, wheels=True)
+    (directory / "requirements.txt").write_text(requirements)
     return directory
 
 
 def build_locked(directory, tmp_path):
     wanted = WantedPackages.of(load_directory(directory), directory)
     return environment_for(wanted, tmp_path / "cache", lambda step: None)
+
+
+def test_a_locked_package_is_installed_even_if_the_server_has_it(packages, tmp_path, monkeypatch):
+    pytest.importorskip("uv", reason="the extra lock is not installed")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    write_wheel(packages, "werkzeug", version("werkzeug"))
+    model = write_model(tmp_path / "m", f"--no-index\n--find-links {packages}\nwerkzeug\n")
+    lock_directory(model)
+
+    environment = build_locked(model, tmp_path)
+
+    assert list(environment.glob("lib/python*/site-packages/werkzeug.py"))
 
 
 def test_packed_wheels_need_no_index(locked, packages, tmp_path, monkeypatch):

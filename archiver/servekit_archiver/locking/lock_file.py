@@ -15,9 +15,21 @@ from typing import Final
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.manifest.lock import LOCK_VERSION, Lock
 
-__all__ = ["LockHeader", "digest_of", "find_lock", "lock_path", "read_header", "wheels_path"]
+__all__ = [
+    "SOURCES",
+    "LockHeader",
+    "digest_of",
+    "find_lock",
+    "lock_path",
+    "read_header",
+    "wheels_path",
+]
 
 HEADER: Final = re.compile(r"# servekit lock (\d+): Python (\S+), requirements SHA-256 (\S+)\n")
+#: the options of a requirements file that say where packages are
+SOURCES: Final = re.compile(
+    r"^(?:--no-index|(?:-i|--index-url|--extra-index-url|-f|--find-links)[ =].*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)

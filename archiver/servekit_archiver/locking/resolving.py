@@ -2,7 +2,6 @@
 """Makes a lock with uv, and downloads its wheels with pip."""
 
 import hashlib
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.locking.lock_file import (
+    SOURCES,
     LockHeader,
     digest_of,
     lock_path,
@@ -30,10 +30,6 @@ __all__ = ["Tell", "download_wheels", "write_lock"]
 
 Tell = Callable[[str], object]  #: gets what is being done
 
-#: the options of a requirements file that say where packages are
-SOURCES: Final = re.compile(
-    r"^(?:--no-index|(?:-i|--index-url|--extra-index-url|-f|--find-links)[ =].*)$", re.MULTILINE
-)
 #: the server's packages are those of the server, whatever the model names
 NOT_LOCKED: Final = ("servekit", "servekit-archiver")
 

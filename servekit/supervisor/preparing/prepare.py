@@ -9,13 +9,10 @@ import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import servekit_archiver
 from servekit_archiver import ArchiveError, Manifest, ManifestError
 
 from servekit.errors import ArchiveRefused, StartupError
@@ -41,7 +38,7 @@ from servekit.supervisor.preparing.messages import (
     PrepareOutcome,
     PrepareRequest,
 )
-from servekit.supervisor.preparing.storing import StoreAssets
+from servekit.supervisor.preparing.providing import provide
 
 __all__ = ["answer", "prepare"]
 
@@ -105,7 +102,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     require_acceptance(_archive_info(model, content.path), request.policy, request.required_plugins)
     if content.is_decrypted:
         content.path.unlink()  # it is unpacked, and takes as much memory again
-    _provide(model, manifest, request, cache, tell)
+    provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)
     return model
@@ -129,38 +126,6 @@ def _archive_info(model: PreparedModel, path: Path) -> ArchiveInfo:
     )
 
 
-def _provide(
-    model: PreparedModel,
-    manifest: Manifest,
-    request: PrepareRequest,
-    cache: Path | None,
-    tell: Tell,
-) -> None:
-    """See to the requirements and assets of *model*."""
-    directory = Path(model.directory)
-    if manifest.requirements and request.install_requirements:
-        _use_environment(model, manifest, cache, tell)
-    elif manifest.requirements:
-        from servekit.supervisor.preparing import requirements
-
-        requirements.check(directory / manifest.requirements)
-    model.assets = _assets(request, cache, StoreAssets(manifest, directory, model.python), tell)
-
-
-def _use_environment(
-    model: PreparedModel, manifest: Manifest, cache: Path | None, tell: Tell
-) -> None:
-    """Have the workers of *model* run in an environment with its packages."""
-    from servekit.environments.building import environment_for
-    from servekit.environments.store import python_of
-    from servekit.environments.wanted import WantedPackages
-
-    wanted = WantedPackages.of(manifest, Path(model.directory))
-    assert wanted is not None, "the manifest names requirements"
-    environment = environment_for(wanted, cache or servekit_archiver.default_cache_dir(), tell)
-    model.environment, model.python = str(environment), python_of(environment)
-
-
 def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
     """Let *user* read what is in *cache*, and pass if it can then read everything."""
     directory = Path(model.directory)
@@ -174,29 +139,6 @@ def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
     if model.environment:
         Path(model.environment).parent.chmod(ENTERED)
     require_readable(user, directory, model.python)
-
-
-def _assets(
-    request: PrepareRequest, cache: Path | None, store: StoreAssets, tell: Tell
-) -> dict[str, str]:
-    manifest = store.manifest
-    if not manifest.assets:
-        return {}
-    from servekit.assets.making import Maker
-    from servekit.assets.requiring import fetch_missing, hint_of, require_assets, teller
-
-    place = cache or servekit_archiver.default_cache_dir()
-    if request.fetch_assets:
-        told = teller("making assets", tell)
-        run = partial(store.run, progress=lambda size: told(size, 0))
-        # where workers are not root, no code of the model is run as root either
-        maker = None if request.worker_user else Maker(store.directory, run)
-        fetch_missing(manifest, place, tell, maker)
-    paths = require_assets(manifest, place, hint_of(request.path, str(cache or "")))
-    for path in paths.values():
-        with suppress(OSError):  # another user's
-            os.utime(path.parent)  # the time of its last use
-    return {name: str(path) for name, path in paths.items()}
 
 
 def _size(directory: Path, manifest: Manifest) -> int:
