@@ -52,7 +52,9 @@ def environment_for(wanted: WantedPackages, cache: Path, tell: Tell) -> Path:
     """
     folder = own_folder(cache / FOLDER)
     environment = folder / wanted.key()
-    with building(environment):
+    with building(
+        environment, lambda: tell("waiting for another process that builds the environment")
+    ):
         if not (environment / FACTS_FILE).exists():
             tell("building the environment")
             remove_unused(folder, UNUSED_S)
@@ -109,8 +111,10 @@ class _Build:
         self._run(self._pip("--constraint", str(pins), *needs), log)
 
     def _pip(self, *arguments: str) -> list[str]:
-        progress = ["--progress-bar", "raw"] if Version(version("pip")) >= RAW_PROGRESS else []
-        return pip_command(python_of(self.environment), "install", *progress, *arguments)
+        command = pip_command(python_of(self.environment), "install")
+        if Version(version("pip")) >= RAW_PROGRESS:
+            command += ["--progress-bar", "raw"]
+        return [*command, *arguments]
 
     def _run(self, command: Sequence[str], log: IO[str]) -> None:
         steps = pip_steps(lambda step: self.tell(f"building the environment: {step}"))

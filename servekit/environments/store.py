@@ -4,10 +4,10 @@
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import time
+from time import sleep, time
 from typing import Final
 
 from servekit_archiver.cache.holding import discard
@@ -27,6 +27,7 @@ __all__ = [
 
 FOLDER: Final = "environments"
 FACTS_FILE: Final = "environment.json"
+WAIT_S: Final = 0.2
 KEY: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -36,15 +37,23 @@ def python_of(environment: Path) -> str:
 
 
 @contextmanager
-def building(environment: Path, *, waits: bool = True) -> Iterator[None]:
+def building(environment: Path, on_wait: Callable[[], object] | None = None) -> Iterator[None]:
     """Be the only process that builds or removes *environment*.
 
-    :raises BlockingIOError: another process is, and we do not wait.
+    :param on_wait: called now and then while another process is at it.
+    :raises BlockingIOError: another process is at it, and there is no *on_wait*.
     """
     path = environment.with_suffix(".lock")
     while True:
         with path.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if on_wait is None:
+                    raise
+                on_wait()
+                sleep(WAIT_S)
+                continue
             if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
                 yield  # the lock is released with the file, however we end
                 return
@@ -63,7 +72,7 @@ def last_use(environment: Path) -> float:
 
 def remove(environment: Path) -> bool:
     """Remove *environment* unless somebody builds or uses it; say whether it is gone."""
-    with suppress(BlockingIOError), building(environment, waits=False):
+    with suppress(BlockingIOError), building(environment):
         discard(environment)
         if not environment.exists():
             for suffix in (".log", ".lock"):

@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,15 @@ class Tells(Service):
 TOML = 'name = "{name}"\nservice = "service:Tells"\nrequirements = "requirements.txt"\n'
 
 
-def write_model(directory: Path, module: str, expression: str, requirements: str) -> Path:
+def write_model(
+    directory: Path, module: str, expression: str, requirements: str, python: str = ""
+) -> Path:
     """Write and lock a model that answers with *expression*, and return its archive."""
     directory.mkdir()
     (directory / "model.toml").write_text(TOML.format(name=directory.name))
     (directory / "service.py").write_text(SERVICE.format(module=module, expression=expression))
     (directory / "requirements.txt").write_text(requirements)
-    lock_directory(directory, wheels=True)
+    lock_directory(directory, wheels=True, python=python)
     return build_archive(directory, directory.with_suffix(".mar")).path
 
 
@@ -80,6 +83,7 @@ def env(tmp_path, *arguments):
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
+VERSION = "'.'.join(map(str, sys.version_info[:2]))"
 TOLD = [{"prediction": ["1.0", 7]}, {"prediction": ["2.0", 7]}]
 
 
@@ -145,3 +149,19 @@ def test_two_versions_of_numpy(start, tmp_path, monkeypatch):
     server = start(*models)
 
     assert answers(server) == [{"prediction": [[v, 3.0], 7]} for v in ("1.", "2.")]
+
+
+@pytest.mark.slow
+def test_a_lock_for_another_python(start, packages, tmp_path, monkeypatch):
+    """What workers need is installed, too, which takes an index."""
+    monkeypatch.delenv("PIP_INDEX_URL")
+    need = f"--no-index\n--find-links {packages}\nsktiny\n"
+    python = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
+    try:
+        model = write_model(tmp_path / "one", "sys, sktiny", VERSION, need, python)
+    except ArchiveError as error:
+        pytest.skip(str(error))
+
+    server = start(model)
+
+    assert json.loads(server.post("/one/predict", b"7")[2]) == {"prediction": [python, 7]}

@@ -93,7 +93,7 @@ def _packages_in_short(facts: dict[str, Any]) -> str:
 
 def _is_being_built(path: Path) -> bool:
     try:
-        with store.building(path, waits=False):
+        with store.building(path):
             return False
     except BlockingIOError:
         return True
