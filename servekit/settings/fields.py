@@ -298,6 +298,12 @@ class Settings:
     run_dir: str = setting(
         "", "parent of the private directory for sockets; default: TMPDIR", resolve=absolute
     )
+    state: str = setting(
+        "",
+        "file that keeps what is changed at run time: versions, traffic, replicas;"
+        " default: a restart forgets it",
+        resolve=absolute,
+    )
     access_log: str = setting(
         "",
         "file for a line of JSON for each response, reopened on SIGHUP; - for standard output",

@@ -44,6 +44,11 @@ class ModelSource:
         return split_class(self.path)[0]
 
     @property
+    def text(self) -> str:
+        """It as an operator writes it: ``NAME=PATH`` or ``PATH``."""
+        return f"{self.name}={self.path}" if self.name else self.path
+
+    @property
     def shown(self) -> str:
         """The path or URL without what may be a secret."""
         return shown_url(self.path) if self.is_url else self.path
@@ -58,11 +63,12 @@ class ModelSource:
         return self.name or (path.name if path.is_dir() else path.stem)
 
 
-def model_sources(settings: Settings) -> list[ModelSource]:
+def model_sources(settings: Settings, *, may_be_none: bool = False) -> list[ModelSource]:
     """Return the models that *settings* name: those of ``--models``, and the tables with a path.
 
     A table whose model ``--models`` names too only has settings for it.
 
+    :param may_be_none: models can be loaded later.
     :raises StartupError: there is none, a path does not exist, two have the same name, or a table
         belongs to no model.
     """
@@ -74,7 +80,7 @@ def model_sources(settings: Settings) -> list[ModelSource]:
         for name, each in paths.items()
         if name not in named
     ]
-    sources = _distinct(found)
+    sources = _distinct(found) if found or not may_be_none else []
     if all(source.name for source in sources) and (problem := unknown_model(settings, [])):
         raise StartupError(problem)
     return sources

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long the workers of an old version may go on with what they have."""
 
+import itertools
 from types import SimpleNamespace
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 
 from servekit.settings import Settings
 from servekit.supervisor.models.replica_set import LEAVE_S, ReplicaSet
+from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
 from servekit.supervisor.preparing.model_files import ModelFiles
 
@@ -44,7 +46,9 @@ def limit_s(stages, *, front_ends=1, grace=0.0, **manifest):
     waits = []
     loop = SimpleNamespace(call_later=lambda wait_s, _call: waits.append(wait_s))
     host = SimpleNamespace(settings=Settings(front_ends=front_ends, grace=grace), loop=loop)
-    ReplicaSet(host, prepared, ModelFiles(prepared), lambda: None).retire()
+    source, numbered = VersionSource("/"), (itertools.count(), "m0r")
+    files = ModelFiles(prepared)
+    ReplicaSet(host, prepared, files, source, {}, numbered, lambda: None).retire()
     return waits[0] - LEAVE_S
 
 

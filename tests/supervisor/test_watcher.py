@@ -76,8 +76,8 @@ def watch(paths, act, count):
     loop, places, events = Loop(), [], []
     loop.call_later(15, lambda: pytest.fail(f"told {places}, not {count} in 15 s: {events}"))
 
-    def told(place):
-        places.append(place)
+    def told(source):
+        places.append(paths.index(Path(source.path)))
         if len(places) == count:
             watching.kill()
 

@@ -12,7 +12,7 @@ __all__ = ["OTHERS", "add_options", "default_of", "describe", "given_flags", "gr
 METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
 #: placeholders of options that are special strings
 NAMED = {
-    **dict.fromkeys(("predict_token_file", "manage_token_file", "access_log"), "FILE"),
+    **dict.fromkeys(("predict_token_file", "manage_token_file", "access_log", "state"), "FILE"),
     **dict.fromkeys(("tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
     **dict.fromkeys(("cache_dir", "run_dir"), "DIR"),
     "host": "ADDRESS",
@@ -32,7 +32,7 @@ NAMED = {
 ALSO = {"manage": ("--management",)}
 #: the headings of ``servekit start --help`` and the options below each; the rest comes last
 GROUPS = {
-    "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir",
+    "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir state",
     "network": "host port bind socket_mode front_ends http2 compression compression_min"
     " cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"

@@ -22,15 +22,23 @@ def boot_of(
     stage: PreparedStage,
     settings: Settings,
     replica: Replica,
+    replicas: int,
     total_replicas: int,
 ) -> Boot:
     """Return how the next worker of *replica* is started.
 
+    :param replicas: of its stage.
     :param total_replicas: of all models; they share the cores.
     """
     threads = max(1, usable_cores() // max(1, total_replicas))
     launch = launch_of(
-        prepared, stage, settings, threads, replica=replica.place, generation=replica.generation
+        prepared,
+        stage,
+        settings,
+        threads,
+        replica=replica.place,
+        replicas=replicas,
+        generation=replica.generation,
     )
     variables = stage.environments[replica.place % len(stage.environments)]
     user = find_user(prepared.user)
@@ -53,6 +61,7 @@ def launch_of(
     threads: int,
     *,
     replica: int = 0,
+    replicas: int = 0,
     generation: int = 0,
 ) -> Launch:
     """Return the first message to a worker of *stage*."""
@@ -60,7 +69,7 @@ def launch_of(
         directory=prepared.directory,
         manifest=stage.manifest,
         replica=replica,
-        replicas=stage.replicas,
+        replicas=replicas or stage.replicas,
         generation=generation,
         threads=threads,
         max_batch_size=stage.max_batch_size,

@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has a model prepared: at first, and whenever its source may have changed."""
+"""Has the versions of one model prepared, one after another."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from servekit.errors import StartupError
 from servekit.settings.archive_keys import read_archive_keys
-from servekit.settings.models import ModelSource, deployments_of
+from servekit.settings.models import deployments_of
 from servekit.supervisor.models.host import ModelHost
+from servekit.supervisor.models.version_source import LoadFailed, VersionSource
+from servekit.supervisor.os.coroutines import Future
 from servekit.supervisor.os.memory_directory import memory_twin
 from servekit.supervisor.os.user import user_of_model
 from servekit.supervisor.preparing.child import PrepareChild
-from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest, policy_of
+from servekit.supervisor.preparing.messages import (
+    PreparedModel,
+    PrepareOutcome,
+    PrepareRequest,
+    policy_of,
+)
 from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles, remove_in_background
 from servekit.supervisor.replicas.load_queue import QueuedLoad
 
@@ -23,29 +30,17 @@ PREPARE_TIMEOUT_S = 120.0  #: where the operator sets none: the model's own is n
 class Loader:
     """Runs one prepare child at a time, each when there is room for it."""
 
-    def __init__(
-        self,
-        host: ModelHost,
-        number: int,
-        source: ModelSource,
-        name: Callable[[], str],
-        on_outcome: Callable[[PrepareOutcome, ModelFiles | None], object],
-    ) -> None:
+    def __init__(self, host: ModelHost, number: int, name: Callable[[], str]) -> None:
         """Do nothing yet.
 
         :param number: that of the model among all; it tells which user its workers run as.
         :param name: returns the model's name, as the log shows it.
-        :param on_outcome: gets the end of each preparation, and the files if it went well.
         """
         self._host = host
         self._number = number
-        self._source = source
         self._name = name
-        self._on_outcome = on_outcome
         self._child: PrepareChild | None = None
         self._attempts = 0
-        self._is_loading = False  #: it is being prepared, or a new version loads
-        self._is_outdated = False  #: asked to load while it was loading
         self.is_stopping = False
 
     @property
@@ -53,33 +48,26 @@ class Loader:
         """The prepare child, while it runs."""
         return {self._child.pid} if self._child else set()
 
-    @property
-    def _scratch(self) -> Path:
-        """A directory of this attempt alone, for what a plugin gets from a URL."""
-        return self._host.run_dir / "archives" / f"{self._number}-{self._attempts}"
+    async def prepare(self, source: VersionSource) -> tuple[PreparedModel, ModelFiles]:
+        """Return what can be launched. Does not return if it is stopped meanwhile.
 
-    @property
-    def _memory(self) -> Path:
-        """A directory of this attempt in memory, for a decrypted archive."""
-        return memory_twin(self._host.run_dir) / self._scratch.name
-
-    def load(self) -> None:
-        """Prepare the model when there is room, or once more when the current load is over."""
-        if self._is_loading:
-            self._is_outdated = True
-        elif not self.is_stopping:
-            self._is_loading = True
-            self._host.preparations.ask(QueuedLoad(self, 0, self._prepare, lambda _reason: None))
-
-    def settle(self) -> None:
-        """Note that the load is over: the new version serves, or it does not and never will."""
-        self._is_loading = False
-        if self._is_outdated:
-            self._is_outdated = False
-            self._host.loop.defer(self.load)
+        :raises LoadFailed: it cannot be prepared; one line for each problem.
+        """
+        await self._turn()
+        try:
+            while True:
+                outcome = await self._run(source)
+                if outcome.model is None:
+                    raise LoadFailed(outcome.error)
+                try:
+                    return outcome.model, ModelFiles(outcome.model)
+                except FilesRemoved:  # by another server that uses the cache
+                    continue
+        finally:
+            self._host.preparations.done(self)
 
     def stop(self) -> None:
-        """Load nothing from now on."""
+        """Prepare nothing from now on."""
         self.is_stopping = True
         self.kill()
 
@@ -88,54 +76,65 @@ class Loader:
         if self._child:
             self._child.kill()
 
-    def _prepare(self) -> None:
+    async def _turn(self) -> None:
+        """Return when there is room for one more prepare child."""
+        turn: Future[None] = Future()
+        self._host.preparations.ask(
+            QueuedLoad(self, 0, lambda: turn.set(None), lambda _reason: None)
+        )
+        await turn
+
+    async def _run(self, source: VersionSource) -> PrepareOutcome:
+        """Run one prepare child to its end."""
+        reporter, ended = self._host.reporter, Future[PrepareOutcome]()
         self._attempts += 1
-        self._host.reporter.progress(self._name(), "preparing")
+        attempt = f"{self._number}-{self._attempts}"
+        scratch = self._host.run_dir / "archives" / attempt
+        memory = memory_twin(self._host.run_dir) / attempt
+        reporter.progress(self._name(), "preparing")
         try:
             self._child = PrepareChild(
                 self._host.loop,
-                self._request(),
+                self._request(source, scratch, memory),
                 self._host.settings.load_timeout or PREPARE_TIMEOUT_S,
-                lambda line: self._host.reporter.line(self._name(), line),
-                self._received,
+                lambda line: reporter.line(self._name(), line),
+                lambda outcome: self._received(outcome, (scratch, memory), ended),
             )
-        except StartupError as error:
-            self._received(PrepareOutcome(error=str(error)))
         except OSError as error:
-            self._received(PrepareOutcome(error=f"cannot be prepared: {error.strerror}"))
+            return PrepareOutcome(error=f"cannot be prepared: {error.strerror}")
+        except StartupError as error:
+            return PrepareOutcome(error=str(error))
+        return await ended
 
-    def _request(self) -> PrepareRequest:
+    def _request(self, source: VersionSource, scratch: Path, memory: Path) -> PrepareRequest:
         settings = self._host.settings
+        given = [source.deployment] if source.settings else []
         return PrepareRequest(
-            self._source.path,
-            self._source.name,
+            source.path,
+            source.name,
             settings.cache_dir,
             settings.install_requirements,
             settings.fetch_assets,
             user_of_model(settings.worker_user, self._number, self._number + 1),
-            str(self._scratch),
+            str(scratch),  # for what a plugin gets from a URL
             list(settings.require_plugins),
             policy_of(settings),
-            deployments_of(settings, self._source.name),
-            str(self._memory),
+            [*deployments_of(settings, source.name), *given],
+            str(memory),  # for a decrypted archive
             read_archive_keys(settings.archive_keys),
         )
 
-    def _received(self, outcome: PrepareOutcome) -> None:
+    def _received(
+        self, outcome: PrepareOutcome, used: tuple[Path, ...], ended: Future[PrepareOutcome]
+    ) -> None:
         if outcome.step:
             self._host.reporter.progress(self._name(), outcome.step)
             return
         self._child = None
-        for directory in (self._scratch, self._memory):
+        for directory in used:
             if outcome.model is None and directory.exists():  # the child was killed
                 remove_in_background(directory)
         if not self.is_stopping:
             self._host.reporter.progress(self._name(), "")
-            try:
-                files = ModelFiles(outcome.model) if outcome.model else None
-            except FilesRemoved:  # by another server that uses the cache
-                self._prepare()
-                return
-            self._on_outcome(outcome, files)
-            self._host.preparations.done(self)
+            ended.set(outcome)
         self._host.changed()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model: prepared, at first and at each reload, and served by its versions."""
+"""A model: its versions, and which of them answers."""
+
+from collections.abc import Callable, Mapping
 
 from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
@@ -7,11 +9,12 @@ from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.loader import Loader
 from servekit.supervisor.models.replica_set import ReplicaSet
-from servekit.supervisor.models.rollout import Rollout
-from servekit.supervisor.models.table_rows import prepared_row, unprepared_row
-from servekit.supervisor.preparing.messages import PreparedModel, PrepareOutcome
-from servekit.supervisor.preparing.model_files import ModelFiles
-from servekit.supervisor.reporting import notices
+from servekit.supervisor.models.saved_models import SavedModel, SavedVersion
+from servekit.supervisor.models.table_rows import unprepared_row
+from servekit.supervisor.models.traffic import ModelTraffic
+from servekit.supervisor.models.version_source import LoadFailed, VersionSource
+from servekit.supervisor.models.versions import Versions
+from servekit.supervisor.models.work import ModelWork
 
 __all__ = ["Model"]
 
@@ -19,146 +22,166 @@ __all__ = ["Model"]
 class Model:
     """One row of the routing table, and the workers behind it."""
 
-    def __init__(self, host: ModelHost, number: int, source: ModelSource) -> None:
-        """Know only the source; *number* tells models apart while their names are not known."""
-        self._host = host
-        self._provisional_name = source.provisional_name
-        self._loader = Loader(host, number, source, lambda: self.name, self._take)
-        self._versions = Rollout(host, f"m{number}r", self._problem, self._loader.settle)
-        self.load = self._loader.load
-        self.failure = ""  #: why it cannot be loaded at all
+    def __init__(
+        self,
+        host: ModelHost,
+        number: int,
+        source: VersionSource,
+        load: "Callable[[Model], object]",
+    ) -> None:
+        """Know only the source.
 
-    @property
-    def current(self) -> ReplicaSet | None:
-        """The version that serves, or loads as the first one; ``None`` until it is prepared."""
-        return self._versions.current
+        :param number: tells models apart while their names are not known.
+        :param load: loads a model that was asked to load while it was busy.
+        """
+        self._host = host
+        self._loader = Loader(host, number, lambda: self.name)
+        self.number = number
+        self.source = source  #: for the default version
+        self.configured = ""  #: ``NAME=PATH`` of the configuration; "": it was loaded at run time
+        self.versions = Versions(host, f"m{number}r")
+        self.traffic = ModelTraffic(self.versions, host.changed)
+        self.scaled: dict[str, int] = {}  #: replicas that were set at run time, by stage
+        self.previous: SavedVersion | None = None  #: the default version before
+        self.kept: ReplicaSet | None = None  #: it too, while it stays loaded
+        self.missing: list[SavedVersion] = []  #: that an earlier server had, and this one has not
+        self.work = ModelWork(host.loop, lambda: load(self))
+        self.is_changed = False  #: at run time, by an operation
+        self.failure = ""  #: why it cannot be loaded at all
+        self.refusal = ""  #: why the last reload changed nothing, if it should have
 
     @property
     def name(self) -> str:
         """The name it is served under; provisional until it is prepared."""
-        return self.current.prepared.name if self.current else self._provisional_name
+        if self.versions.default is not None:
+            return self.versions.default.prepared.name
+        return ModelSource(self.source.path, self.source.name).provisional_name
 
     @property
     def label(self) -> str:
         """Name and version."""
-        return self.current.prepared.label if self.current else self.name
+        return self.versions.default.prepared.label if self.versions.default else self.name
 
     @property
     def replica_count(self) -> int:
-        """How many replicas it has, or will have as far as is known."""
-        if self.failure or self.current is None:
+        """Number of replicas that it has, or will have as far as is known."""
+        if self.versions.default is None:
             return 0 if self.failure else self._host.settings.replicas or 1
-        return self.current.size
-
-    @property
-    def is_launched(self) -> bool:
-        """Whether it has replicas."""
-        return self.current is not None and bool(self.current.replicas)
+        return sum(version.size for version in self.versions.served)
 
     @property
     def is_loaded(self) -> bool:
         """Whether it can answer: one replica is enough."""
-        return self.current is not None and self.current.is_loaded
+        return self.versions.default is not None and self.versions.default.is_loaded
 
     @property
     def has_settled(self) -> bool:
         """Whether its first load is over, well or not."""
-        return bool(self.failure) or (self.current is not None and self.current.has_settled)
+        default = self.versions.default
+        return bool(self.failure) or (default is not None and default.has_settled)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server ends."""
+        return self._loader.is_stopping
 
     @property
     def pids(self) -> set[int]:
         """The children that run for it now."""
-        return self._loader.pids.union(*(version.pids for version in self._versions))
+        return self._loader.pids.union(*(version.pids for version in self.versions))
+
+    def row(self) -> ModelRow:
+        """Return this model's row of the routing table."""
+        default, settings = self.versions.default, self._host.settings
+        row = default.row if default else unprepared_row(self.name)
+        row.capacity = settings.queue
+        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else PREPARING)
+        row.versions = [version.row for version in self.versions.others]
+        row.traffic = self.traffic.row
+        return row
 
     def stop(self) -> None:
         """Let the workers leave."""
         self._loader.stop()
-        self._versions.stop()
+        self.versions.stop()
 
     def kill(self, reason: str) -> None:
         """Kill all that runs for it."""
         self._loader.kill()
-        for version in self._versions:
+        for version in self.versions:
             version.kill(reason)
 
     def hung(self, hung: Hung) -> None:
         """Kill a worker that a front-end found stuck."""
-        for version in self._versions:
+        for version in self.versions:
             version.hung(hung)
 
-    def row(self) -> ModelRow:
-        """Return this model's row of the routing table."""
-        row = self._row_of(self.current) if self.current else unprepared_row(self.name)
-        row.capacity = self._host.settings.queue
-        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else PREPARING)
-        return row
+    # ------------------------------------------------------------------ loading
 
-    def _row_of(self, version: ReplicaSet) -> ModelRow:
-        row = prepared_row(version.prepared, self._host.settings, version.interfaces)
-        row.replicas = [replica.row for replica in version.replicas]
-        return row
+    async def prepare(self, source: VersionSource, scaled: Mapping[str, int]) -> ReplicaSet:
+        """Return a version of *source* that has no replicas yet.
 
-    def _problem(self, candidate: ReplicaSet) -> str:
-        """Return why *candidate* cannot take over, or ""."""
-        if problem := self._host.path_problem(self, self._row_of(candidate)):
+        :param scaled: numbers of replicas that were set at run time, by stage.
+        :raises LoadFailed: it cannot be prepared, or calls models in a circle.
+        """
+        prepared, files = await self._loader.prepare(source)
+        if problem := self._host.call_problem(self, prepared.name, prepared.calls):
+            files.release()
+            raise LoadFailed(problem)
+        return self.versions.new(prepared, files, source, scaled)
+
+    async def try_out(self, candidate: ReplicaSet) -> None:
+        """Load *candidate* next to what serves; no request reaches it yet.
+
+        :raises LoadFailed: a worker died, or another model has one of its paths.
+        """
+        await self.versions.try_out(candidate)
+        if problem := self._host.path_problem(self, candidate.row):
             self._host.reporter.model_failed(self.name, problem)
-        return problem
+            self.versions.abandon(candidate)
+            raise LoadFailed(problem)
 
-    def _take(self, outcome: PrepareOutcome, files: ModelFiles | None) -> None:
-        if outcome.model is None or files is None:
-            self._refuse(outcome.error)
-        elif self.current is None:
-            self._begin(outcome.model, files)
-        else:
-            self._compare(self.current.prepared, outcome.model, files)
-        self._launch()
+    def make_default(self, version: ReplicaSet) -> ReplicaSet | None:
+        """Let *version* answer in place of the default version, which is returned.
 
-    def _begin(self, prepared: PreparedModel, files: ModelFiles) -> None:
-        name = prepared.name
-        problem = self._host.name_problem(self, name)
-        if problem := problem or self._host.call_problem(self, name, prepared.calls):
-            if not self._loader.is_stopping:
-                self._refuse(problem)
-            files.release()
-            return
-        self.failure = ""
-        self._versions.begin(prepared, files)
-        self._loader.settle()
+        What was directed to the old version by its name is directed to the new one.
+        """
+        old = self.versions.default
+        self.versions.publish(version, as_default=True)
+        self.source = version.source
+        if old is not None:
+            self.traffic.move(old.version, version.version)
+        self._host.changed()
+        return old
 
-    def _compare(self, old: PreparedModel, new: PreparedModel, files: ModelFiles) -> None:
-        if new.is_same(old):
-            old.settings = new.settings  # a source may have changed
-            self._host.reporter.tally.reloaded("unchanged")
-            self._host.reporter.notice(notices.model_unchanged(self.label))
-            files.release()
-            self._loader.settle()
-        elif new.name != old.name:
-            files.release()
-            self._refuse(f"its name is {new.name} now; restart the server, or use NAME=PATH")
-        elif problem := self._host.call_problem(self, new.name, new.calls):
-            files.release()
-            self._refuse(problem)
-        else:
-            self._versions.follow(new, files)
+    # ------------------------------------------------------------------ across restarts
 
-    def _launch(self) -> None:
-        if self.is_launched:
-            return
-        if not self.failure:
-            self._host.launching()
-        try:
-            self._versions.launch()
-        except OSError as error:
-            self._refuse(f"cannot be launched: {error.strerror}")
+    @property
+    def saved(self) -> SavedModel:
+        """Its state, for a server that starts later."""
+        default, named = self.versions.default, self.traffic.named
+        others = [
+            saved_version(version)
+            for version in self.versions.others
+            if version is not self.kept or version.version in named
+        ]
+        return SavedModel(
+            configured=self.configured,
+            name=self.name,
+            default=saved_version(default) if default else SavedVersion(self.source, ""),
+            others=[*others, *self.missing],
+            previous=self.previous,
+            scaled=self.scaled,
+            traffic=self.traffic.wanted,
+        )
 
-    def _refuse(self, reason: str) -> None:
-        """Report that it cannot be prepared; a version that serves continues."""
-        reporter = self._host.reporter
-        if self.current is None:
-            self.failure = reason
-            reporter.notice(notices.model_failed(self.name, reason))
-        else:
-            reporter.tally.reloaded("failed")
-            reporter.notice(notices.reload_failed(self.name, reason, self.label))
-        reporter.model_failed(self.name, reason)
-        self._loader.settle()
+    def restore(self, saved: SavedModel) -> None:
+        """Be as *saved* says; the versions besides the default are missing until they load."""
+        self.is_changed = True
+        self.scaled, self.previous = saved.scaled, saved.previous
+        self.traffic.wanted, self.missing = saved.traffic, saved.others
+
+
+def saved_version(version: ReplicaSet) -> SavedVersion:
+    """Return what is needed to load *version* again."""
+    return SavedVersion(version.source, version.version, version.scaled)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All models of the server, and what they share."""
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,10 @@ from servekit.settings import Settings
 from servekit.settings.models import ModelSource, name_clash
 from servekit.supervisor.models.calls import cycle_problem
 from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.reloading import load
 from servekit.supervisor.models.routes import clashes, note_clashes
+from servekit.supervisor.models.saved_models import ModelStart, SavedModel
+from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.os.environment import withheld
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.resources import available_bytes, usable_cores
@@ -30,6 +34,7 @@ class ModelRegistry:
         loop: Loop,
         settings: Settings,
         sources: Sequence[ModelSource],
+        starts: Sequence[ModelStart],
         run_dir: Path,
         reporter: Reporter,
         on_change: Callable[[], object],
@@ -37,6 +42,7 @@ class ModelRegistry:
     ) -> None:
         """Load nothing yet.
 
+        :param sources: those of the configuration.
         :param on_change: called when a row of the routing table has changed.
         :param on_name_clash: gets the problem when two manifests have the same name.
         """
@@ -51,25 +57,23 @@ class ModelRegistry:
         self._on_name_clash = on_name_clash
         passed = [name for each in settings.deployments for name in each.pass_env]
         self._withheld = withheld(os.environ, [*settings.pass_env, *passed])
-        self._models = [Model(self, number, source) for number, source in enumerate(sources)]
+        self._hidden: list[Model] = []  # newcomers whose names are not known, and those that leave
+        self.unloaded: list[SavedModel] = []  #: models of the configuration
+        self._models: list[Model] = []
+        for start in starts:
+            self._models.append(model := Model(self, len(self._models), start.source, self.load))
+            model.configured = start.configured
+            if start.saved is not None:
+                model.restore(start.saved)
 
     def __iter__(self) -> Iterator[Model]:
         """Iterate over the models, in the order of the sources."""
         return iter(self._models)
 
-    def __len__(self) -> int:
-        """Return how many models there are, loaded or not."""
-        return len(self._models)
-
     @property
     def pids(self) -> set[int]:
         """The children that run now."""
-        return set().union(*(model.pids for model in self._models))
-
-    @property
-    def has_settled(self) -> bool:
-        """Whether the first load of every model is over."""
-        return all(model.has_settled for model in self._models)
+        return set().union(*(model.pids for model in [*self._models, *self._hidden]))
 
     @property
     def is_loading(self) -> bool:
@@ -80,18 +84,71 @@ class ModelRegistry:
         """Return the rows of the routing table."""
         return note_clashes([model.row() for model in self._models])
 
-    def load(self) -> None:
+    @property
+    def saved(self) -> list[SavedModel]:
+        """The models that were changed at run time, for a server that starts later."""
+        return [*self.unloaded, *(model.saved for model in self._models if model.is_changed)]
+
+    def find(self, name: str) -> Model | None:
+        """Return the model that is served under *name*."""
+        return next((model for model in self._models if model.name == name), None)
+
+    # ------------------------------------------------------------------ in and out
+
+    def newcomer(self, source: VersionSource) -> Model:
+        """Return a model that is not in the table until ``add``; ``remove`` forgets it."""
+        taken = {model.number for model in [*self._models, *self._hidden]}
+        number = next(each for each in itertools.count() if each not in taken)
+        model = Model(self, number, source, self.load)
+        self._hidden.append(model)
+        return model
+
+    def add(self, newcomer: Model) -> None:
+        """Serve *newcomer*, whose name is known now."""
+        self._hidden.remove(newcomer)
+        self._models.append(newcomer)
+        self.changed()
+
+    def remove(self, model: Model) -> None:
+        """Serve *model* no longer, and forget it when its workers have left."""
+        if model in self._models:
+            self._models.remove(model)
+            self._hidden.append(model)
+            if model.configured:
+                gone = SavedModel(configured=model.configured, name=model.name, default=None)
+                self.unloaded.append(gone)
+        for version in list(model.versions):
+            model.versions.retire(version, "unloaded")
+        self.sweep()
+        self.changed()
+
+    def sweep(self) -> None:
+        """Forget the removed models that have no processes any more."""
+        self._hidden = [model for model in self._hidden if model.work.doing or model.pids]
+
+    # ------------------------------------------------------------------ all of them
+
+    def load_all(self) -> None:
         """Load every model, or look whether it has changed."""
         for model in self._models:
-            model.load()
+            self.load(model)
 
-    def load_one(self, number: int) -> None:
-        """Load the model of source *number*, which has changed."""
-        self._models[number].load()
+    def load_configured(self, source: ModelSource) -> None:
+        """Load the model that the configuration names so, whose files have changed."""
+        for model in self._models:
+            if model.configured == source.text:
+                self.load(model)
+
+    def load(self, model: Model) -> None:
+        """Load *model*, or look whether its source has changed; later if it is busy."""
+        if model.work.doing:
+            model.work.is_outdated = True
+        elif model in self._models and not model.is_stopping:
+            model.work.begin("reload", load(self, model))
 
     def hung(self, hung: Hung) -> None:
         """Kill a worker that a front-end found stuck."""
-        for model in self._models:
+        for model in [*self._models, *self._hidden]:
             if model.name == hung.model:
                 model.hung(hung)
 
@@ -99,12 +156,12 @@ class ModelRegistry:
         """Let the workers leave, and load nothing any more."""
         self.preparations.close()
         self.loads.close()
-        for model in self._models:
+        for model in [*self._models, *self._hidden]:
             model.stop()
 
     def kill(self, reason: str) -> None:
         """Kill all that runs for the models."""
-        for model in self._models:
+        for model in [*self._models, *self._hidden]:
             model.kill(reason)
 
     # ------------------------------------------------------------------ what models ask
@@ -121,7 +178,7 @@ class ModelRegistry:
 
     def name_problem(self, model: object, name: str) -> str:
         """Return why *model* cannot have *name*, or ""."""
-        others = [each.name for each in self._models if each is not model and each.is_launched]
+        others = [each.name for each in self._models if each is not model and each.versions.default]
         pair = name_clash([*others, name])
         if not pair:
             return ""
@@ -132,7 +189,8 @@ class ModelRegistry:
     def call_problem(self, model: object, name: str, calls: Sequence[str]) -> str:
         """Return the cycle of calls that *model* would be part of, or ""."""
         others = [each for each in self._models if each is not model]
-        known = {each.name: each.current.prepared.calls for each in others if each.current}
+        loaded = {each.name: each.versions.default for each in others}
+        known = {each: version.prepared.calls for each, version in loaded.items() if version}
         return cycle_problem(name, {**known, name: calls})
 
     def path_problem(self, model: object, row: ModelRow) -> str:

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """One version of a model and the replicas that serve it: loaded, published and retired as one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from servekit.ipc.control import Hung, Ready
+from servekit.ipc.control import Ready
+from servekit.ipc.table import ModelRow, SettingRow
 from servekit.supervisor.models import events
-from servekit.supervisor.models.boot_plan import boot_of
 from servekit.supervisor.models.host import ModelHost
+from servekit.supervisor.models.replica_group import ReplicaGroup
+from servekit.supervisor.models.replica_keeper import ReplicaKeeper
 from servekit.supervisor.models.routes import longest_way_s
 from servekit.supervisor.models.table_rows import prepared_row
-from servekit.supervisor.os.backoff import Backoff, Wait
-from servekit.supervisor.os.listeners import bind_unix
+from servekit.supervisor.models.version_source import RUN_TIME, VersionSource
+from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.replicas.lifecycle import State
-from servekit.supervisor.replicas.load_queue import BASE_BYTES, QueuedLoad
-from servekit.supervisor.replicas.replica import Boot, Replica
+from servekit.supervisor.replicas.replica import Replica
 from servekit.supervisor.replicas.worker import Exit
-from servekit.supervisor.reporting.notices import subject_of
 
 if TYPE_CHECKING:
     from servekit.ipc.table import Interface
@@ -29,7 +29,7 @@ __all__ = ["ReplicaSet"]
 LEAVE_S = 5.0  #: for a retired worker to close its service, once its last batch is over
 
 
-class ReplicaSet:
+class ReplicaSet(ReplicaGroup):
     """Keeps its replicas filled until it is stopped or retired."""
 
     def __init__(
@@ -37,25 +37,49 @@ class ReplicaSet:
         host: ModelHost,
         prepared: PreparedModel,
         files: ModelFiles,
+        source: VersionSource,
+        scaled: Mapping[str, int],
+        numbered: tuple[Iterator[int], str],
         on_change: Callable[[], object],
-        *,
-        is_trial: bool = False,
     ) -> None:
         """Have no replica yet.
 
+        :param scaled: numbers of replicas that were set at run time, by stage.
+        :param numbered: yields numbers that no other replica of the model has, or had; and the
+            prefix of the names of their sockets.
         :param on_change: called when a worker is ready, or gone.
-        :param is_trial: a worker that dies is reported and not replaced.
         """
-        self._host = host
+        super().__init__(host, ReplicaKeeper(host, prepared, self), numbered)
         self._on_change = on_change
         self._launched_at = 0.0
         self._loaded_at: float | None = None
         self.prepared = prepared
         self.files = files
-        self.is_trial = is_trial
-        self.failure = ""  #: why a worker on trial died
+        self.source = source
+        self.scaled = dict(scaled)
+        self.is_trial = False  #: a worker that dies is reported and not replaced
+        self.failure = ""  #: why a worker died; not set by kills from outside, except on trial
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
-        self.replicas: list[Replica] = []
+
+    @property
+    def version(self) -> str:
+        """The version that the manifest names."""
+        return self.prepared.version
+
+    @property
+    def row(self) -> ModelRow:
+        """This version in the routing table."""
+        row = prepared_row(self.prepared, self._host.settings, self.interfaces)
+        row.replicas = [replica.row for replica in self.replicas]
+        row.settings = [self._as_scaled(setting) for setting in row.settings]
+        return row
+
+    def _as_scaled(self, setting: SettingRow) -> SettingRow:
+        """Return *setting*, with the number of replicas that was set at run time."""
+        names = {f"stages.{name}.replicas" if name else "replicas": name for name in self.scaled}
+        if setting.name not in names:
+            return setting
+        return SettingRow(setting.name, self.scaled[names[setting.name]], RUN_TIME)
 
     @property
     def is_loaded(self) -> bool:
@@ -64,80 +88,74 @@ class ReplicaSet:
         return len(serving) == len(self.prepared.stages)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every replica serves."""
-        return bool(self.replicas) and all(r.state is State.SERVING for r in self.replicas)
-
-    @property
-    def has_settled(self) -> bool:
-        """Whether its first load is over, well or not."""
-        return bool(self.replicas) and all(replica.has_settled for replica in self.replicas)
-
-    @property
-    def pids(self) -> set[int]:
-        """The workers that run now."""
-        return {replica.pid for replica in self.replicas if replica.pid}
+    def counts(self) -> dict[str, int]:
+        """How many replicas each stage has, or will have once it is launched."""
+        stages = self.prepared.stages
+        return {stage.name: self.scaled.get(stage.name, stage.replicas) for stage in stages}
 
     @property
     def size(self) -> int:
         """How many replicas it has, or will have once it is launched."""
-        return sum(stage.replicas for stage in self.prepared.stages)
+        return sum(self.counts.values())
 
     # ------------------------------------------------------------------ life
 
-    def launch(self, indexes: Iterator[int], sockets: str) -> None:
+    def launch(self) -> None:
         """Make the replicas and boot them all.
 
-        :param indexes: numbers that no other replica of the model has, or had.
-        :param sockets: the prefix of the names of their sockets.
         :raises OSError: a socket cannot be made; ``close`` closes those that were.
         """
         self._launched_at = monotonic()
-        for stage in self.prepared.stages:
-            backoff = Backoff()
-            for place, index in zip(range(stage.replicas), indexes, strict=False):
-                listener = bind_unix(self._host.run_dir / f"{sockets}{index}")
-                replica = Replica(
-                    self._host.loop, self, index, listener, backoff, place=place, stage=stage.name
-                )
-                self.replicas.append(replica)
-        for replica in self.replicas:
+        made = [self.add(stage) for stage, count in self.counts.items() for _ in range(count)]
+        for replica in made:
             replica.start()
 
+    def resize(self, stage: str, count: int) -> list[Replica]:
+        """Give *stage* *count* replicas; return those that are new, and boot.
+
+        Those that are too many take no more batches, and leave after the one that they have.
+
+        :raises OSError: a socket cannot be made.
+        """
+        self.scaled[stage] = count
+        own = [replica for replica in self.replicas if replica.stage == stage]
+        self.drop(own[count:])
+        self._retire(own[count:])
+        self.sweep()
+        added = [self.add(stage) for _ in range(count - len(own))]
+        for replica in added:
+            replica.start()
+        self._on_change()
+        return added
+
     def retire(self) -> None:
-        """Let the workers leave once no front-end sends them anything any more.
+        """Let the workers leave once no front-end sends them anything any more."""
+        self._retire(self.everyone)
+
+    def _retire(self, replicas: Sequence[Replica]) -> None:
+        """Let the workers of *replicas* finish what they have.
 
         A request may take as long as all steps of the longest route, and a stream as long as
         the grace at the end of the server.
         """
         settings = self._host.settings
-        for replica in self.replicas:
+        for replica in replicas:
             replica.retire()
-        longest_s = longest_way_s(prepared_row(self.prepared, settings, self.interfaces))
-        limit_s = max(longest_s * settings.front_ends, settings.grace) + LEAVE_S
-        self._host.loop.call_later(limit_s, lambda: self.kill("did not leave"))
+        limit_s = max(longest_way_s(self.row) * settings.front_ends, settings.grace) + LEAVE_S
 
-    def stop(self) -> None:
-        """Let the workers leave."""
-        for replica in self.replicas:
-            replica.stop()
+        def end() -> None:
+            for replica in replicas:
+                replica.kill("did not leave")
 
-    def kill(self, reason: str) -> None:
-        """Kill the workers."""
-        for replica in self.replicas:
-            replica.kill(reason)
+        self._host.loop.call_later(limit_s, end)
 
     def close(self) -> None:
         """Close the listeners and release the files. Every replica must be stopped."""
         self.files.release()
-        for replica in self.replicas:
+        for replica in self.everyone:
             replica.close()
 
-    def hung(self, hung: Hung) -> None:
-        """Kill a worker that a front-end found stuck, unless it has been replaced already."""
-        for replica in self.replicas:
-            if (replica.index, replica.generation) == (hung.replica, hung.generation):
-                replica.kill(hung.reason)
+    # ------------------------------------------------------------------ events for plugins
 
     def announce_loaded(self, replaces: str = "") -> None:
         """Report once that this version serves, in place of the version *replaces* if given."""
@@ -155,63 +173,19 @@ class ReplicaSet:
         served_s, self._loaded_at = monotonic() - self._loaded_at, None
         self._host.reporter.event(events.model_unloaded(self.prepared, served_s, reason))
 
-    # ------------------------------------------------------------------ owner of its replicas
+    # ------------------------------------------------------------------ what its replicas report
 
-    def boot(self, replica: Replica) -> Boot:
-        """Return what the next worker of *replica* is started with."""
-        if replica.generation > 1:
-            self._host.reporter.tally.restarted(self.prepared.name)
-        stage = next(each for each in self.prepared.stages if each.name == replica.stage)
-        total = self._host.total_replicas()
-        return boot_of(self.prepared, stage, self._host.settings, replica, total)
-
-    def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
-        """Let *replica* boot when there is room for it."""
-        reporter, name = self._host.reporter, self.prepared.name
-
-        def begin() -> None:
-            _explain(replica, "loading")
-            reporter.progress(name, "loading")
-            replica.boot()
-
-        def wait(reason: str) -> None:
-            _explain(replica, reason)
-            if not self.pids:
-                reporter.progress(name, reason)
-
-        needs_bytes = BASE_BYTES + self.prepared.size_bytes
-        self._host.loads.ask(QueuedLoad(replica, needs_bytes, begin, wait), is_urgent=is_urgent)
-
-    def end_turn(self, replica: Replica) -> None:
-        """Let the next replica boot, of whichever model."""
-        self._host.loads.done(replica)
-
-    def printed(self, replica: Replica, line: str) -> None:
-        """Show a line that a worker printed."""
-        subject = subject_of(self.prepared.name, replica.stage, replica.index)
-        self._host.reporter.line(subject, line)
-
-    def ready(self, replica: Replica, ready: Ready) -> None:
+    def on_ready(self, replica: Replica, ready: Ready) -> None:
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
         self.interfaces |= ready.colocated
-        event = events.worker_ready(self.prepared, replica, ready.load_s)
-        self._host.reporter.worker_ready(event)
         self._on_change()
 
-    def exited(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
-        """Report a worker that is gone."""
-        if wait is not None:
+    def on_exit(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
+        """Note why a worker died; one on trial has no successor, and ends the trial."""
+        if wait is not None and (self.is_trial or not ended.is_killed):
             self.failure = self.failure or replica.reason
-        following = None if self.is_trial else wait
-        event = events.worker_exited(
-            self.prepared, replica, ended, following, is_asked=wait is None
-        )
-        self._host.reporter.worker_exited(event)
+        if wait is not None and self.is_trial:
+            self.stop()
+        self.sweep()
         self._on_change()
-
-
-def _explain(replica: Replica, reason: str) -> None:
-    """Say why a new replica is not ready; why the last worker died tells more than that."""
-    if not replica.generation:
-        replica.reason = reason

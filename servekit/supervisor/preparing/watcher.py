@@ -20,14 +20,14 @@ class FileWatcher:
         loop: Loop,
         journal: Journal,
         sources: Sequence[ModelSource],
-        on_change: Callable[[int], object],
+        on_change: Callable[[ModelSource], object],
     ) -> None:
-        """Start it; *on_change* gets the index of the source whose files have changed.
+        """Start it; *on_change* gets the source whose files have changed.
 
         :raises OSError: it cannot be started.
         """
         self._journal, self._on_change = journal, on_change
-        self._numbers = [n for n, source in enumerate(sources) if not source.is_url]
+        self._sources = [source for source in sources if not source.is_url]
         self._child: Child[WatchBegan | FileChanged] = Child(
             loop,
             module_child("servekit.supervisor.preparing.watch_files"),
@@ -37,7 +37,7 @@ class FileWatcher:
             on_exit=self._exited,
         )
         self.pid: int | None = self._child.process.pid
-        self._child.send(WatchFiles([sources[number].file for number in self._numbers]))
+        self._child.send(WatchFiles([source.file for source in self._sources]))
 
     def kill(self) -> None:
         """Kill it."""
@@ -45,7 +45,7 @@ class FileWatcher:
 
     def _received(self, message: WatchBegan | FileChanged) -> None:
         if isinstance(message, FileChanged):
-            self._on_change(self._numbers[message.place])
+            self._on_change(self._sources[message.place])
         else:
             text = "reloads what is saved from now on"
             self._journal.notice(Notice("watching", "servekit", text))

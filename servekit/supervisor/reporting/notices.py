@@ -2,6 +2,7 @@
 """The sentences of the log, one function for each kind."""
 
 from servekit.extension.events import WorkerExited, WorkerReady
+from servekit.ipc.operations import OperationRow
 from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.reporting.journal import Notice
 
@@ -10,6 +11,8 @@ __all__ = [
     "model_failed",
     "model_reloaded",
     "model_unchanged",
+    "operation_done",
+    "operation_failed",
     "process_exited",
     "process_started",
     "reload_failed",
@@ -75,6 +78,22 @@ def reload_failed(label: str, reason: str, serving: str) -> Notice:
     text = f"cannot take over: {shown}; {serving} still serves"
     fields = {"reason": reason, "serving": serving}
     return Notice("reload_failed", label, text, "error", fields)
+
+
+def operation_done(row: OperationRow) -> Notice:
+    """``digits swap done: 2.0``."""
+    shown = f": {row.version}" if row.version else ""
+    fields = {"operation": row.id, "kind": row.kind, "version": row.version}
+    return Notice(
+        "operation_done", row.model or "servekit", f"{row.kind} done{shown}", fields=fields
+    )
+
+
+def operation_failed(row: OperationRow) -> Notice:
+    """``digits swap failed: rolled back to 1.0: 21 % of 200 responses are errors, ...``."""
+    fields = {"operation": row.id, "kind": row.kind, "version": row.version, "reason": row.error}
+    text = f"{row.kind} failed: {row.error}"
+    return Notice("operation_failed", row.model or "servekit", text, "error", fields)
 
 
 def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:

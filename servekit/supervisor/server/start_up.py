@@ -41,6 +41,7 @@ class StartUp:
         self._reporter = reporter
         self._on_failure = on_failure
         self.is_serving = False
+        self.is_interrupted = False  #: by Ctrl-C, before it served
         self.error: StartupError | None = None
 
     def advance(self, *, is_front_end_ready: bool) -> None:
@@ -49,9 +50,13 @@ class StartUp:
             return
         if error := self._problem():
             self.fail(error)
-        elif self._registry.has_settled and is_front_end_ready:
+        elif is_front_end_ready and all(model.has_settled for model in self._registry):
             self.is_serving = True
             self._announce()
+
+    def interrupt(self) -> None:
+        """Note Ctrl-C, which ends the start."""
+        self.is_interrupted |= not self.is_serving
 
     def fail(self, error: StartupError) -> None:
         """End the server because of *error*; of several, the first one is raised."""
@@ -61,18 +66,20 @@ class StartUp:
 
     def _problem(self) -> StartupError | None:
         """Return why the start has failed, if it has; with ``reload`` models may fail."""
-        failed = [model for model in self._registry if model.has_settled and not model.is_loaded]
-        if len(failed) == len(self._registry) and not self._settings.reload:
+        models = list(self._registry)
+        settled = [model for model in models if model.has_settled]
+        failed = [model for model in settled if not model.is_loaded]
+        is_over = len(settled) == len(models)
+        if failed and len(failed) == len(models) and not self._settings.reload:
             is_alone = len(failed) == 1 and failed[0].failure
             kind = OnlyModelRefused if is_alone else StartupError
             return kind("no model could be loaded")
-        for clash in clashes([model.row() for model in self._registry if model.has_settled]):
+        for clash in clashes([model.row() for model in settled]):
             return StartupError(f"models: {clash.text}")
-        if not failed and self._registry.has_settled:
-            served = [model.name for model in self._registry]
-            if problem := unknown_model(self._settings, served):
-                return StartupError(problem)
-        if failed and self._settings.strict and self._registry.has_settled:  # to name all of them
+        served = [model.name for model in models]
+        if is_over and not failed and (problem := unknown_model(self._settings, served)):
+            return StartupError(problem)
+        if failed and self._settings.strict and is_over:  # to name all of them
             names = ", ".join(model.name for model in failed)
             return StartupError(f"strict: {names} could not be loaded")
         return None

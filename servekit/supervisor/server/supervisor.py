@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supervisor itself: binds, starts, watches, restarts, publishes, reloads, stops."""
 
-import dataclasses
-import json
 import os
 import signal
 import traceback
 from collections.abc import Sequence
+from functools import partial
 
 from servekit.errors import StartupError
 from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload
-from servekit.ipc.counters import create_memory
+from servekit.ipc.counters import Counters, create_memory
+from servekit.ipc.model_counters import read_version
+from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource, model_sources
-from servekit.settings.values import STDOUT
 from servekit.supervisor.models.registry import ModelRegistry
+from servekit.supervisor.models.saved_models import lay_over, unloaded
+from servekit.supervisor.operations.operations import Operations
+from servekit.supervisor.operations.server import OperatedServer
+from servekit.supervisor.operations.state_file import StateFile
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
-from servekit.supervisor.os.resources import raise_descriptor_limit
+from servekit.supervisor.os.resources import available_bytes, raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
-from servekit.supervisor.os.user import find_user, user_of_model
 from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
@@ -30,6 +33,7 @@ from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
 from servekit.supervisor.server.listeners import Listeners, check_access
 from servekit.supervisor.server.observer import ObserverProcess
+from servekit.supervisor.server.set_up import check_users, standard_output, write_settings
 from servekit.supervisor.server.shutdown import Shutdown
 from servekit.supervisor.server.start_up import StartUp
 
@@ -47,12 +51,12 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
-        sources = model_sources(settings)
+        state = StateFile(settings.state, journal)
+        sources = model_sources(settings, may_be_none=bool(settings.state))
         check_access(settings, journal)
         check_users(settings, len(sources))
         self._settings = settings
         self._has_terminal = os.isatty(STDERR)
-        self._is_interrupted = False
         self._watcher: FileWatcher | None = None
         self._loop = Loop(self._on_bug)
         self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
@@ -61,17 +65,20 @@ class Supervisor:
         with self._run_directory.beginning():
             write_settings(settings, self._run_directory)
             self._listeners.bind_private(self._run_directory.path)
-        self._build(sources, journal)
+        self._build(sources, state, journal)
 
-    def _build(self, sources: Sequence[ModelSource], journal: Journal) -> None:
+    def _build(self, sources: Sequence[ModelSource], state: StateFile, journal: Journal) -> None:
         """Make what is started later: each part gets those that it uses."""
         loop, settings, run_dir = self._loop, self._settings, self._run_directory.path
+        starts = lay_over(sources, state.saved)
         self._observer = ObserverProcess(loop, run_dir, settings.log_format, journal, self.changed)
         systemd = Systemd(os.environ, loop.call_later, lambda: not self._registry.is_loading)
         self._reporter = Reporter(journal, run_dir, [self._observer, systemd], loop.call_later)
         self._registry = ModelRegistry(
-            loop, settings, sources, run_dir, self._reporter, self.changed, self._name_clash
+            loop, settings, sources, starts, run_dir, self._reporter, self.changed, self._name_clash
         )
+        self._registry.unloaded += unloaded(sources, state.saved)
+        state.tell(starts)
         self._orphans = Orphans(loop, run_dir, self._pids)
         self._daemons = Daemons(loop, settings.daemons, self._reporter, self.changed)
         with self._run_directory.beginning():
@@ -81,7 +88,7 @@ class Supervisor:
         self._front_end = FrontEndProcess(
             loop,
             front_end_command(
-                run_dir, listeners.public, listeners.manage, counters, _stdout(settings)
+                run_dir, listeners.public, listeners.manage, counters, standard_output(settings)
             ),
             self._reporter,
             self.changed,
@@ -97,8 +104,19 @@ class Supervisor:
             self._observer,
             listeners.close_public,
         )
+        self._operations = self._operator(counters, state)
         self._start_up = StartUp(
             settings, self._registry, listeners, self._reporter, self._shutdown.hurry
+        )
+
+    def _operator(self, counters: int, state: StateFile) -> Operations:
+        """Return what carries out operations; *counters* is memory of the front-ends."""
+        read_counts = partial(read_version, Counters(counters))
+        return Operations(
+            OperatedServer(self._registry, self._loop, read_counts, available_bytes),
+            lambda: self._start_up.is_serving and not self._shutdown.has_begun,
+            self.changed,
+            lambda: state.save(self._registry.saved),
         )
 
     def run(self) -> None:
@@ -115,15 +133,18 @@ class Supervisor:
             self._front_end.try_to_start()
             if self._settings.reload:
                 self._watcher = FileWatcher(
-                    self._loop, self._reporter, self._registry.sources, self._registry.load_one
+                    self._loop,
+                    self._reporter,
+                    self._registry.sources,
+                    self._registry.load_configured,
                 )
-            self._registry.load()
+            self._registry.load_all()
             self._loop.run()
         finally:
             self._clean_up()
         if self._start_up.error:
             raise self._start_up.error
-        if self._is_interrupted:
+        if self._start_up.is_interrupted:
             raise KeyboardInterrupt
 
     def changed(self) -> None:
@@ -137,11 +158,13 @@ class Supervisor:
         if not self._shutdown.has_begun:
             self._start_up.advance(is_front_end_ready=self._front_end.is_ready)
         self._shutdown.advance()
+        self._registry.sweep()
         self._orphans.sweep()
 
     def _table(self) -> Table:
         rows, missing = self._registry.rows(), self._daemons.missing
-        return Table(rows, self._shutdown.has_begun, missing, self._reporter.tally)
+        tally, operations = self._reporter.tally, self._operations.rows
+        return Table(rows, self._shutdown.has_begun, missing, tally, operations)
 
     def _name_clash(self, problem: str) -> None:
         """End the start: which of the two models would be served is a matter of luck."""
@@ -162,6 +185,8 @@ class Supervisor:
                 self._reporter.lost(report)
             case Reload():
                 self._reload()
+            case Operate():
+                self._operations.begin(report)
 
     def _signalled(self, number: int) -> None:
         if number == signal.SIGCHLD:  # maybe of an orphan; our own children tell us themselves
@@ -171,7 +196,8 @@ class Supervisor:
             self._reload()
             return
         name = signal.Signals(number).name
-        self._is_interrupted |= number == signal.SIGINT and not self._start_up.is_serving
+        if number == signal.SIGINT:
+            self._start_up.interrupt()
         if self._shutdown.has_begun or number == signal.SIGQUIT:
             self._shutdown.hurry(name)
         else:
@@ -190,7 +216,7 @@ class Supervisor:
         self._reporter.notice(Notice("reloading", "servekit", "reloading"))
         self._front_end.renew()
         self._observer.renew()
-        self._registry.load()
+        self._registry.load_all()
 
     def _on_bug(self, error: Exception) -> None:
         """Log and continue: a bug in the handling of one replica must not stop the others."""
@@ -218,32 +244,3 @@ class Supervisor:
         self._reporter.close()
         self._run_directory.remove()
         self._loop.forget_signals()
-
-
-def check_users(settings: Settings, models: int) -> None:
-    """Pass if there is a user for the workers of each model.
-
-    :raises StartupError: there is none.
-    """
-    for number in range(models):
-        find_user(user_of_model(settings.worker_user, number, models))
-
-
-def write_settings(settings: Settings, run_directory: RunDirectory) -> None:
-    """Write the settings that the front-ends read."""
-    shared = dataclasses.replace(settings, daemons=(), deployments=())  # they may have secrets
-    text = json.dumps(dataclasses.asdict(shared))
-    (run_directory.path / "settings.json").write_text(text, encoding="utf-8")
-
-
-def _stdout(settings: Settings) -> int | None:
-    """Return a descriptor for the access log, if it goes to our standard output.
-
-    :raises StartupError: that is closed.
-    """
-    if settings.access_log != STDOUT:
-        return None
-    try:
-        return os.dup(1)
-    except OSError as error:
-        raise StartupError("access_log: the standard output is closed") from error

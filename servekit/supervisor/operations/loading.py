@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes models and versions in and out, and loads what has changed."""
+
+from servekit.ipc.operations import Load, ReloadModels, Unload
+from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.operations.progress import OperationFailed, Progress
+from servekit.supervisor.operations.server import (
+    CONFLICT,
+    UNPROCESSABLE,
+    OperatedServer,
+    load_version,
+    prepare_version,
+    source_of,
+    version_of,
+)
+
+__all__ = ["add_version", "check_unload", "load_model", "reload_models", "unload"]
+
+
+async def load_model(
+    server: OperatedServer, newcomer: Model, order: Load, progress: Progress
+) -> None:
+    """Serve *newcomer*, or its version as one more of the model that has its name.
+
+    :raises OperationFailed: it cannot be loaded, or its name or one of its paths is taken.
+    """
+    registry = server.registry
+    try:
+        version = await prepare_version(newcomer, newcomer.source, progress)
+        name = progress.row.model = version.prepared.name
+        if registry.find(name) is not None:
+            version.files.release()
+            model = server.idle_model(name)
+            with model.work.occupied("load"):
+                await add_version(server, model, order, progress)
+            return
+        _require_name(server, newcomer, version)
+        await load_version(server, newcomer, version, progress)
+        _require_name(server, newcomer, version)  # somebody else may have taken it meanwhile
+        newcomer.make_default(version)
+        newcomer.is_changed = True
+        registry.add(newcomer)
+    finally:
+        if newcomer not in registry:
+            registry.remove(newcomer)
+
+
+def _require_name(server: OperatedServer, newcomer: Model, version: ReplicaSet) -> None:
+    """Pass if no other model has the name of *version*.
+
+    :raises OperationFailed: one has it, or one that differs in case only.
+    """
+    if problem := server.registry.name_problem(newcomer, version.prepared.name):
+        version.files.release()
+        raise OperationFailed(CONFLICT, problem)
+
+
+async def add_version(
+    server: OperatedServer, model: Model, order: Load, progress: Progress
+) -> None:
+    """Load one more version of *model*, which gets no traffic; one of the same name goes.
+
+    :raises OperationFailed: it cannot be loaded.
+    """
+    source = source_of(order.source, model.name, order.settings)
+    version = await prepare_version(model, source, progress)
+    await load_version(server, model, version, progress)
+    old = model.versions.default
+    if old is None:
+        model.failure = ""
+        model.make_default(version)
+    elif old.version == version.version:
+        model.make_default(version)
+        model.versions.retire(old)
+    else:
+        model.versions.publish(version, as_default=False)
+
+
+def check_unload(order: Unload, model: Model) -> None:
+    """Pass if the version that *order* names, if it names one, has no traffic.
+
+    :raises OperationFailed: it has, or there is no such version.
+    """
+    if not order.version:
+        return
+    version, wanted = version_of(model, order.version), model.traffic.wanted
+    if version is model.versions.default:
+        reason = f"{version.version} is the default version; swap it, or unload the model"
+        raise OperationFailed(CONFLICT, reason)
+    if wanted.weights.get(version.version) or wanted.mirror == version.version:
+        reason = f"{version.version} has traffic; change the weights or the mirror first"
+        raise OperationFailed(CONFLICT, reason)
+
+
+async def unload(server: OperatedServer, model: Model, order: Unload, progress: Progress) -> None:
+    """Let the version or the model finish its requests and leave."""
+    if not order.version:
+        with progress.step("unload", model.name):
+            server.registry.remove(model)
+            await model.versions.until(lambda: not model.pids)
+        return
+    version = version_of(model, order.version)
+    progress.row.version = version.version
+    with progress.step("unload", version.version):
+        model.traffic.forget(version.version)
+        model.versions.retire(version, "unloaded")
+        await model.versions.until(lambda: not version.pids)
+
+
+async def reload_models(server: OperatedServer, order: ReloadModels, progress: Progress) -> None:
+    """Load what has changed of the model, or of all models.
+
+    :raises OperationFailed: a version cannot be loaded; the one before it serves.
+    """
+    models = [server.model(order.model)] if order.model else list(server.registry)
+    for model in models:
+        server.registry.load(model)
+    refused = []
+    for model in models:
+        with progress.step("reload", model.name) as step:
+            await model.work.until_idle()
+            step.detail = f"{model.label}{model.refusal and f': {model.refusal}'}"
+            refused += [step.detail] if model.refusal else []
+    if refused:
+        raise OperationFailed(UNPROCESSABLE, "; ".join(refused))

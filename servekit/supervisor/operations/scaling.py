@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes the number of replicas of a model."""
+
+from servekit.counting import counted
+from servekit.ipc.operations import Scale
+from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.replica_set import ReplicaSet
+from servekit.supervisor.operations.progress import OperationFailed, Progress
+from servekit.supervisor.operations.server import (
+    NO_MEMORY,
+    UNPROCESSABLE,
+    OperatedServer,
+    version_of,
+)
+from servekit.supervisor.replicas.lifecycle import State
+
+__all__ = ["check_scale", "scale"]
+
+MOST = 1024  #: replicas of a stage
+
+
+def check_scale(order: Scale, model: Model) -> None:
+    """Pass if *order* makes sense.
+
+    :raises OperationFailed: it does not, or *model* has no such version or stage.
+    """
+    if isinstance(order.replicas, dict):
+        raise OperationFailed(
+            UNPROCESSABLE, "replicas: a range is not supported yet; give a number"
+        )
+    if not 1 <= order.replicas <= MOST:
+        raise OperationFailed(UNPROCESSABLE, f"replicas: {order.replicas} is not 1 to {MOST}")
+    version = version_of(model, order.version)
+    if order.stage and order.stage not in version.counts:
+        stages = ", ".join(filter(None, version.counts)) or "none"
+        reason = f"{model.name} has no stage {order.stage!r}; stages with replicas: {stages}"
+        raise OperationFailed(UNPROCESSABLE, reason)
+
+
+async def scale(server: OperatedServer, model: Model, order: Scale, progress: Progress) -> None:
+    """Carry out *order* for each version and stage that it means.
+
+    :raises OperationFailed: a new worker did not load; its stage has as many replicas as before.
+    """
+    assert isinstance(order.replicas, int)
+    versions = [version_of(model, order.version)] if order.version else model.versions.served
+    for version in versions:
+        for stage in [order.stage] if order.stage else list(version.counts):
+            if stage in version.counts and version.counts[stage] != order.replicas:
+                label = "/".join(filter(None, (version.version, stage)))
+                with progress.step("scale", f"{label}: {counted(order.replicas, 'replica')}"):
+                    await _resize(server, model, version, stage, order.replicas)
+    if not order.version:
+        stages = [order.stage] if order.stage else version_of(model, "").counts
+        model.scaled = model.scaled | dict.fromkeys(stages, order.replicas)
+
+
+async def _resize(
+    server: OperatedServer, model: Model, version: ReplicaSet, stage: str, count: int
+) -> None:
+    before, scaled = version.counts[stage], dict(version.scaled)
+    server.require_memory(version, count - before, 0)
+    try:
+        added = version.resize(stage, count)
+    except OSError as error:  # no descriptor is left for a socket, or no room on the disk
+        version.resize(stage, before)
+        reason = f"cannot be launched: {error.strerror}"
+        raise OperationFailed(NO_MEMORY, reason) from error
+    await model.versions.until(lambda: all(replica.has_settled for replica in added))
+    failed = [replica for replica in added if replica.state is not State.SERVING]
+    if failed:
+        reason = failed[0].reason
+        version.resize(stage, before)
+        version.scaled = scaled
+        raise OperationFailed(UNPROCESSABLE, f"a worker cannot be loaded: {reason}")
+    await model.versions.until(lambda: not version.is_shrinking)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coroutines that wait on the event loop of the supervisor."""
+
+import pytest
+
+from servekit.supervisor.os.coroutines import Conditions, Future, run_coroutine, sleep
+from servekit.supervisor.os.loop import Loop
+
+
+def test_a_coroutine_continues_with_the_result():
+    loop, seen = Loop(), []
+    future = Future()
+
+    async def work():
+        seen.append(await future)
+        loop.stop()
+
+    run_coroutine(loop, work())
+    loop.call_later(0, lambda: future.set("first"))
+    loop.call_later(0, lambda: future.set("second"))
+    loop.run()
+
+    assert seen == ["first"]
+
+
+def test_a_result_that_is_there_already_is_not_waited_for():
+    future, seen = Future(), []
+    future.set(1)
+
+    async def work():
+        seen.append(await future)
+
+    run_coroutine(Loop(), work())
+    assert seen == [1]
+
+
+def test_those_continue_for_whom_it_holds():
+    loop, conditions, facts, seen = Loop(), Conditions(), set(), []
+
+    async def wait_for(fact):
+        await conditions.until(lambda: fact in facts)
+        seen.append(fact)
+
+    def become(fact):
+        facts.add(fact)
+        conditions.check()
+
+    for fact in ("a", "b"):
+        run_coroutine(loop, wait_for(fact))
+    loop.call_later(0, lambda: become("b"))
+    loop.call_later(0.01, loop.stop)
+    loop.run()
+
+    assert seen == ["b"]
+
+
+def test_sleep_lets_others_run():
+    loop, seen = Loop(), []
+
+    async def work(name, duration_s):
+        await sleep(loop, duration_s)
+        seen.append(name)
+        if len(seen) == 2:
+            loop.stop()
+
+    run_coroutine(loop, work("long", 0.02))
+    run_coroutine(loop, work("short", 0.01))
+    loop.run()
+
+    assert seen == ["short", "long"]
+
+
+def test_an_error_after_a_wait_reaches_the_loop():
+    loop = Loop()
+
+    async def work():
+        await sleep(loop, 0)
+        raise ValueError("a bug")
+
+    run_coroutine(loop, work())
+    with pytest.raises(ValueError, match="a bug"):
+        loop.run()
