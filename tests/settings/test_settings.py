@@ -99,6 +99,12 @@ def test_variable_may_quote_paths_that_hold_spaces():
     assert found.models == ("/my models/a.mar", "two=/b c.mar")
 
 
+def test_rules_are_separated_by_commas():
+    assert load_settings({"policy": "signed, no-pickle"}, environment={}).policy == (
+        "signed,no-pickle"
+    )
+
+
 # ---------------------------------------------------------------- refusals
 
 REFUSED = {
@@ -128,6 +134,8 @@ REFUSED = {
     "models is one text": ("models = 'a b'", {}, {}, "models: 'a b' is not a list of strings"),
     "empty name": ("", {}, {"models": ["=a.mar"]}, "models: '=a.mar': the name is empty"),
     "empty path": ("", {}, {"models": ["a="]}, "models: 'a=': the path is empty"),
+    "no rule": ("policy = 'No Pickle'", {}, {}, "policy: 'No Pickle' is not the name of a rule"),
+    "empty rule": ("", {}, {"policy": "signed,"}, "--policy: '' is not the name of a rule"),
     "open quote": ("", {"SERVEKIT_MODELS": "'a"}, {}, "no closing quotation mark"),
     "daemon without a command": (
         "[[daemons]]\nname = 'a'", {}, {}, "daemons: Object missing required field `command`"
