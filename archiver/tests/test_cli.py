@@ -152,7 +152,11 @@ UNKNOWN = "unrecognized arguments:"
         (("build", "a", "--fast"), " build", f"{UNKNOWN} --fast (see servekit-archive build --"),
         (("build", "a", "--ouput=b"), " build", f"{UNKNOWN} --ouput=b, did you mean --output?"),
         (("build", "a", "--forc"), " build", f"{UNKNOWN} --forc, did you mean --force?"),
-        (("--json", "verify", "a"), " verify", f"{UNKNOWN} --json (see servekit-archive verify"),
+        (
+            ("--compact", "verify", "a"),
+            " verify",
+            f"{UNKNOWN} --compact (see servekit-archive verify",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_one_line_of_the_command(run, arguments, program, says):

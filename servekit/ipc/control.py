@@ -48,6 +48,7 @@ class Launch(Struct, array_like=True, tag=10):
     stage: str = ""  #: name of the stage; "" if the model has no others
     colocated: dict[str, bytes] = {}  #: other stages that this worker loads, to their manifests
     handed_on: list[str] = []  #: stages whose outputs never leave this worker
+    is_secret: bool = False  #: the model was decrypted: no core dump of the worker is written
 
 
 class Ready(Struct, array_like=True, tag=11):

@@ -60,7 +60,9 @@ class ModelSource:
         if service:
             return self.name or name_of_class(service)
         path = Path(file)
-        return self.name or (path.name if path.is_dir() else path.stem)
+        if path.is_dir():
+            return self.name or path.name
+        return self.name or path.stem.removesuffix(".mar")  # encrypted: NAME.mar.enc
 
 
 def model_sources(settings: Settings, *, may_be_none: bool = False) -> list[ModelSource]:

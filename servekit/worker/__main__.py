@@ -22,6 +22,7 @@ from servekit.worker.process.setup import (
     LEFT,
     LEFT_BY_SERVICE,
     become_worker,
+    forbid_core_dumps,
     leave,
     limit,
     on_fork,
@@ -66,6 +67,8 @@ def serve(
     on_fork(listener.close)
     try:
         limit(launch.memory_bytes, launch.files)
+        if launch.is_secret:
+            forbid_core_dumps()
         loading = loading_of(launch)
         loaded = load_service(loading)
         prove(loaded, loading)

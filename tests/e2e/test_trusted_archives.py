@@ -6,6 +6,8 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from servekit_archiver import build_archive
@@ -97,9 +99,14 @@ def models_of(run_dir):
     return json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
 
 
-def test_what_is_not_trusted_is_refused_once_and_the_rest_is_served(archives, keys, tmp_path):
-    run_dir = tmp_path / "run"
-    run_dir.mkdir()
+@pytest.fixture
+def run_dir():
+    """A directory whose path is short enough for sockets."""
+    with TemporaryDirectory(prefix="servekit-test-") as directory:
+        yield Path(directory)
+
+
+def test_what_is_not_trusted_is_refused_once_and_the_rest_is_served(archives, keys, run_dir):
     first, *others = archives.values()
     options = {
         "models": others, "policy": "signed,no-pickle", "trusted_keys": [str(keys / "trusted.pem")],
@@ -116,14 +123,12 @@ def test_what_is_not_trusted_is_refused_once_and_the_rest_is_served(archives, ke
         assert {statuses[name] for name in REASONS} == {503}
         assert len(served.log.find("model_failed")) == len(REASONS)
         for name, reason in REASONS.items():
-            (told,) = [text for subject, text in failed.items() if subject.startswith(name)]
-            assert reason in told
+            assert reason in failed[name]
             assert reason in shown
 
 
 def test_a_reload_to_an_archive_that_is_not_trusted_changes_nothing(make, keys, tmp_path):
     path = make("good", signed_by="own.key")
-    (tmp_path / "later").mkdir()
     options = {"policy": "signed", "trusted_keys": [str(keys / "trusted.pem")]}
     with ServedModel(path, **options) as served:
         served.wait_ready()

@@ -56,7 +56,9 @@ def prepare(monkeypatch, tmp_path):
 
     def run(path, *plugins, **more):
         manager = create_plugin_manager(*plugins, discover=False)
-        monkeypatch.setattr("servekit.plugins.create_plugin_manager", lambda required: manager)
+        monkeypatch.setattr(
+            "servekit.plugins.create_plugin_manager", lambda *extra, required: manager
+        )
         monkeypatch.setattr(archive_plugins, "judges", lambda required: manager)
         monkeypatch.setattr(archive_plugins, "may_have_judges", lambda _path: True)
         request = PrepareRequest(
@@ -164,6 +166,76 @@ def test_local_paths_are_not_offered(prepare, archive):
     prepare(archive, store)
 
     assert store.asked == []
+
+
+# ---------------------------------------------------------------- decrypt_archive
+
+
+class Turned:
+    """Decrypts files that were written from back to front."""
+
+    @hookimpl
+    def decrypt_archive(self, path, target, find_key):
+        content = path.read_bytes()[::-1]
+        if not content.startswith(b"PK"):
+            return None
+        target.write_bytes(content)
+        return find_key("turn") == b"key" or None
+
+    @hookimpl
+    def find_archive_key(self, key_id):
+        return {"turn": b"key"}.get(key_id)
+
+
+@pytest.fixture
+def turned(archive):
+    archive.write_bytes(archive.read_bytes()[::-1])
+    return archive
+
+
+@pytest.fixture
+def memory(tmp_path):
+    path = Path("/dev/shm", f"servekit-run-{tmp_path.name}-{os.getpid()}")
+    yield path / "0-1"
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def test_a_local_file_is_decrypted_into_memory(prepare, turned, memory):
+    model = prepare(turned, Turned(), memory=str(memory)).model
+
+    assert Path(model.directory) == memory / "models" / model.digest
+    assert model.scratch == str(memory)
+
+
+def test_a_file_from_a_url_is_decrypted_and_the_download_is_removed(
+    prepare, turned, memory, tmp_path
+):
+    model = prepare("box://shelf/a.mar", Store(turned), Turned(), memory=str(memory)).model
+
+    assert Path(model.directory).is_relative_to(memory)
+    assert not (tmp_path / "run/a/1").exists()
+
+
+def test_an_encrypted_file_that_nobody_decrypts_is_called_so(prepare, tmp_path, memory):
+    (tmp_path / "a.mar.enc").write_bytes(b"servekit-enc-1\r\n" + bytes(100))
+    outcome = prepare(tmp_path / "a.mar.enc", memory=str(memory))
+
+    assert outcome.error.endswith("a.mar.enc: is encrypted; no installed plugin decrypts it")
+    assert not memory.exists()
+
+
+def test_a_directory_of_another_user_in_memory_is_not_used(prepare, turned, memory):
+    memory.parent.mkdir()
+    memory.parent.chmod(0o777)
+
+    assert "others may write to it" in prepare(turned, Turned(), memory=str(memory)).error
+
+
+def test_a_place_that_is_not_in_memory_is_not_used(prepare, turned, tmp_path, monkeypatch):
+    monkeypatch.setattr("servekit.supervisor.os.memory_directory.IN_MEMORY", ())
+
+    error = prepare(turned, Turned(), memory=str(tmp_path / "run-1" / "0-1")).error
+    assert "is on a file system of type" in error
 
 
 # ---------------------------------------------------------------- accept_archive

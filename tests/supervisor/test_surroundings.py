@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("a.mar", "b=c.mar", "service.py", "odd.py:Digits"):
+    for name in ("a.mar", "a.mar.enc", "b=c.mar", "service.py", "odd.py:Digits"):
         Path(name).touch()
     Path("digits").mkdir()
     return tmp_path
@@ -47,6 +47,7 @@ def here(tmp_path, monkeypatch):
         pytest.param(
             "service.py:GPTReader2", "", "service.py:GPTReader2", "gpt-reader2", id="class"
         ),
+        pytest.param("a.mar.enc", "", "a.mar.enc", "a", id="encrypted"),
         pytest.param("x=service.py:A", "x", "service.py:A", "x", id="class under another name"),
         pytest.param("odd.py:Digits", "", "odd.py:Digits", "odd", id="a file named like a class"),
     ],

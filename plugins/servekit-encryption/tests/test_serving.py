@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import time
 from uuid import uuid4
 
@@ -86,6 +87,13 @@ def prepare(tmp_path):
 
     yield run
     remove_with_twin(run_dir)
+
+
+@pytest.fixture
+def run_dir():
+    """A directory whose path is short enough for sockets."""
+    with TemporaryDirectory(prefix="servekit-test-") as directory:
+        yield Path(directory)
 
 
 def places_of_marker(*directories):
@@ -197,15 +205,16 @@ def test_the_user_of_the_workers_can_read_it_and_others_cannot(prepare, encrypte
 
 
 @pytest.mark.e2e
-def test_no_plaintext_is_on_a_disk_while_an_encrypted_archive_serves(encrypted, key, tmp_path):
-    run_dir, cache = tmp_path / "run", tmp_path / "cache"
-    run_dir.mkdir()
-    options = {"archive_keys": [str(key)], "run_dir": str(run_dir), "cache_dir": str(cache)}
+def test_no_plaintext_is_on_a_disk_while_an_encrypted_archive_serves(
+    encrypted, key, tmp_path, run_dir
+):
+    options = {"archive_keys": [str(key)], "run_dir": str(run_dir)}
+    options["cache_dir"] = str(tmp_path / "cache")
     with ServedModel(str(encrypted), **options) as served:
         assert served.wait_ready().predict([1]).prediction == len(MARKER) * 10 + 1000
         (own,) = run_dir.glob("servekit-run-*")
         twin = memory_twin(own)
         assert places_of_marker(twin)
-        assert places_of_marker(tmp_path, "/tmp", Path.home() / ".cache") == []
+        assert places_of_marker(tmp_path, run_dir, "/tmp", Path.home() / ".cache") == []
 
     assert not twin.exists()

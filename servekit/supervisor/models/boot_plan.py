@@ -2,12 +2,14 @@
 """How the workers of a prepared model are started, and the first message to them."""
 
 import os
+from pathlib import Path
 
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
 from servekit.supervisor.models.routes import handed_on, named_routes
 from servekit.supervisor.models.table_rows import public_manifest
 from servekit.supervisor.os.environment import worker_environment
+from servekit.supervisor.os.memory_directory import MEMORY
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user
 from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
@@ -88,4 +90,5 @@ def launch_of(
             named_routes(prepared.name, public_manifest(prepared.manifest)),
             [stage.name, *(each.name for each in stage.colocated)],
         ),
+        is_secret=Path(prepared.directory).is_relative_to(MEMORY),
     )

@@ -3,6 +3,7 @@
 
 import traceback
 from pathlib import Path
+from typing import Final
 
 from servekit.errors import StartupError
 from servekit.supervisor.os.memory_directory import make_private
@@ -10,7 +11,8 @@ from servekit.supervisor.preparing.messages import PrepareRequest
 
 __all__ = ["decrypt"]
 
-ZIP: bytes = b"PK"  #: how every archive begins
+ZIP: Final = b"PK"  #: how every archive begins
+ENCRYPTED: Final = b"servekit-enc-"  #: how those of servekit-encryption begin
 
 
 def decrypt(path: Path, shown: str, request: PrepareRequest) -> Path | None:
@@ -43,6 +45,8 @@ def decrypt(path: Path, shown: str, request: PrepareRequest) -> Path | None:
     except Exception as error:
         traceback.print_exc()
         raise StartupError(f"{shown}: {type(error).__name__}: {error}") from error
+    if not done and _begins(path, ENCRYPTED):
+        raise StartupError(f"{shown}: is encrypted; no installed plugin decrypts it")
     return target if done else None
 
 

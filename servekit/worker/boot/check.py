@@ -50,6 +50,7 @@ from servekit.worker.process.setup import (
     BOOT_FAILED,
     LEFT,
     become_worker,
+    forbid_core_dumps,
     leave,
     limit,
     on_fork,
@@ -81,6 +82,8 @@ def main() -> int:
 
     try:
         limit(request.launch.memory_bytes, request.launch.files)
+        if request.launch.is_secret:
+            forbid_core_dumps()
         check(request, tell)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         tell(boot_failed(error, request.launch.directory))

@@ -20,6 +20,7 @@ __all__ = [
     "LEFT",
     "LEFT_BY_SERVICE",
     "become_worker",
+    "forbid_core_dumps",
     "leave",
     "limit",
     "on_fork",
@@ -69,6 +70,15 @@ def limit(memory_bytes: int, files: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files and (hard == resource.RLIM_INFINITY or files < hard):
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def forbid_core_dumps() -> None:
+    """Have the kernel write no core dump of this process.
+
+    One byte, and not none: that is the limit that a program which gets core dumps by a pipe is
+    held to as well (``do_coredump`` of Linux).
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
 
 
 def limit_addresses(most: int) -> None:
