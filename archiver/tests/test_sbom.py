@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials of an archive, and that it is CycloneDX."""
 
+import hashlib
 import json
 
 import pytest
 from servekit_archiver import build_archive, open_archive
 from servekit_archiver.archive.sbom import make_sbom
 from servekit_archiver.cli import main
+from servekit_archiver.locking.lock_file import LockHeader
 
 REQUIREMENTS = """\
 # the packages of the model
@@ -92,6 +94,19 @@ def test_files_and_assets_are_listed(sbom):
 def test_the_same_archive_gives_the_same_bill(path, sbom, capsys):
     assert main(["sbom", str(path)]) == 0
     assert json.loads(capsys.readouterr().out) == sbom
+
+
+def test_the_packages_are_those_of_the_lock_if_there_is_one(tree, tmp_path):
+    wanted = "numpy>=2\n"
+    header = LockHeader("3.12", hashlib.sha256(wanted.encode()).hexdigest())
+    lock = f"{header}numpy==2.1.0 \\\n    --hash=sha256:{'a' * 64}\n    # via requirements.txt\n"
+    toml = 'name = "m"\nservice = "sklearn"\nrequirements = "requirements.txt"\n'
+    files = {"model.toml": toml, "requirements.txt": wanted, "requirements.lock": lock}
+    built = build_archive(tree(tmp_path / "m", files), tmp_path / "m.mar")
+    with open_archive(built.path) as archive:
+        components = make_sbom(archive)["components"]
+
+    assert [each["purl"] for each in components if "purl" in each] == ["pkg:pypi/numpy@2.1.0"]
 
 
 def test_a_model_without_requirements_has_no_packages(archive):

@@ -63,8 +63,8 @@ def make_sbom(archive: Archive) -> dict[str, Any]:
 
 def _requirements(archive: Archive) -> Iterator[str]:
     """Yield the requirements, without comments and the options of a whole file."""
-    manifest = archive.manifest.to_mapping()
-    file = manifest.get("lock", {}).get("file") or manifest.get("requirements")
+    manifest = archive.manifest
+    file = manifest.lock.file if manifest.lock else manifest.requirements
     text = archive.read(file).decode("utf-8", "replace") if file else ""
     for raw in re.sub(r"\\\r?\n", " ", text).splitlines():
         line = re.sub(r"(^|\s)#.*", "", raw).strip()
