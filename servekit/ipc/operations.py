@@ -127,7 +127,7 @@ class OperationRow(Struct):
     state: str = RUNNING
     steps: list[OperationStep] = []
     error: str = ""  #: why it failed; what served before still serves
-    status: int = 0  #: status of HTTP for the error: 404, 409, 422, 507
+    status: int = 0  #: status of HTTP for the error: 403, 404, 409, 422, 507
     version: str = ""  #: that it has loaded, or made the default
     began: float = 0.0  #: Unix time
     ended: float = 0.0  #: Unix time; 0 while it runs

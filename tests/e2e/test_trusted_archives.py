@@ -13,6 +13,7 @@ import pytest
 from servekit_archiver import build_archive
 from servekit_archiver.cli import main as archive_command
 
+from servekit.system.unix_http import UnixConnection
 from servekit.testing import ServedModel
 
 pytestmark = pytest.mark.e2e
@@ -139,3 +140,34 @@ def test_a_reload_to_an_archive_that_is_not_trusted_changes_nothing(make, keys, 
 
         assert "is not signed (rule signed)" in json.dumps(entry)
         assert served.predict(1).prediction == 1
+
+
+def test_an_operator_who_asks_for_what_the_policy_refuses_gets_403(make, keys, run_dir):
+    path = make("good", signed_by="own.key")
+    other = make("planted", signed_by="own.key", weights=pickle.dumps(Planted()))
+    options = {
+        "policy": "signed,no-pickle", "trusted_keys": [str(keys / "trusted.pem")],
+        "run_dir": str(run_dir),
+    }  # fmt: skip
+    with ServedModel(path, **options) as served:
+        served.wait_ready()
+        (socket,) = run_dir.glob("servekit-run-*/manage.sock")
+        asked = {"/models": make("unsigned"), "/models/good/swap": other}
+        found = {place: ask(socket, place, source) for place, source in asked.items()}
+
+        assert {status for status, _ in found.values()} == {403}
+        assert "is not signed (rule signed)" in found["/models"][1]
+        assert "weights: is a pickle that imports posix" in found["/models/good/swap"][1]
+        assert served.predict(1).prediction == 1
+
+
+def ask(socket, place, source):
+    """Ask the management for an operation; return status and body once it has ended."""
+    connection = UnixConnection(socket, 50)
+    body = json.dumps({"source": source})
+    connection.request("POST", f"{place}?wait=50", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    try:
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()

@@ -8,7 +8,7 @@ from servekit.errors import StartupError
 from servekit.settings.archive_keys import read_archive_keys
 from servekit.settings.models import deployments_of
 from servekit.supervisor.models.host import ModelHost
-from servekit.supervisor.models.version_source import LoadFailed, VersionSource
+from servekit.supervisor.models.version_source import LoadFailed, LoadRefused, VersionSource
 from servekit.supervisor.os.coroutines import Future
 from servekit.supervisor.os.memory_directory import memory_twin
 from servekit.supervisor.os.user import user_of_model
@@ -58,7 +58,7 @@ class Loader:
             while True:
                 outcome = await self._run(source)
                 if outcome.model is None:
-                    raise LoadFailed(outcome.error)
+                    raise (LoadRefused if outcome.is_refused else LoadFailed)(outcome.error)
                 try:
                     return outcome.model, ModelFiles(outcome.model)
                 except FilesRemoved:  # by another server that uses the cache

@@ -10,7 +10,7 @@ from servekit.settings.deployments import Deployment
 from servekit.settings.model_tables import read_deployment
 from servekit.settings.models import ModelSource
 
-__all__ = ["RUN_TIME", "LoadFailed", "VersionSource"]
+__all__ = ["RUN_TIME", "LoadFailed", "LoadRefused", "VersionSource"]
 
 RUN_TIME = "run time"  #: the source of what an operation sets, as people know it
 
@@ -44,3 +44,7 @@ class VersionSource(Struct, frozen=True):
 
 class LoadFailed(Exception):
     """A version cannot be prepared or loaded; the message says why, a line for each problem."""
+
+
+class LoadRefused(LoadFailed):
+    """The policy, or a plugin, does not allow it to be served."""

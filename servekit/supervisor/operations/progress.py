@@ -14,7 +14,7 @@ class OperationFailed(Exception):
     """An operation is refused or has failed; what served before still serves."""
 
     def __init__(self, status: int, reason: str) -> None:
-        """*status* is that of an HTTP response which says so: 404, 409, 422, 507."""
+        """*status* is that of an HTTP response which says so: 403, 404, 409, 422, 507."""
         super().__init__(reason)
         self.status = status
 

@@ -13,14 +13,14 @@ from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.models.traffic import WrongTraffic
-from servekit.supervisor.models.version_source import LoadFailed, VersionSource
+from servekit.supervisor.models.version_source import LoadFailed, LoadRefused, VersionSource
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.replicas.load_queue import BASE_BYTES
 
-__all__ = ["CONFLICT", "NOT_FOUND", "NO_MEMORY", "UNPROCESSABLE", "OperatedServer"]
+__all__ = ["CONFLICT", "FORBIDDEN", "NOT_FOUND", "NO_MEMORY", "UNPROCESSABLE", "OperatedServer"]
 
-NOT_FOUND, CONFLICT, UNPROCESSABLE, NO_MEMORY = 404, 409, 422, 507
+FORBIDDEN, NOT_FOUND, CONFLICT, UNPROCESSABLE, NO_MEMORY = 403, 404, 409, 422, 507
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ async def prepare_version(model: Model, source: VersionSource, progress: Progres
         try:
             version = await model.prepare(source, scaled)
         except LoadFailed as error:
-            raise OperationFailed(UNPROCESSABLE, "; ".join(str(error).splitlines())) from error
+            status = FORBIDDEN if isinstance(error, LoadRefused) else UNPROCESSABLE
+            raise OperationFailed(status, "; ".join(str(error).splitlines())) from error
     progress.row.version = version.version
     return version
 
