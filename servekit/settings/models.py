@@ -34,6 +34,11 @@ class ModelSource:
     name: str = ""
 
     @property
+    def key(self) -> str:
+        """The part that stays when an operator changes where a model is."""
+        return self.name or self.path
+
+    @property
     def is_url(self) -> bool:
         """Whether a plugin has to open it."""
         return is_url(self.path)

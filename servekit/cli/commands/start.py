@@ -2,6 +2,7 @@
 """``servekit start``: serve models until told to stop."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,8 @@ while it runs:
   servekit status       servekit models       servekit reload       servekit crashes
 
 signals:
-  SIGHUP            load changed models, replace the front-ends
+  SIGHUP            read the settings of models again, load those that have changed,
+                    replace the front-ends
   SIGTERM, SIGINT   become unready at once, finish requests in flight, exit with 0
                     (with 130 for a SIGINT during start-up)
   a second one      exit within two seconds (SIGQUIT: the same, at once)
@@ -76,10 +78,11 @@ def run(parsed: argparse.Namespace) -> int:
     flags = given_flags(parsed) | {"set": parsed.set}
     if parsed.paths:
         flags["models"] = [*parsed.paths, *(flags["models"] or [])]
-    settings = load_settings(flags, parsed.config)
+    read = partial(load_settings, flags, parsed.config)
+    settings = read()
     display = create_display(settings)
     try:
-        Supervisor(settings, display).run()
+        Supervisor(settings, display, read).run()
     except StartupError as error:
         if settings.log_format == "json":
             display.notice(Notice("failed", "servekit", str(error), "error"))

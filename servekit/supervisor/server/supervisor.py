@@ -4,7 +4,7 @@
 import os
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from servekit.errors import StartupError
@@ -15,6 +15,7 @@ from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource, model_sources
+from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import lay_over, unloaded
 from servekit.supervisor.operations.operations import Operations
@@ -28,6 +29,7 @@ from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
+from servekit.supervisor.server.configuration import Configuration
 from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
@@ -46,9 +48,12 @@ STDERR = 2
 class Supervisor:
     """Serves the models of *settings*; everything it starts ends with it."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self, settings: Settings, journal: Journal, read_again: Callable[[], Settings] | None = None
+    ) -> None:
         """Bind the listeners and make the run directory; start nothing yet. Main thread only.
 
+        :param read_again: reads the settings from their sources, for a reload.
         :raises StartupError: a path or the address cannot be used.
         """
         state = StateFile(settings.state, journal)
@@ -56,6 +61,7 @@ class Supervisor:
         check_access(settings, journal)
         check_users(settings, len(sources))
         self._settings = settings
+        self._configuration = Configuration(settings, read_again, journal.notice)
         self._has_terminal = os.isatty(STDERR)
         self._watcher: FileWatcher | None = None
         self._loop = Loop(self._on_bug)
@@ -214,9 +220,10 @@ class Supervisor:
         if self._shutdown.has_begun:
             return
         self._reporter.notice(Notice("reloading", "servekit", "reloading"))
-        self._front_end.renew()
-        self._observer.renew()
-        self._registry.load_all()
+        if (sources := self._configuration.renew()) is not None:
+            self._front_end.renew()
+            self._observer.renew()
+            reconfigure(self._registry, self._configuration.settings, sources)
 
     def _on_bug(self, error: Exception) -> None:
         """Log and continue: a bug in the handling of one replica must not stop the others."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings the models of a running server in line with a configuration that has changed."""
+
+from collections.abc import Sequence
+
+from servekit.settings import Settings
+from servekit.settings.models import ModelSource
+from servekit.supervisor.models.model import Model
+from servekit.supervisor.models.registry import ModelRegistry
+from servekit.supervisor.models.version_source import VersionSource
+from servekit.supervisor.os.coroutines import run_coroutine
+
+__all__ = ["reconfigure"]
+
+
+def reconfigure(
+    registry: ModelRegistry, settings: Settings, sources: Sequence[ModelSource]
+) -> None:
+    """Load every model again by *settings*: new ones begin, and those not named any more leave.
+
+    A model whose path has changed is loaded from the new one, and a model that was loaded at run
+    time stays.
+    """
+    keys = {source.text: source.key for source in registry.sources}
+    wanted = {source.key: source for source in sources}
+    registry.settings, registry.sources = settings, sources
+    for model in [model for model in registry if model.configured]:
+        source = wanted.pop(keys[model.configured], None)
+        if source is None:
+            model.configured = ""
+            run_coroutine(registry.loop, _dismiss(registry, model))
+        elif source.text != model.configured:
+            _point(model, source)
+    texts = {source.text for source in sources}
+    registry.unloaded = [gone for gone in registry.unloaded if gone.configured in texts]
+    unloaded = {gone.configured for gone in registry.unloaded}
+    for source in wanted.values():
+        if source.text not in unloaded:
+            model = registry.newcomer(VersionSource(source.path, source.name))
+            model.configured = source.text
+            registry.add(model)
+    registry.load_all()
+
+
+def _point(model: Model, source: ModelSource) -> None:
+    model.configured, model.source = source.text, VersionSource(source.path, source.name)
+
+
+async def _dismiss(registry: ModelRegistry, model: Model) -> None:
+    """Remove *model* as soon as nothing is done to it."""
+    await model.work.until_idle()
+    registry.remove(model)
