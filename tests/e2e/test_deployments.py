@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
-from servekit.cli import main
 from servekit.testing import ServedModel
 
 from .conftest import wait_until
@@ -146,7 +145,7 @@ def test_a_table_with_a_path_serves_a_model_of_another_name(serve, tmp_path):
         pytest.param("deployed.stages.a.replicas=2", "has no such stage", id="unknown stage"),
     ],
 )
-def test_a_setting_of_nothing_ends_the_start(capfd, assignment, complaint):
-    status = main(["start", str(MODEL), "--port", "0", "--set", assignment])
+def test_a_setting_of_nothing_ends_the_start(run, assignment, complaint):
+    done = run("servekit", "start", MODEL, "--port", "0", "--set", assignment)
 
-    assert (status, complaint in capfd.readouterr().err) == (3, True)
+    assert (done.returncode, complaint in done.stderr) == (3, True)
