@@ -10,7 +10,9 @@ from servekit.settings import Settings
 from servekit.settings.models import ModelSource, model_sources
 from servekit.supervisor.reporting.journal import Notice
 
-__all__ = ["Configuration"]
+__all__ = ["Configuration", "Read"]
+
+Read = Callable[[], Settings]  #: reads the flags, the variables and the file again
 
 OF_MODELS: Final = ("models", "replicas", "deployments")  #: settings that a reload applies
 
@@ -21,13 +23,12 @@ class Configuration:
     def __init__(
         self,
         settings: Settings,
-        read: Callable[[], Settings] | None,
+        read: Read | None,
         notice: Callable[[Notice], object],
     ) -> None:
         """Begin with *settings*.
 
-        :param read: reads the flags, the variables and the file again; raises ``StartupError``;
-            ``None`` if they never change.
+        :param read: raises ``StartupError``; ``None`` if the settings never change.
         :param notice: shows a line to the operator.
         """
         self._read = read or (lambda: settings)

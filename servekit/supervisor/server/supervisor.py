@@ -4,7 +4,7 @@
 import os
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from servekit.errors import StartupError
@@ -29,7 +29,7 @@ from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
-from servekit.supervisor.server.configuration import Configuration
+from servekit.supervisor.server.configuration import Configuration, Read
 from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
@@ -48,12 +48,9 @@ STDERR = 2
 class Supervisor:
     """Serves the models of *settings*; everything it starts ends with it."""
 
-    def __init__(
-        self, settings: Settings, journal: Journal, read_again: Callable[[], Settings] | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, journal: Journal, read: Read | None = None) -> None:
         """Bind the listeners and make the run directory; start nothing yet. Main thread only.
 
-        :param read_again: reads the settings from their sources, for a reload.
         :raises StartupError: a path or the address cannot be used.
         """
         state = StateFile(settings.state, journal)
@@ -61,7 +58,7 @@ class Supervisor:
         check_access(settings, journal)
         check_users(settings, len(sources))
         self._settings = settings
-        self._configuration = Configuration(settings, read_again, journal.notice)
+        self._configuration = Configuration(settings, read, journal.notice)
         self._has_terminal = os.isatty(STDERR)
         self._watcher: FileWatcher | None = None
         self._loop = Loop(self._on_bug)
