@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
+from servekit.cli import main
 from servekit.testing import ServedModel
 
 from .conftest import wait_until
@@ -122,6 +123,23 @@ def test_a_variable_is_passed_to_the_model_that_asks_and_not_said_to_be_withheld
     assert (facts["HF_TOKEN"], facts["HF_OTHER"]) == ("secret", None)
     assert "HF_TOKEN" not in said["variables"]
     assert {"HF_OTHER", "AWS_PROFILE"} <= set(said["variables"])
+
+
+def test_the_operator_sees_each_value_and_where_it_is_from(serve_model, tmp_path_factory, capsys):
+    run_dir = tmp_path_factory.mktemp("r")
+    serve_model("deployed.options.net.depth=3", replicas=2, run_dir=run_dir)
+    status = main(["models", "show", "deployed", "--json", "--run-dir", str(run_dir)])
+    shown = json.loads(capsys.readouterr().out)["settings"]
+    found = {row["name"]: (row["value"], row["source"]) for row in shown}
+
+    assert status == 0
+    assert found["replicas"] == (2, "--replicas")
+    assert found["batching.max_batch_size"] == (4, "archive")
+    assert found["batching.max_delay_ms"] == (0, "default")
+    assert (found["options.net.depth"], found["options.net.width"]) == (
+        (3, "--set"), (8, "archive"),
+    )  # fmt: skip
+    assert found["path"] == (str(MODEL), "--models")
 
 
 def test_a_table_with_a_path_serves_a_model_of_another_name(serve, tmp_path):
