@@ -46,6 +46,15 @@ def test_plain_lines(capfd):
     assert out == "servekit 0.1.0 serving a/1.0 at URL\n"
 
 
+def test_plain_lines_say_a_long_step_once(capfd):
+    display = PlainDisplay()
+    for step in ("", ": collecting numpy", ": downloading numpy: 3 of 18 MB"):
+        display.progress("a", f"building the environment{step}")
+    display.close()
+
+    assert capfd.readouterr().err == "a building the environment\n"
+
+
 def test_json_lines(capfd):
     show(JsonDisplay())
     out, err = capfd.readouterr()

@@ -99,13 +99,18 @@ def test_failing_pip_is_quoted_and_tried_again(ask, tmp_path, capsys):
     assert "no-such-package" in log.read_text()
 
 
-def test_an_incomplete_environment_is_built_again(ask):
-    environment, _ = ask("sktiny")
-    (environment / store.FACTS_FILE).unlink()
+def test_an_incomplete_environment_is_built_again(tmp_path, packages):
+    file, told = tmp_path / "requirements.txt", []
+    file.write_text(f"--no-index\n--find-links {packages}\nsktiny\n")
+    wanted = WantedPackages(file)
+    left = tmp_path / "c" / "environments" / wanted.key()
+    (left / "lib").mkdir(parents=True)
+    (left / "lib" / "half").touch()
 
-    _, told = ask("sktiny")
+    environment = environment_for(wanted, tmp_path / "c", told.append)
 
-    assert told[0] == "building the environment"
+    assert (environment, told[0]) == (left, "building the environment")
+    assert not (left / "lib" / "half").exists()
 
 
 def test_one_of_two_builds_it(tmp_path, packages):
@@ -216,17 +221,19 @@ def test_an_environment_that_is_used_or_built_is_not_removed(ask):
     assert list(environment.parent.iterdir()) == []
 
 
-def test_an_environment_that_was_not_used_for_long_goes(ask):
-    old, _ = ask("sktiny")
-    held = hold(old)
-    os.utime(old / store.FACTS_FILE, (0, 0))
+def test_environments_that_were_not_used_for_long_go_when_another_is_built(ask, tmp_path):
+    used, old, recent = (tmp_path / "cache" / "environments" / (each * 32) for each in "abc")
+    for environment in (used, old, recent):
+        environment.mkdir(parents=True)
+        (environment / store.FACTS_FILE).touch()
+    for environment in (used, old):
+        os.utime(environment / store.FACTS_FILE, (0, 0))
+    held = hold(used)
 
-    ask("sktiny==1.0")
-    assert old.exists()
+    built, _ = ask("sktiny")
     os.close(held)
-    ask("sktiny>=1.0")
 
-    assert not old.exists()
+    assert store.environments_in(built.parent) == sorted([used, recent, built])
 
 
 # ---------------------------------------------------------------- the worker

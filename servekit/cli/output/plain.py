@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows the journal of the supervisor as plain lines."""
 
+import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -14,6 +15,7 @@ STDERR: Final = 2
 LEVELS: Final = ("debug", "info", "warning", "error")
 RESULT: Final = "serving"  #: the only notice that scripts need: it is written to stdout
 SILENT_STEPS: Final = ("", "preparing", "waiting")
+HOW_FAR: Final = re.compile(r"[:\d]")  #: where the part of a step begins that says how far it is
 
 
 class Display(Journal, Protocol):
@@ -47,9 +49,10 @@ class PlainDisplay:
         self._lines.write(f"{subject} | {line}\n")
 
     def progress(self, subject: str, text: str) -> None:
-        """Show each step once; every percentage would fill a log."""
-        step = text.partition(" ")[0]
-        if step not in (self._steps.get(subject), *SILENT_STEPS):
+        """Show each step once; every percentage and every package would fill a log."""
+        step = HOW_FAR.split(text, maxsplit=1)[0].rstrip()
+        is_silent = step.partition(" ")[0] in SILENT_STEPS
+        if not is_silent and step != self._steps.get(subject):
             self.notice(Notice("progress", subject, step))
         self._steps[subject] = step
 
