@@ -7,6 +7,7 @@ from servekit.extension import BaseExchange, HttpRequest, HttpResponse
 from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
+from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
 from servekit.ipc.batches import Reply
 from servekit.ipc.counters import Counters, create_memory
@@ -82,10 +83,10 @@ class Routed:
         self.loop, self.workers = Loop(), {}
         environment = BatchingEnvironment(
             loop=self.loop, pressure=Pressure(0, 5.0), queue_memory=QueueMemory(2**20),
-            report=None, front_ends=1, arena_bytes=2**20, large_body_bytes=LARGE,
+            report=None, begin_call=None, front_ends=1, arena_bytes=2**20, large_body_bytes=LARGE,
         )  # fmt: skip
         share = self.counters.share(self.counters.give())
-        self.routing = Routing(environment, self.counters, share)
+        self.routing = Routing(environment, self.counters, share, Router())
 
     def publish(self, *rows):
         self.routing.update(Table(list(rows)))

@@ -9,7 +9,7 @@ from servekit.settings import Settings
 
 def test_a_front_end_that_stands_still_is_not_waited_for_long():
     application = Application.__new__(Application)
-    application._settings, application._listener = Settings(), 0
+    application._settings, application._listeners = Settings(), [0]
     application.cfg = Config()
     application.load_config()
 

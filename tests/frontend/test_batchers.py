@@ -52,7 +52,7 @@ def batchers():
     known = KnownMetrics(counters.share(counters.give()))
     environment = BatchingEnvironment(
         loop=SimpleNamespace(), pressure=Pressure(0, 5.0), queue_memory=QueueMemory(2**20),
-        report=None, front_ends=1, arena_bytes=2**20, large_body_bytes=LARGE,
+        report=None, begin_call=None, front_ends=1, arena_bytes=2**20, large_body_bytes=LARGE,
     )  # fmt: skip
 
     def make(row):

@@ -11,6 +11,7 @@ from servekit.frontend.batching.task_route import TaskRoute
 from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.pipelines.instances import InstancesRoute
 from servekit.frontend.pipelines.route import PipelineRoute
+from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
 from servekit.ipc.batches import MethodCall
 from servekit.ipc.counters import Counters, create_memory
@@ -49,9 +50,9 @@ def routing():
     counters = Counters(create_memory())
     environment = BatchingEnvironment(
         loop=SimpleNamespace(), pressure=Pressure(0, 5.0), queue_memory=QueueMemory(1000),
-        report=None, front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
+        report=None, begin_call=None, front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
     )  # fmt: skip
-    found = Routing(environment, counters, counters.share(counters.give()))
+    found = Routing(environment, counters, counters.share(counters.give()), Router())
     found.update(Table([ALONE, PARTS]))
     yield found
     os.close(counters.descriptor)

@@ -41,7 +41,7 @@ def model(tmp_path):
         metrics = ModelMetrics(Share(create_memory(), 0), Label(f"m{next(names)}", "1"))
         environment = BatchingEnvironment(
             loop=None, pressure=Pressure(0, 5.0), queue_memory=memory, report=None,
-            front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
+            begin_call=None, front_ends=1, arena_bytes=2**16, large_body_bytes=2**16,
         )  # fmt: skip
         made = Batcher(ROW, metrics, {}, environment)
         made.clients, made.memory = Clients(), memory

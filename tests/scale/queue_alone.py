@@ -50,6 +50,7 @@ class QueueAlone:
             pressure=Pressure(0, 5.0),
             queue_memory=QueueMemory(2**29),
             report=lambda _message: None,
+            begin_call=None,  # type: ignore[arg-type]
             front_ends=1,
             arena_bytes=2**20,
             large_body_bytes=2**20,
