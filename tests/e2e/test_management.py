@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from servekit.system.unix_http import UnixConnection
+
 from .conftest import command_of, is_alive, wait_until
 
 MODELS = Path(__file__).parent / "models"
@@ -112,6 +114,14 @@ def test_tcp_head_without_a_token_is_refused(server):
     assert ask(over_tcp(server), "/models", method="HEAD")[0] == 401
 
 
+def test_a_wrong_token_is_logged_once(server):
+    for _ in range(3):
+        assert ask(over_tcp(server), "/models", "Authorization: Bearer guess")[0] == 401
+    server.wait_for("management: 127.0.0.1 is refused")
+
+    assert server.output.count("management: 127.0.0.1 is refused") == 1
+
+
 def test_main_listener_manages_nothing(server):
     sock = socket.create_connection(("127.0.0.1", server.port))
 
@@ -179,3 +189,50 @@ def test_front_end_that_is_killed_leaves_management_where_it_was(server):
 
 def front_ends(server):
     return [pid for pid in server.tree() if b"servekit.frontend" in command_of(pid)]
+
+
+def with_private_socket(serve, tmp_path):
+    server = serve("--models", MODELS / "points", "--run-dir", tmp_path)
+    (server.path,) = tmp_path.glob("servekit-run-*/manage.sock")
+    return server
+
+
+def change(server, method, path, body=None):
+    """Return status and document of a request with a JSON body, over the private socket."""
+    connection = UnixConnection(server.path, 90.0)
+    try:
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read()), dict(answer.headers)
+    finally:
+        connection.close()
+
+
+def test_models_change_over_http_while_the_server_runs(serve, tmp_path):
+    server = with_private_socket(serve, tmp_path)
+    second = {"source": str(MODELS / "points"), "model": "second"}
+
+    assert change(server, "POST", "/models?wait=60", second)[0] == 200
+    assert server.post("/second/predict", b'{"x": 1}')[0] == 200
+    assert change(server, "POST", "/models?wait=60", {"source": "/no/such"})[0] == 422
+    status, row, headers = change(server, "PUT", "/models/second", {"replicas": 2})
+    assert (status, headers["Location"]) == (202, f"/operations/{row['id']}")
+    assert change(server, "GET", f"{headers['Location']}?wait=60")[1]["state"] == "done"
+    assert len(change(server, "GET", "/models/second")[1]["replicas"]) == 2
+    assert change(server, "DELETE", "/models/second?wait=60")[0] == 200
+    assert server.post("/second/predict", b'{"x": 1}')[0] == 404
+    assert [each["state"] for each in change(server, "GET", "/operations")[1]["operations"]] == [
+        "done", "failed", "done", "done",
+    ]  # fmt: skip
+
+
+def test_an_operation_outlives_the_front_end_that_began_it(serve, tmp_path):
+    server = with_private_socket(serve, tmp_path)
+    slow = {"source": str(MODELS / "slow"), "model": "other"}
+    _, row, _ = change(server, "POST", "/models", slow)
+    for pid in front_ends(server):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    assert change(server, "GET", f"/operations/{row['id']}?wait=60")[1]["state"] == "done"

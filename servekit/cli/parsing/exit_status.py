@@ -22,11 +22,11 @@ TERMINATED = 143
 STATUSES = {
     OK: "Success. For `servekit start`: stopped by a signal, except for 130.",
     PROBLEM_FOUND: "The command found a problem: a broken plugin with `--strict`, a refused"
-    " archive, an unhealthy server, or no running server.",
+    " archive, an unhealthy server, no running server, or an operation that failed.",
     USAGE: "The command line is invalid: an unknown command or flag.",
     STARTUP_FAILED: "The server cannot start: an invalid setting or path, the port is in use, or"
     " there is no model. Or the model to be shown is refused.",
-    INTERRUPTED: "Ctrl-C (SIGINT) before the server was ready, or while an archive was read or"
-    " written.",
+    INTERRUPTED: "Ctrl-C (SIGINT) before the server was ready, while an archive was read or"
+    " written, or while a running server carried out an operation, which continues.",
     TERMINATED: "SIGTERM while an archive was read or written.",
 }

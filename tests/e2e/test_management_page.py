@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``docs/management.md``, followed exactly."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.document import Reader, free_port
+
+PAGE = Path(__file__).parents[2] / "docs" / "management.md"
+pytestmark = pytest.mark.e2e
+
+
+def test_the_page_on_management_works_as_it_is_written(tmp_path):
+    text = PAGE.read_text(encoding="utf-8").replace("8081", free_port())
+
+    assert Reader(tmp_path, Path(sys.executable).parent).follow(text) == text.count("```json")
