@@ -20,8 +20,8 @@ from servekit.ipc.operations import (
 )
 from servekit.web.logs import LogPage
 from servekit.web.models import ModelList, ModelState
-from servekit.web.operations import TAG, OperationList
-from servekit.web.requested import MAX_WAIT_S
+from servekit.web.operations import OperationList
+from servekit.web.requested import MAX_WAIT_S, TAG
 
 __all__ = ["describe_management"]
 

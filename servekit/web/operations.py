@@ -7,21 +7,14 @@ waits for its end. Progress comes with the routing tables, so any front-end can 
 
 import secrets
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic, time
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
-from flask import Flask, Response, request
+from flask import Flask, Response
 from msgspec import Struct
 
-from servekit.errors import (
-    BodyMalformed,
-    Draining,
-    InputError,
-    RouteNotFound,
-    UnknownMediaType,
-)
+from servekit.errors import Draining, RouteNotFound
 from servekit.ipc.operations import (
     DONE,
     FAILED,
@@ -36,12 +29,8 @@ from servekit.ipc.operations import (
     Swap,
     Unload,
 )
-from servekit.mistakes import mistake_of
-from servekit.settings.checks import ValueRefused
-from servekit.settings.model_tables import read_deployment
-from servekit.settings.values import is_url
 from servekit.web.errors import problem_page, quoted
-from servekit.web.requested import asked_wait
+from servekit.web.requested import asked_body, asked_object, asked_wait, checked, refusal
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
@@ -49,10 +38,6 @@ __all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations"]
 
 APPEARS_S: Final = 2.0  #: how long the supervisor may take to show a new operation
 LOOK_S: Final = 1.0  #: how often a waiting request looks whether the front-end drains
-TAG: Final = "type"  #: the key that tells the messages apart between the processes
-
-Asked = TypeVar("Asked", bound=Struct)
-Loading = TypeVar("Loading", Load, Swap)
 
 
 class OperatedView(ServerView, Protocol):
@@ -104,33 +89,33 @@ class OperationViews:
 
     def load(self) -> Response:
         """Load a model, or one more version of one."""
-        return self._begin(_with_settings(_body(Load)))
+        return self._begin(checked(asked_body(Load)))
 
     def change(self, name: str) -> Response:
         """Scale a model, or change the traffic of its versions; one of the two at a time."""
         name = self._known(name)
-        if "replicas" in _object():
-            return self._begin(_body(Scale, model=name))
-        return self._begin(_body(SetTraffic, model=name))
+        if "replicas" in asked_object():
+            return self._begin(asked_body(Scale, model=name))
+        return self._begin(asked_body(SetTraffic, model=name))
 
     def unload(self, name: str, version: str = "") -> Response:
         """Unload a model, or one version of it."""
-        return self._begin(_body(Unload, model=self._known(name), version=version))
+        return self._begin(asked_body(Unload, model=self._known(name), version=version))
 
     def swap(self, name: str) -> Response:
         """Replace the default version."""
-        asked = _with_settings(_body(Swap, model=self._known(name)))
+        asked = checked(asked_body(Swap, model=self._known(name)))
         if bool(asked.source) == bool(asked.version):
-            raise _refusal("source", "give a source, or the version of one that is loaded")
+            raise refusal("source", "give a source, or the version of one that is loaded")
         return self._begin(asked)
 
     def roll_back(self, name: str) -> Response:
         """Make the version before it the default again."""
-        return self._begin(_body(RollBack, model=self._known(name)))
+        return self._begin(asked_body(RollBack, model=self._known(name)))
 
     def reload(self, name: str) -> Response:
         """Load a model again if its files have changed."""
-        return self._begin(_body(ReloadModels, model=self._known(name)))
+        return self._begin(asked_body(ReloadModels, model=self._known(name)))
 
     def list_all(self) -> Response:
         """Show the operations of the last minutes."""
@@ -202,62 +187,3 @@ def _answer(row: OperationRow) -> Response:
 
 def _json(document: Struct) -> Response:
     return Response(msgspec.json.encode(document), mimetype="application/json")
-
-
-# ---------------------------------------------------------------- what a request says
-
-
-def _object() -> dict[str, Any]:
-    """Return the body, a JSON object; without a body an empty one.
-
-    :raises RequestError: it is not.
-    """
-    body = request.get_data()
-    if not body:
-        return {}
-    if not request.is_json:
-        raise UnknownMediaType("send application/json")
-    try:
-        decoded = msgspec.json.decode(body)
-    except ValueError as error:
-        raise BodyMalformed(str(error)) from error
-    if not isinstance(decoded, dict):
-        raise _refusal("", "expected an object")
-    return decoded
-
-
-def _body(kind: type[Asked], **known: str) -> Asked:
-    """Return the body as a *kind*; its *known* fields are in the path, and only there.
-
-    :raises InputError: a field is missing, unknown or wrong.
-    """
-    body = _object()
-    for field in (TAG, *known):
-        if field in body:
-            raise _refusal(field, "unknown field")
-    try:
-        return msgspec.convert(body | known, kind)
-    except msgspec.ValidationError as error:
-        raise _refusal(*mistake_of(error)) from error
-
-
-def _with_settings(asked: Loading) -> Loading:
-    """Return *asked* if its source and its settings can be meant.
-
-    :raises InputError: a setting is unknown or wrong, or a path is relative.
-    """
-    if asked.source and not (is_url(asked.source) or asked.source.startswith("/")):
-        raise _refusal("source", "neither an absolute path nor a URL")
-    if "path" in asked.settings:
-        raise _refusal("settings.path", "give the path as source")
-    try:
-        read_deployment("", asked.settings, "", Path())
-    except ValueRefused as error:
-        raise _refusal(error.where, error.reason) from error
-    return asked
-
-
-def _refusal(path: str, message: str) -> InputError:
-    field = path.removeprefix(".")
-    detail = f"{field}: {message}" if field else message
-    return InputError(detail, [{"field": field, "message": message}])

@@ -71,6 +71,17 @@ class FakeOperated(FakeServer):
             self.turns.pop(0)(self.table.operations[-1])
 
 
+def ends(state: str, **fields: object) -> Callable[[OperationRow], None]:
+    """Return a turn of the supervisor in which the operation ends."""
+
+    def turn(row: OperationRow) -> None:
+        row.state, row.ended = state, row.began + 1.5
+        for name, value in fields.items():
+            setattr(row, name, value)
+
+    return turn
+
+
 def model_row(name: str = "digits", interface: Interface | None = None, **more: object) -> ModelRow:
     """Return the row of a model with one serving replica."""
     replica = ReplicaRow(index=0, generation=1, address="/run/0.sock", state="serving")

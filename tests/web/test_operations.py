@@ -20,7 +20,7 @@ from servekit.ipc.operations import (
 )
 from servekit.web import RouteMetrics, create_management
 
-from .fakes import FakeOperated, model_row
+from .fakes import FakeOperated, ends, model_row
 
 
 class Managed(FakeOperated):
@@ -41,17 +41,6 @@ def app(managed):
 @pytest.fixture
 def operator(app):
     return app.test_client()
-
-
-def ends(state, **fields):
-    """Return a turn of the supervisor that ends the operation."""
-
-    def turn(row):
-        row.state = state
-        for name, value in fields.items():
-            setattr(row, name, value)
-
-    return turn
 
 
 REQUESTS = {
