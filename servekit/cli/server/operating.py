@@ -54,16 +54,14 @@ def operate(
     :raises RequestRefused: the server refuses the request.
     :raises CommandFailed: it failed.
     """
-    server = finding.find_server(parsed)
-    status, answer = server.ask(path, method, body)
-    row = answer.get("operation") if status >= 400 else answer
-    if row is None:
-        server.check(status, answer)
+    server, row = finding.find_server(parsed), None
     try:
-        row = row if parsed.no_wait else _follow(server, row, _display(parsed))
+        row = _begin(server, method, path, body)
+        if not parsed.no_wait:
+            row = _follow(server, row, _display(parsed))
     except KeyboardInterrupt:
-        text = f"servekit: operation {row['id']} continues; `servekit status` shows its state\n"
-        sys.stderr.write(text)
+        which = f"operation {row['id']}" if row else "the operation"
+        sys.stderr.write(f"servekit: {which} continues; `servekit status` shows its state\n")
         return INTERRUPTED
     if parsed.json:
         print(json.dumps(row, indent=2))
@@ -72,6 +70,20 @@ def operate(
     if row["state"] == FAILED:
         raise CommandFailed(f"{_name(row)}: {row['kind']} failed: {row['error']}")
     return OK
+
+
+def _begin(server: ManagedServer, method: str, path: str, body: Mapping[str, Any] | None) -> Row:
+    """Return the row of the operation, which may have failed already.
+
+    :raises RequestRefused: it has not begun.
+    """
+    status, answer = server.ask(path, method, body)
+    row: Row = answer
+    if status >= 400:
+        if "operation" not in answer:
+            server.check(status, answer)
+        row = answer["operation"]
+    return row
 
 
 class StepDisplay(Protocol):
