@@ -144,7 +144,7 @@ def server_at(url: str) -> ManagedServer:
         raise NoServer(f"--server: {url!r} names no host")
     token = os.environ.get(MANAGE_VARIABLE, "")
     return ManagedServer(
-        shown=f"the server at {parts.scheme}://{host}",
+        shown=f"the server at {parts.scheme}://{parts.netloc.rpartition('@')[2]}",
         address=url,
         connect=partial(kind, host, port, timeout=PATIENCE_S),
         headers={"Authorization": f"Bearer {token}"} if token else {},
