@@ -191,9 +191,10 @@ def front_ends(server):
     return [pid for pid in server.tree() if b"servekit.frontend" in command_of(pid)]
 
 
-def with_private_socket(serve, tmp_path):
-    server = serve("--models", MODELS / "points", "--run-dir", tmp_path)
-    (server.path,) = tmp_path.glob("servekit-run-*/manage.sock")
+def with_private_socket(serve, tmp_path_factory):
+    place = tmp_path_factory.mktemp("r")  # short: the paths of sockets are limited
+    server = serve("--models", MODELS / "points", "--run-dir", place)
+    (server.path,) = place.glob("servekit-run-*/manage.sock")
     return server
 
 
@@ -209,8 +210,8 @@ def change(server, method, path, body=None):
         connection.close()
 
 
-def test_models_change_over_http_while_the_server_runs(serve, tmp_path):
-    server = with_private_socket(serve, tmp_path)
+def test_models_change_over_http_while_the_server_runs(serve, tmp_path_factory):
+    server = with_private_socket(serve, tmp_path_factory)
     second = {"source": str(MODELS / "points"), "model": "second"}
 
     assert change(server, "POST", "/models?wait=60", second)[0] == 200
@@ -227,8 +228,8 @@ def test_models_change_over_http_while_the_server_runs(serve, tmp_path):
     ]  # fmt: skip
 
 
-def test_an_operation_outlives_the_front_end_that_began_it(serve, tmp_path):
-    server = with_private_socket(serve, tmp_path)
+def test_an_operation_outlives_the_front_end_that_began_it(serve, tmp_path_factory):
+    server = with_private_socket(serve, tmp_path_factory)
     slow = {"source": str(MODELS / "slow"), "model": "other"}
     _, row, _ = change(server, "POST", "/models", slow)
     for pid in front_ends(server):
