@@ -111,7 +111,7 @@ def test_directory_elsewhere_is_left_alone(prepare, model, tmp_path):
 
 
 def test_progress_is_passed_on(prepare, archive, monkeypatch):
-    monkeypatch.setattr("servekit.supervisor.preparing.content.STEP_S", 0.0)
+    monkeypatch.setattr("servekit.supervisor.preparing.opening.STEP_S", 0.0)
     prepare("box://shelf/digits.mar", Store(archive))
 
     assert prepare.steps[0] == "fetching 75 %"

@@ -75,7 +75,7 @@ def test_other_name_is_in_the_manifest_too(model):
 def test_progress_is_told(model, tmp_path, monkeypatch):
     archive, steps = tmp_path / "digits.mar", []
     build_archive(model(), archive)
-    monkeypatch.setattr("servekit.supervisor.preparing.content.STEP_S", 0.0)
+    monkeypatch.setattr("servekit.supervisor.preparing.opening.STEP_S", 0.0)
     answer(PrepareRequest(str(archive), cache_dir=str(tmp_path / "cache")), steps.append)
 
     assert steps[-1] == "unpacking 100 %"

@@ -29,7 +29,6 @@ from servekit.supervisor.os.user import (
     require_readable,
 )
 from servekit.supervisor.preparing.archive_plugins import require_acceptance
-from servekit.supervisor.preparing.content import Tell, find_content
 from servekit.supervisor.preparing.deploying import deploy
 from servekit.supervisor.preparing.expected_digest import refuse_late_digest
 from servekit.supervisor.preparing.messages import (
@@ -38,6 +37,7 @@ from servekit.supervisor.preparing.messages import (
     PrepareOutcome,
     PrepareRequest,
 )
+from servekit.supervisor.preparing.opening import Tell, open_model
 from servekit.supervisor.preparing.providing import provide
 
 __all__ = ["answer", "prepare"]
@@ -73,8 +73,8 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
     cache = Path(request.cache_dir) if request.cache_dir else None
     if user:
         cache = cache_for(user, request.cache_dir)
-    content = find_content(request, cache, tell)
-    directory, manifest = content.directory, content.manifest
+    opened = open_model(request, cache, tell)
+    directory, manifest = opened.directory, opened.manifest
     if request.name:
         manifest = dataclasses.replace(manifest, name=request.name)
     else:
@@ -92,16 +92,16 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         stages=_stages(manifest, deployed.environments),
         may_retry=manifest.retry,
         calls=list(manifest.calls),
-        size_bytes=_size(content.measured, manifest),
-        digest=content.digest,
+        size_bytes=_size(opened.measured, manifest),
+        digest=opened.digest,
         user=request.worker_user,
         scratch=_own_directory(request, directory),
         settings=deployed.settings,
         pass_env=deployed.pass_env,
     )
-    require_acceptance(_archive_info(model, content.path), request.policy, request.required_plugins)
-    if content.is_decrypted:
-        content.path.unlink()  # it is unpacked, and takes as much memory again
+    require_acceptance(_archive_info(model, opened.path), request.policy, request.required_plugins)
+    if opened.is_decrypted:
+        opened.path.unlink()  # it is unpacked, and takes as much memory again
     provide(model, manifest, request, cache, tell)
     if user:
         _let_read(user, model, cache)

@@ -9,8 +9,8 @@ from pathlib import Path
 import servekit_archiver
 from servekit_archiver import Manifest
 
-from servekit.supervisor.preparing.content import Tell
 from servekit.supervisor.preparing.messages import PreparedModel, PrepareRequest
+from servekit.supervisor.preparing.opening import Tell
 from servekit.supervisor.preparing.storing import StoreAssets
 
 __all__ = ["provide"]

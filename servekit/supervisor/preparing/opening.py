@@ -18,14 +18,14 @@ from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.one_file import open_class
 from servekit.supervisor.preparing.stamping import stamp
 
-__all__ = ["Content", "Tell", "find_content"]
+__all__ = ["OpenedModel", "Tell", "open_model"]
 
 Tell = Callable[[str], None]
 STEP_S = 0.2  #: progress is not told more often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class OpenedModel:
     """The files and the manifest, before the operator's settings are applied."""
 
     path: Path  #: the archive, or the model directory
@@ -36,8 +36,8 @@ class Content:
     is_decrypted: bool = False
 
 
-def find_content(request: PrepareRequest, cache: Path | None, tell: Tell) -> Content:
-    """Return the content at the path or URL of *request*.
+def open_model(request: PrepareRequest, cache: Path | None, tell: Tell) -> OpenedModel:
+    """Return the model at the path or URL of *request*.
 
     :raises ArchiveError: the archive or directory is refused.
     :raises StartupError: a plugin cannot provide it, or its digest is another one.
@@ -50,14 +50,14 @@ def find_content(request: PrepareRequest, cache: Path | None, tell: Tell) -> Con
     require_digest(path, request.name, request.deployments)
     if service:
         directory, manifest, digest = open_class(path, service, request.name)
-        return Content(
+        return OpenedModel(
             path=directory, directory=directory, manifest=manifest, digest=digest, measured=path
         )
     decrypted = decrypt(path, ModelSource(request.path).shown, request)
     if decrypted:
         path, cache = decrypted, decrypted.parent
     directory, manifest, digest = _open(path, cache, tell)
-    return Content(
+    return OpenedModel(
         path=path,
         directory=directory,
         manifest=manifest,
