@@ -3,6 +3,8 @@
 
 import http.client
 import json
+import os
+import signal
 import socket
 import threading
 from itertools import pairwise
@@ -12,7 +14,7 @@ from time import monotonic
 import pytest
 from servekit_archiver import build_archive
 
-from .conftest import WAIT_S
+from .conftest import WAIT_S, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -124,7 +126,12 @@ def archive(tmp_path):
         directory = tmp_path / version
         directory.mkdir()
         (directory / "service.py").write_text(SERVICE)
-        lines = ['name = "digits"', 'service = "service:S"', f'version = "{version}"']
+        lines = [
+            'name = "digits"',
+            'service = "service:S"',
+            f'version = "{version}"',
+            "retry = true",
+        ]
         if broken == "requirement":
             (directory / "requirements.txt").write_text("msgspec==0.0.1\n")
             lines.append('requirements = "requirements.txt"')
@@ -137,6 +144,7 @@ def archive(tmp_path):
             path.write_bytes(content)
         return path
 
+    build.path = lambda version: tmp_path / f"{version}.mar"
     return build
 
 
@@ -215,3 +223,40 @@ def test_scale_up_and_down_under_load_costs_no_request(served):
     assert {status for _, status, _ in load.seen} == {200}
     assert max(gaps) < 1.0
     assert len(server.workers()) == 1
+
+
+def test_one_by_one_under_load_costs_no_request(served, archive):
+    server, management = served
+    with Clients(server) as load:
+        management.do("PUT", "/models/digits", replicas=3)
+        row = management.do(
+            *("POST", "/models/digits/swap"),
+            source=str(archive("2")),
+            one_by_one=True,
+            step_s=0.3,
+            watch_s=0.3,
+        )
+    by_version = {version: at for at, _, version in load.seen}
+
+    assert (row["state"], row["version"]) == ("done", "2"), row
+    assert load.wrong == []
+    assert {status for _, status, _ in load.seen} == {200}
+    assert by_version["1"] < by_version["2"]
+
+
+def test_fifty_hang_ups_and_kills_of_workers_cost_no_request(served, archive):
+    server, management = served
+    management.do("PUT", "/models/digits", replicas=2)
+    pause = threading.Event()
+    with Clients(server) as load:
+        for turn in range(50):
+            if turn % 10 == 5:  # the archive that is served has changed
+                archive(f"1.{turn}").replace(archive.path("1"))
+            if turn % 10 == 7:
+                os.kill(server.workers()[0], signal.SIGKILL)
+            server.process.send_signal(signal.SIGHUP)
+            pause.wait(0.15)
+        wait_until(lambda: "1.45" in {version for _, _, version in load.seen}, "the last version")
+
+    assert load.wrong == []
+    assert {status for _, status, _ in load.seen} == {200}

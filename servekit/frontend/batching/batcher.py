@@ -158,7 +158,7 @@ class Batcher:
         return self.bodies.is_unused
 
     def drain(self) -> None:
-        """Try nothing again from now on: the front-end shuts down."""
+        """Try nothing again from now on: the server shuts down."""
         self._is_draining = True
 
     def close(self) -> None:

@@ -102,7 +102,7 @@ class Batchers:
         return batcher.leave(None if batcher.row.stage else successor)
 
     def drain(self) -> None:
-        """Try nothing again from now on: the front-end shuts down."""
+        """Try nothing again from now on: the server shuts down."""
         self._is_draining = True
         for batcher in self:
             batcher.drain()

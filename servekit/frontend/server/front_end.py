@@ -90,7 +90,8 @@ class FrontEnd:
 
     def _set_draining(self) -> None:
         self.core.connections.drain()
-        self.core.routing.batchers.drain()
+        if self.core.routing.table.is_draining:  # workers that die are not replaced any more
+            self.core.routing.batchers.drain()
 
     def _close_idle_for(self, limit_s: float) -> None:
         """Close each connection when it is idle, until none is left or the time is over."""
