@@ -163,8 +163,8 @@ def _stages(
         plain = dataclasses.replace(manifest, examples=own.examples)
         return [_stage("", plain, environments[PREDICT])]
     found = {
-        name: _stage(name, manifest.of_stage(name), environments[name])
-        for name in manifest.every_stage
+        name: _stage(name, manifest.of_stage(name), environments[stage.host or name])
+        for name, stage in manifest.every_stage.items()
     }
     for name, stage in manifest.stages.items():
         if stage.host is not None:
