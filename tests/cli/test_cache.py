@@ -64,7 +64,7 @@ def test_everything_is_listed_with_size_and_last_use(ask, cache, capsys):
     assert found["environment"]["packages"] == FACTS["packages"]
     assert not any(entry["is_used"] for entry in found.values())
     main(["env", "list", "--cache-dir", str(cache)])
-    assert "p0==1.0, p1==1.0, p2==1.0, p3==1.0, and 2 more" in capsys.readouterr().out
+    assert "Python 3.11: p0==1.0, p1==1.0, p2==1.0, p3==1.0, and 2 more" in capsys.readouterr().out
 
 
 def test_what_is_held_is_listed_as_used_and_stays(ask, cache):

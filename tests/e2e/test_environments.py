@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from servekit_archiver import ArchiveError, build_archive, lock_directory
 from archiver.tests.wheels import write_wheel
 
 from .conftest import BIN, Server
+from .test_swaps import Management
 
 pytestmark = pytest.mark.e2e
 
@@ -74,8 +76,9 @@ def start(tmp_path, monkeypatch):
         server.stop()
 
 
-def answers(server):
-    return [json.loads(server.post(f"/{name}/predict", b"7")[2]) for name in ("one", "two")]
+def answers(server, *names):
+    names = names or ("one", "two")
+    return [json.loads(server.post(f"/{name}/predict", b"7")[2]) for name in names]
 
 
 def env(tmp_path, *arguments):
@@ -100,6 +103,40 @@ def test_conflicting_versions_serve_side_by_side_and_are_built_once(start, two, 
     assert len(built) == 2
     assert {each["path"] for each in env(tmp_path, "list")} == built.keys()
     assert {path: path.stat().st_mtime_ns for path in logs} == logs
+
+
+def test_a_swap_takes_the_packages_of_the_new_version_along(
+    start, packages, tmp_path, tmp_path_factory
+):
+    write_wheel(packages, "sktiny", "3.0")
+
+    def version(number, packed):
+        need = f"--no-index\n--find-links {packages}\nsktiny=={packed}\n"
+        (tmp_path / str(number)).mkdir()
+        model = tmp_path / str(number) / "one"
+        write_model(model, "sktiny", "sktiny.VERSION", need)
+        with (model / "model.toml").open("a") as file:
+            file.write(f'version = "{number}"\n')
+        if number == 3:
+            write_wheel(model / "requirements.wheels", "sktiny", packed, "sksomething-else")
+        return str(build_archive(model, model.with_suffix(".mar"), force=True).path)
+
+    run_dir = tmp_path_factory.mktemp("r")
+    server = start(version(1, "1.0"), "--run-dir", run_dir)
+    (path,) = run_dir.glob("servekit-run-*/manage.sock")
+    with closing(Management(path)) as management:
+        assert answers(server, "one") == TOLD[:1]
+        for number, packed, state in ((2, "2.0", "done"), (3, "3.0", "failed")):
+            row = management.do(
+                *("POST", "/models/one/swap"),
+                source=version(number, packed),
+                shift=[],
+                watch_s=0.0,
+                keep_s=0.0,
+            )
+            assert row.get("state", "failed") == state, row
+            assert answers(server, "one") == [{"prediction": ["2.0", 7]}]
+    assert "DO NOT MATCH THE HASHES" in str(row)
 
 
 def test_prune_leaves_what_a_server_uses(start, two, tmp_path):

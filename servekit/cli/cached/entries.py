@@ -88,7 +88,8 @@ def _packages_in_short(facts: dict[str, Any]) -> str:
         return "incomplete"
     names = facts["packages"][:SHOWN_PACKAGES]
     more = len(facts["packages"]) - len(names)
-    return ", ".join([*names, *([f"and {more} more"] if more else [])]) or "no packages"
+    packages = ", ".join([*names, *([f"and {more} more"] if more else [])]) or "no packages"
+    return f"Python {facts['python']}: {packages}"
 
 
 def _is_being_built(path: Path) -> bool:
