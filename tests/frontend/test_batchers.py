@@ -29,6 +29,9 @@ class Worker:
     def __init__(self):
         self.tasks, self.is_retired = [], False
 
+    def update(self, row):
+        pass
+
     def sweep(self, now):
         pass
 
@@ -147,6 +150,19 @@ def test_a_version_leaves_once_its_workers_have_answered(batchers):
 
     assert worker.is_retired
     assert old not in list(batchers)
+
+
+def test_a_version_that_comes_back_at_once_keeps_its_batcher(batchers):
+    old = follow(batchers, row("1"))["m"]
+    worker_of(old)
+    task = admitted(old)
+    follow(batchers, row("2", replica=1))
+    batchers.sweep(0.0)
+
+    assert follow(batchers, row("1"))["m"] is old
+    assert list(old.queue) == [task]
+    batchers.sweep(0.0)
+    assert list(batchers) == [old]
 
 
 def test_the_memory_of_a_version_stays_while_a_body_arrives_there(batchers):

@@ -10,10 +10,13 @@ import pytest
 from servekit.frontend.metrics.families import collect
 from servekit.ipc.table import Interface, ReplicaRow
 
-from .conftest import FrontEndUnderTest, post, receive
+from .clients import ECHO
+from .conftest import WAIT_S, FrontEndUnderTest, ScriptedWorker, post, receive
 
 CACHE = {"cache": {"max_bytes": 20_000, "ttl_s": 60}}
-DESCRIPTION = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"  #: has the versions of the models
+DESCRIPTION = (
+    b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n"  #: has the descriptions of the models
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +51,13 @@ def exchange(front_end, text):
 
 
 def renew(front_end, **changes):
-    """Publish a table, and wait until it counts."""
-    version = f"{monotonic()}"
-    front_end.publish(**{"manifest": CACHE, "version": version} | changes)
+    """Publish a table that empties the cache, and wait until it counts."""
+    mark = f"{monotonic()}"
+    manifest = changes.pop("manifest", CACHE)
+    manifest = {name: {**asked, "mark": mark} for name, asked in manifest.items()}
+    front_end.publish(manifest=manifest, description=mark, **changes)
     deadline = monotonic() + 5
-    while version.encode() not in exchange(front_end, DESCRIPTION)[2]:
+    while mark.encode() not in exchange(front_end, DESCRIPTION)[2]:
         assert monotonic() < deadline, "the table has not come after 5 s"
 
 
@@ -150,18 +155,34 @@ def test_a_refusal_leaves_nothing_to_the_next_request_of_its_connection(caching,
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"version": "9"}, id="another version"),
         pytest.param({"manifest": {"cache": {"max_bytes": 5000, "ttl_s": 9}}}, id="another size"),
         pytest.param({"replicas": [ReplicaRow(0, 2, "/nowhere", "starting")]}, id="a new worker"),
     ],
 )
 def test_a_model_that_is_loaded_anew_begins_without(caching, ask, changes):
     ask()
-    caching.publish(**{"manifest": CACHE, "version": caching.row.version} | changes)
+    caching.publish(**{"manifest": caching.row.manifest} | changes)
 
     deadline = monotonic() + 5
     while ask()[2] == b"0:1":
         assert monotonic() < deadline, "the old answer is given after 5 s"
+
+
+def test_each_version_has_a_cache(caching, ask):
+    assert ask()[1:] == ("miss", b"0:1")
+    second = ScriptedWorker(caching.run_dir / "second.sock")
+    second.answer = lambda _item: ("", "text/plain", b"second")
+    row = ReplicaRow(1, 1, str(second.address), "serving")
+    caching.publish(manifest=caching.row.manifest, version="9", replicas=[row])
+    deadline = monotonic() + WAIT_S
+    while (found := ask())[2] == b"0:1":
+        assert monotonic() < deadline, "the new version is not asked"
+
+    assert found[1:] == ("miss", b"second")
+    assert ask()[1:] == ("hit", b"second")
+    renew(caching)
+    assert ask()[1:] == ("miss", b"1:1")
+    second.close()
 
 
 def test_memory_is_bounded_and_what_was_used_stays(ask):
@@ -212,7 +233,7 @@ def test_an_answer_is_good_for_a_while(start):
 def test_hits_and_misses_are_counted(caching, ask):
     def counted():
         (family,) = [
-            each for each in collect(caching.counters) if each.name == "servekit_cache_looks"
+            each for each in collect(caching.counters, ECHO) if each.name == "servekit_cache_looks"
         ]
         return {sample.labels["result"]: sample.value for sample in family.samples}
 

@@ -6,6 +6,7 @@ import pytest
 from servekit.frontend.metrics.families import collect
 from servekit.ipc.table import Interface
 
+from .clients import ECHO
 from .conftest import post, receive
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -81,7 +82,7 @@ def test_an_answer_has_the_status_and_the_headers_that_its_service_gave(front_en
 def test_its_status_is_counted(front_end):
     def counted(status):
         (family,) = [
-            each for each in collect(front_end.counters)
+            each for each in collect(front_end.counters, ECHO)
             if each.name == "servekit_requests"
         ]  # fmt: skip
         return sum(s.value for s in family.samples if s.labels["status"] == status)

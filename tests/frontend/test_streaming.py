@@ -12,7 +12,7 @@ from servekit.frontend.metrics.families import collect
 from servekit.ipc.batches import Part
 from servekit.ipc.control import Hung, Lost
 
-from .clients import wait_for_queue
+from .clients import ECHO, wait_for_queue
 from .conftest import WAIT_S, post, receive
 
 EVENTS = "text/event-stream"
@@ -122,7 +122,7 @@ def streaming(tmp_path_factory):
 
 
 def samples(front_end, name):
-    for family in collect(front_end.counters):
+    for family in collect(front_end.counters, ECHO):
         for sample in family.samples:
             if sample.name == name:
                 return sample.value

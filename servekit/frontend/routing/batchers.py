@@ -59,7 +59,8 @@ class Batchers:
         self._leaving += gone
 
     def _update_stage(self, row: ModelRow) -> Batcher:
-        batcher = self._batchers.get(_key(row))
+        key = _key(row)
+        batcher = self._batchers.get(key) or self._returned(key)
         if batcher is not None:
             batcher.update(row)
             return batcher
@@ -67,6 +68,13 @@ class Batchers:
         if self._is_draining:
             batcher.drain()
         return batcher
+
+    def _returned(self, key: BatcherKey) -> Batcher | None:
+        """Return the batcher of a version that had not left yet when it came back."""
+        found = next((each for each in self._leaving if _key(each.row) == key), None)
+        if found is not None:
+            self._leaving.remove(found)
+        return found
 
     def of_version(self, row: ModelRow) -> dict[str, Batcher]:
         """Return those of the version *row* by the labels of its stages."""
