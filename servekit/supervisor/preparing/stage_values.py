@@ -31,7 +31,7 @@ class StageValues:
         tables = worker.env if isinstance(worker.env, tuple) else (worker.env,)
         self._tables = [dict(table) for table in tables]  # the archive's, for the replicas in turn
         self._found: dict[Leaf, SettingRow] = {}
-        self.environments: list[dict[str, str]] = []
+        self.environments = self._tables
         archive: dict[str, Any] = {
             "options": stage.to_mapping()["options"],
             "env": self._tables[0] if len(self._tables) == 1 else {},
