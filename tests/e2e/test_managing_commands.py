@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit status``, ``models``, ``reload`` and ``crashes``: asked of a server that runs here."""
+"""``servekit status``, ``models``, ``top``, ``logs`` and others, for a server that runs here."""
 
 import fcntl
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from servekit.cli import main
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 
 MODELS = Path(__file__).parent / "models"
-COMMANDS = ("status", "models", "reload", "crashes")
+COMMANDS = ("status", "models", "top", "logs", "reload", "crashes")
 pytestmark = pytest.mark.e2e
 
 
@@ -80,6 +81,44 @@ def test_models_are_listed_worker_by_worker(server, ask):
     )  # fmt: skip
 
 
+def test_one_model_in_detail(server, ask):
+    lines = [line.split() for line in ask("models", "show", "points")[1].splitlines()]
+
+    assert ["2.0", "ready", "2/2", "100", "%", "-"] in lines
+    assert ["replicas", "2", "--replicas"] in lines
+
+
+def test_the_log_of_one_model(server, ask):
+    shown = ask("logs", "broken", "--lines", "1000")[1]
+
+    assert "RuntimeError: no weights" in shown
+    assert "points" not in shown
+    subjects = {json.loads(line)["subject"] for line in ask("logs", "--json")[1].splitlines()}
+    assert subjects >= {"servekit", "points/0", "broken/0"}
+
+
+def test_top_counts_the_requests_between_two_looks(server, ask):
+    server.wait_ready()
+    stop = threading.Event()
+
+    def predict():
+        while not stop.is_set():
+            server.post("/points/predict", b'{"x": 1}')
+
+    client = threading.Thread(target=predict)
+    client.start()
+    try:
+        found = json.loads(ask("top", "--json", "--interval", "0.5")[1])
+    finally:
+        stop.set()
+        client.join()
+    (points,) = (each for each in found if each["model"] == "points")
+
+    assert points["requests_per_s"] > 2
+    assert points["p50_s"] > 0
+    assert points["memory_bytes"] > 10 << 20
+
+
 def test_reload_reaches_the_server(server, ask):
     pid = server.process.pid
 
@@ -114,7 +153,7 @@ def test_another_pid_names_those_that_run(server, ask, command):
     assert f"; running: {server.process.pid} (" in error
 
 
-@pytest.mark.parametrize("command", ["status", "models", "reload"])
+@pytest.mark.parametrize("command", ["status", "models", "top", "logs", "reload"])
 def test_a_server_that_does_not_answer_is_a_problem_of_one_line(ask, tmp_path, command):
     directory = tmp_path / "servekit-run-x"
     directory.mkdir()
