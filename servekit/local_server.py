@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 from servekit.errors import StartupError
-from servekit.settings import SettingsError, load_settings, parse_models
+from servekit.settings import SettingsError, load_settings
+from servekit.settings.models import model_sources
 from servekit.settings.values import is_url, split_model
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _check(models: Sequence[str], settings: Mapping[str, Any]) -> float:
         below = 'call it below `if __name__ == "__main__":`'
         raise StartupError(f"serve() is called when a worker imports this file; {below}")
     checked = load_settings({**settings, "models": models})
-    parse_models(models)
+    model_sources(checked)
     return checked.drain_delay + checked.grace + MARGIN_S
 
 

@@ -66,6 +66,8 @@ def wait_until_gone(pid: int) -> None:
         pytest.param(__file__, {}, "name its class, too", id="a file without its class"),
         pytest.param(Twice, {"prot": 1}, "'prot', did you mean 'port'", id="unknown setting"),
         pytest.param(Twice, {"port": -1}, "port: -1 is below 0", id="a value out of range"),
+        pytest.param(Twice, {"set": ["Twice.replcas=2"]}, "'replicas'?", id="unknown key"),
+        pytest.param({"a": Twice}, {"set": ["b.replicas=2"]}, "called 'b'", id="no such model"),
         pytest.param(Twice, {"log_format": "text"}, "log_format: ", id="a log for people"),
         pytest.param(dict, {}, "dict: workers cannot import", id="a class that is built in"),
     ],
