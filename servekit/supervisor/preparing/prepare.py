@@ -168,7 +168,9 @@ def _stages(
     }
     for name, stage in manifest.stages.items():
         if stage.host is not None:
-            found[stage.host].colocated.append(found.pop(name))
+            host, guest = found[stage.host], found.pop(name)
+            guest.environments = host.environments  # servekit check loads it alone
+            host.colocated.append(guest)
     return list(found.values())
 
 
