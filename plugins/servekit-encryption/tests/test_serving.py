@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGHUP
 from tempfile import TemporaryDirectory
+from threading import Event
 from time import time
 from uuid import uuid4
 
@@ -218,3 +220,33 @@ def test_no_plaintext_is_on_a_disk_while_an_encrypted_archive_serves(
         assert places_of_marker(tmp_path, run_dir, "/tmp", Path.home() / ".cache") == []
 
     assert not twin.exists()
+
+
+@pytest.mark.e2e
+def test_a_killed_server_leaves_nothing_in_memory(encrypted, key, tmp_path, run_dir):
+    options = {"archive_keys": [str(key)], "run_dir": str(run_dir)}
+    with ServedModel(str(encrypted), cache_dir=str(tmp_path / "cache"), **options) as served:
+        served.wait_ready()
+        (own,) = run_dir.glob("servekit-run-*")
+        assert memory_twin(own).exists()
+        served.process.kill()
+        deadline = time() + 20
+        while memory_twin(own).exists():
+            assert time() < deadline, "the plaintext is still in memory"
+            Event().wait(0.02)
+
+
+@pytest.mark.e2e
+def test_a_reload_of_the_same_archive_keeps_its_files(encrypted, key, tmp_path, run_dir):
+    options = {"archive_keys": [str(key)], "run_dir": str(run_dir)}
+    with ServedModel(str(encrypted), cache_dir=str(tmp_path / "cache"), **options) as served:
+        served.wait_ready()
+        (own,) = run_dir.glob("servekit-run-*")
+        (before,) = memory_twin(own).glob("*")
+        served.process.send_signal(SIGHUP)
+        served.log.wait_for("model_unchanged")
+        deadline = time() + 20
+        while [*memory_twin(own).glob("*")] != [before]:
+            assert time() < deadline, [*memory_twin(own).glob("*")]
+            Event().wait(0.02)
+        assert served.predict(1).status == 200
