@@ -16,10 +16,10 @@ from servekit.ipc.model_counters import DURATIONS, VersionCounts
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Interface, SettingRow, Tally
 from servekit.settings import Settings
+from servekit.settings.models import ModelSource
 from servekit.supervisor.models import loader
 from servekit.supervisor.models.registry import ModelRegistry
-from servekit.supervisor.models.saved_models import ModelStart
-from servekit.supervisor.models.version_source import VersionSource
+from servekit.supervisor.models.saved_models import lay_over
 from servekit.supervisor.operations import server as operations_server
 from servekit.supervisor.operations.operations import Operations
 from servekit.supervisor.operations.server import OperatedServer
@@ -49,7 +49,8 @@ class FakePrepareChild:
             return self._on_outcome(PrepareOutcome(error="stopped"))
         name, _, rest = self._request.path.strip("/").partition("-")
         version, _, act = rest.partition(":")
-        if act == "broken":
+        digests = [each.sha256 for each in self._request.deployments if each.sha256]
+        if act == "broken" or digests not in ([], [version]):
             return self._on_outcome(PrepareOutcome(error="wrong SHA-256"))
         model = prepared(self._request.name or name, version, act)
         for each in self._request.deployments:
@@ -148,7 +149,7 @@ class FakeReporter:
 class InProcess:
     """A server that is operated in this process."""
 
-    def __init__(self, monkeypatch, run_dir, *paths):
+    def __init__(self, monkeypatch, run_dir, *paths, settings=None):
         monkeypatch.setattr(loader, "PrepareChild", FakePrepareChild)
         monkeypatch.setattr(replica, "Worker", FakeWorker)
         monkeypatch.setattr(operations_server.Path, "exists", lambda path: path.name != "none.mar")
@@ -156,9 +157,16 @@ class InProcess:
         self.available = None
         self.saves = 0
         self.loop, self.reporter = Loop(), FakeReporter()
-        starts = [ModelStart(VersionSource(path), path) for path in paths]
+        sources = [ModelSource(path, path[1:].partition("-")[0]) for path in paths]
         self.registry = ModelRegistry(
-            *(self.loop, Settings(), [], starts, run_dir, self.reporter, lambda: None, print)
+            self.loop,
+            settings or Settings(),
+            sources,
+            lay_over(sources, []),
+            run_dir,
+            self.reporter,
+            lambda: None,
+            print,
         )
         server = OperatedServer(self.registry, self.loop, self._read, lambda: self.available)
         self._operations = Operations(server, lambda: True, lambda: None, self._save)

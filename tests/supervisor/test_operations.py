@@ -14,6 +14,8 @@ from servekit.ipc.operations import (
     Swap,
     Unload,
 )
+from servekit.settings import Settings
+from servekit.settings.deployments import Deployment
 from servekit.supervisor.models.version_source import VersionSource
 
 from .in_process import InProcess
@@ -140,6 +142,17 @@ def test_traffic_is_in_the_table(server):
     assert (refused.status, "has traffic" in refused.error) == (409, True)
 
 
+def test_a_digest_of_the_configuration_is_that_of_its_own_file(monkeypatch, run_dir):
+    digest = Deployment(name="digits", sha256="1.0")  # what the prepare child compares here
+    settings = Settings(deployments=(digest,))
+    server = InProcess(monkeypatch, run_dir, "/digits-1.0", settings=settings)
+    row = server.do(Swap(model="digits", source="/digits-2.0", **QUICK))
+    back = server.do(RollBack(model="digits"))
+    server.close()
+
+    assert (row.state, row.error, back.state) == ("done", "", "done")
+
+
 # ---------------------------------------------------------------- scale
 
 
@@ -158,6 +171,14 @@ def test_the_scale_stays_when_the_version_changes(server):
     server.do(Swap(model="digits", source="/digits-2.0", **QUICK))
 
     assert len(server.digits.replicas) == 2
+
+
+def test_a_version_that_is_only_kept_for_a_rollback_is_not_scaled(server):
+    server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0))
+    server.do(Scale(model="digits", replicas=2))
+
+    digits = server.digits
+    assert [len(row.replicas) for row in (digits, *digits.versions)] == [2, 1]
 
 
 def test_settings_of_a_swap_win_over_an_earlier_scale(server):

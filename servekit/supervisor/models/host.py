@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from servekit.ipc.table import ModelRow
 from servekit.settings import Settings
+from servekit.settings.models import ModelSource
+from servekit.supervisor.models.claims import Claims
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.replicas.load_queue import LoadQueue
 from servekit.supervisor.reporting.reporter import Reporter
@@ -19,10 +20,12 @@ class ModelHost(Protocol):
 
     loop: Loop
     settings: Settings
+    sources: Sequence[ModelSource]  #: those of the configuration
     reporter: Reporter
     run_dir: Path
     preparations: LoadQueue  #: for the prepare children
     loads: LoadQueue  #: for the workers that boot
+    claims: Claims
 
     def changed(self) -> object:
         """Publish a new routing table: something in it has changed."""
@@ -32,12 +35,3 @@ class ModelHost(Protocol):
 
     def total_replicas(self) -> int:
         """Return how many workers there will be, as far as that is known."""
-
-    def name_problem(self, model: object, name: str) -> str:
-        """Return why *model* cannot have *name*, or ""."""
-
-    def call_problem(self, model: object, name: str, calls: Sequence[str]) -> str:
-        """Return the cycle of calls that *model* would be part of, or ""."""
-
-    def path_problem(self, model: object, row: ModelRow) -> str:
-        """Return which paths of *row*, which belongs to *model*, are taken, or ""."""

@@ -4,8 +4,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import structs
+
 from servekit.errors import StartupError
 from servekit.settings.archive_keys import read_archive_keys
+from servekit.settings.deployments import Deployment
 from servekit.settings.models import deployments_of
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.version_source import LoadFailed, LoadRefused, VersionSource
@@ -119,10 +122,20 @@ class Loader:
             str(scratch),  # for what a plugin gets from a URL
             list(settings.require_plugins),
             policy_of(settings),
-            [*deployments_of(settings, source.name), *given],
+            [*self._configured(source), *given],
             str(memory),  # for a decrypted archive
             read_archive_keys(settings.archive_keys),
         )
+
+    def _configured(self, source: VersionSource) -> list[Deployment]:
+        """Return the settings of the configuration for *source*.
+
+        A digest is that of the file which the configuration names.
+        """
+        found = deployments_of(self._host.settings, source.name)
+        if any(each.path == source.path for each in self._host.sources):
+            return found
+        return [structs.replace(each, path="", sha256="") for each in found]
 
     def _received(
         self, outcome: PrepareOutcome, used: tuple[Path, ...], ended: Future[PrepareOutcome]

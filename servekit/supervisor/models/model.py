@@ -15,6 +15,7 @@ from servekit.supervisor.models.traffic import ModelTraffic
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.models.versions import Versions
 from servekit.supervisor.models.work import ModelWork
+from servekit.supervisor.preparing.messages import PreparedModel
 
 __all__ = ["Model"]
 
@@ -51,16 +52,21 @@ class Model:
         self.refusal = ""  #: why the last reload changed nothing, if it should have
 
     @property
+    def prepared(self) -> PreparedModel | None:
+        """The default version as it was prepared."""
+        return self.versions.default.prepared if self.versions.default else None
+
+    @property
     def name(self) -> str:
         """The name it is served under; provisional until it is prepared."""
-        if self.versions.default is not None:
-            return self.versions.default.prepared.name
+        if self.prepared is not None:
+            return self.prepared.name
         return ModelSource(self.source.path, self.source.name).provisional_name
 
     @property
     def label(self) -> str:
         """Name and version."""
-        return self.versions.default.prepared.label if self.versions.default else self.name
+        return self.prepared.label if self.prepared else self.name
 
     @property
     def replica_count(self) -> int:
@@ -125,7 +131,7 @@ class Model:
         :raises LoadFailed: it cannot be prepared, or calls models in a circle.
         """
         prepared, files = await self._loader.prepare(source)
-        if problem := self._host.call_problem(self, prepared.name, prepared.calls):
+        if problem := self._host.claims.call_problem(self, prepared.name, prepared.calls):
             files.release()
             raise LoadFailed(problem)
         return self.versions.new(prepared, files, source, scaled)
@@ -136,7 +142,7 @@ class Model:
         :raises LoadFailed: a worker died, or another model has one of its paths.
         """
         await self.versions.try_out(candidate)
-        if problem := self._host.path_problem(self, candidate.row):
+        if problem := self._host.claims.path_problem(self, candidate.row):
             self._host.reporter.model_failed(self.name, problem)
             self.versions.abandon(candidate)
             raise LoadFailed(problem)

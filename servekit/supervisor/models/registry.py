@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All models of the server, and what they share."""
+"""All models of the server, and the things that they share."""
 
 import itertools
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 from servekit.ipc.control import Hung
 from servekit.ipc.table import ModelRow
 from servekit.settings import Settings
-from servekit.settings.models import ModelSource, name_clash
-from servekit.supervisor.models.calls import cycle_problem
+from servekit.settings.models import ModelSource
+from servekit.supervisor.models.claims import Claims
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.reloading import load
-from servekit.supervisor.models.routes import clashes, note_clashes
+from servekit.supervisor.models.routes import note_clashes
 from servekit.supervisor.models.saved_models import ModelStart, SavedModel
 from servekit.supervisor.models.version_source import VersionSource
 from servekit.supervisor.os.environment import withheld
@@ -54,7 +54,7 @@ class ModelRegistry:
         self.changed = on_change
         self.loads = LoadQueue(usable_cores(), available_bytes)
         self.preparations = LoadQueue(usable_cores(), lambda: None)
-        self._on_name_clash = on_name_clash
+        self.claims = Claims(self, on_name_clash)
         passed = [name for each in settings.deployments for name in each.pass_env]
         self._withheld = withheld(os.environ, [*settings.pass_env, *passed])
         self._hidden: list[Model] = []  # newcomers whose names are not known, and those that leave
@@ -175,26 +175,3 @@ class ModelRegistry:
     def total_replicas(self) -> int:
         """Return how many workers there will be, as far as that is known."""
         return sum(model.replica_count for model in self._models)
-
-    def name_problem(self, model: object, name: str) -> str:
-        """Return why *model* cannot have *name*, or ""."""
-        others = [each.name for each in self._models if each is not model and each.versions.default]
-        pair = name_clash([*others, name])
-        if not pair:
-            return ""
-        problem = f"{pair[0]} and {pair[1]} are the same name; use NAME=PATH"
-        self._on_name_clash(problem)
-        return problem
-
-    def call_problem(self, model: object, name: str, calls: Sequence[str]) -> str:
-        """Return the cycle of calls that *model* would be part of, or ""."""
-        others = [each for each in self._models if each is not model]
-        loaded = {each.name: each.versions.default for each in others}
-        known = {each: version.prepared.calls for each, version in loaded.items() if version}
-        return cycle_problem(name, {**known, name: calls})
-
-    def path_problem(self, model: object, row: ModelRow) -> str:
-        """Return which paths of *row*, which belongs to *model*, are taken, or ""."""
-        others = [each.row() for each in self._models if each is not model]
-        found = (clash for clash in clashes([*others, row]) if clash.row is row)
-        return "; ".join(f"the path {clash.route.path} belongs to {clash.owner}" for clash in found)

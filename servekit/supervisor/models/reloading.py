@@ -43,7 +43,7 @@ async def _load_missing(host: ModelHost, model: Model) -> None:
 
 
 def _launch_first(host: ModelHost, model: Model, version: ReplicaSet) -> None:
-    if problem := host.name_problem(model, version.prepared.name):
+    if problem := host.claims.name_problem(model, version.prepared.name):
         version.files.release()
         raise LoadFailed(problem)
     model.failure = ""

@@ -51,7 +51,7 @@ def _require_name(server: OperatedServer, newcomer: Model, version: ReplicaSet) 
 
     :raises OperationFailed: one has it, or one that differs in case only.
     """
-    if problem := server.registry.name_problem(newcomer, version.prepared.name):
+    if problem := server.registry.claims.name_problem(newcomer, version.prepared.name):
         version.files.release()
         raise OperationFailed(CONFLICT, problem)
 

@@ -43,7 +43,9 @@ async def scale(server: OperatedServer, model: Model, order: Scale, progress: Pr
     :raises OperationFailed: a new worker did not load; its stage has as many replicas as before.
     """
     assert isinstance(order.replicas, int)
-    versions = [version_of(model, order.version)] if order.version else model.versions.served
+    versions = [each for each in model.versions.served if each is not model.kept]
+    if order.version:
+        versions = [version_of(model, order.version)]
     for version in versions:
         for stage in [order.stage] if order.stage else list(version.counts):
             if stage in version.counts and version.counts[stage] != order.replicas:

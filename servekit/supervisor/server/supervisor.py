@@ -57,7 +57,6 @@ class Supervisor:
         sources = model_sources(settings, may_be_none=bool(settings.state))
         check_access(settings, journal)
         check_users(settings, len(sources))
-        self._settings = settings
         self._configuration = Configuration(settings, read, journal.notice)
         self._has_terminal = os.isatty(STDERR)
         self._watcher: FileWatcher | None = None
@@ -72,7 +71,7 @@ class Supervisor:
 
     def _build(self, sources: Sequence[ModelSource], state: StateFile, journal: Journal) -> None:
         """Make what is started later: each part gets those that it uses."""
-        loop, settings, run_dir = self._loop, self._settings, self._run_directory.path
+        loop, settings, run_dir = self._loop, self._configuration.settings, self._run_directory.path
         starts = lay_over(sources, state.saved)
         self._observer = ObserverProcess(loop, run_dir, settings.log_format, journal, self.changed)
         systemd = Systemd(os.environ, loop.call_later, lambda: not self._registry.is_loading)
@@ -134,7 +133,7 @@ class Supervisor:
             raise_descriptor_limit()
             self._daemons.start()
             self._front_end.try_to_start()
-            if self._settings.reload:
+            if self._configuration.settings.reload:
                 self._watcher = FileWatcher(
                     self._loop,
                     self._reporter,
@@ -175,7 +174,7 @@ class Supervisor:
             self._start_up.fail(StartupError(f"models: {problem}"))
 
     def _front_ends_ready(self, count: int) -> None:
-        self._front_end.set_ready(count >= self._settings.front_ends)
+        self._front_end.set_ready(count >= self._configuration.settings.front_ends)
         self.changed()  # so that the table of this turn is out before anybody reads "serving"
 
     def _reported(self, report: ControlMessage) -> None:
