@@ -91,6 +91,18 @@ def test_wheels_that_the_lock_does_not_name_are_removed(model):
 
 
 @pytest.mark.usefixtures("uv")
+def test_a_new_lock_brings_the_wheels_up_to_date(model):
+    lock_directory(model, wheels=True)
+    with (model / "requirements.txt").open("a") as file:
+        file.write("sktwo<2\n")
+
+    lock_directory(model)
+
+    names = sorted(path.name for path in (model / "requirements.wheels").iterdir())
+    assert names == ["skone-1.0-py3-none-any.whl", "sktwo-1.0-py3-none-any.whl"]
+
+
+@pytest.mark.usefixtures("uv")
 def test_changed_requirements_are_refused(model, tmp_path):
     lock_directory(model)
     (model / "requirements.txt").write_text("skone\n")

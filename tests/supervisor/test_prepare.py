@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
+from archiver.tests.wheels import write_wheel
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing import requirements
 from servekit.supervisor.preparing.child import PrepareChild
@@ -141,6 +142,27 @@ def test_a_workers_user_can_read_the_assets(model, tmp_path, monkeypatch):
     assert path.is_relative_to(tmp_path / "cache" / f"user-{pwd.getpwnam('nobody').pw_uid}")
     modes = [place.stat().st_mode & 0o777 for place in (path, path.parent, path.parent.parent)]
     assert modes == [0o444, 0o755, 0o711]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start workers of another user")
+def test_a_workers_user_can_enter_the_environment(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "servekit.supervisor.preparing.prepare.require_readable", lambda *paths: None
+    )
+    monkeypatch.setattr("os.umask", lambda mask: mask)
+    write_wheel(tmp_path / "packages", "sktiny", "1.0")
+    directory = ask_for_more(model())
+    text = f"--no-index\n--find-links {tmp_path / 'packages'}\nsktiny\n"
+    (directory / "requirements.txt").write_text(text)
+    options = {"worker_user": "nobody", "install_requirements": True}
+    found = prepare(directory, tmp_path / "cache", **options).model
+    environment = Path(found.environment)
+
+    assert environment.is_relative_to(tmp_path / "cache" / f"user-{pwd.getpwnam('nobody').pw_uid}")
+    assert found.python == str(environment / "bin" / "python")
+    (module,) = environment.glob("lib/python*/site-packages/sktiny.py")
+    modes = [place.stat().st_mode & 0o777 for place in (environment.parent, environment, module)]
+    assert modes == [0o711, 0o755, 0o644]
 
 
 # ---------------------------------------------------------------- requirements

@@ -8,7 +8,13 @@ from typing import Any
 from servekit_archiver.directory.model_directory import Recognise, default_name, describe_directory
 from servekit_archiver.directory.model_toml import manifest_from_toml
 from servekit_archiver.errors import ArchiveError
-from servekit_archiver.locking.lock_file import digest_of, find_lock, lock_path, read_header
+from servekit_archiver.locking.lock_file import (
+    digest_of,
+    find_lock,
+    lock_path,
+    read_header,
+    wheels_path,
+)
 from servekit_archiver.locking.resolving import Tell, download_wheels, write_lock
 from servekit_archiver.locking.tools import RUNNING
 from servekit_archiver.manifest import Lock
@@ -31,7 +37,8 @@ def lock_directory(
 
     :param python: the version to lock for, such as "3.12"; default: that of an older lock, or
         the running one.
-    :param wheels: download the wheels for this machine, too, into ``requirements.wheels``.
+    :param wheels: download the wheels for this machine, too, into ``requirements.wheels``. If
+        there are some already, the folder is brought up to date in any case.
     :param keep: keep a lock that still holds.
     :param tell: gets what is being done.
     :raises ArchiveError: the model names no requirements, uv is missing, or it finds no versions.
@@ -46,7 +53,7 @@ def lock_directory(
     fits = older and (older.python, older.sha256) == (python, digest_of(requirements))
     if not (keep and fits):
         write_lock(requirements, python, tell)
-    if wheels:
+    if wheels or any(wheels_path(requirements).glob("*.whl")):  # those of an older lock
         download_wheels(requirements, python, tell)
     lock = find_lock(directory, requirements.relative_to(directory).as_posix())
     assert lock is not None, "it was just written"

@@ -45,6 +45,7 @@ def write_lock(requirements: Path, python: str, tell: Tell) -> None:
         raise ArchiveError(f"{lock}: was not written by servekit-archive; give it another name")
     command = [find_uv(), "pip", "compile", requirements.name, "--universal", "--generate-hashes"]
     command += ["--python-version", python, "--no-header", "--no-annotate", "--quiet"]
+    command += ["--no-python-downloads"]
     for name in NOT_LOCKED:
         command += ["--no-emit-package", name]
     tell(f"locking {requirements.name} for Python {python} with uv")
