@@ -217,6 +217,8 @@ def test_models_change_over_http_while_the_server_runs(serve, tmp_path_factory):
     assert change(server, "POST", "/models?wait=60", second)[0] == 200
     assert server.post("/second/predict", b'{"x": 1}')[0] == 200
     assert change(server, "POST", "/models?wait=60", {"source": "/no/such"})[0] == 422
+    shown = {each["name"]: each for each in change(server, "GET", "/models/second")[1]["settings"]}
+    assert (shown["path"]["value"], shown["path"]["source"]) == (second["source"], "run time")
     status, row, headers = change(server, "PUT", "/models/second", {"replicas": 2})
     assert (status, headers["Location"]) == (202, f"/operations/{row['id']}")
     assert change(server, "GET", f"{headers['Location']}?wait=60")[1]["state"] == "done"

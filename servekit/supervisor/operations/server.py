@@ -93,7 +93,7 @@ def source_of(path: str, name: str, settings: dict[str, object]) -> VersionSourc
         raise OperationFailed(UNPROCESSABLE, f"source: {path!r} is not a URL or an absolute path")
     if not is_url(path) and not file.exists():
         raise OperationFailed(UNPROCESSABLE, f"source: {path}: no such file or directory")
-    source = VersionSource(path, name, settings)
+    source = VersionSource(path, name, {**settings, "path": path})
     try:
         source.deployment  # noqa: B018 - reading it checks the settings
     except ValueError as error:
