@@ -13,13 +13,16 @@ NAME: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 PROTOCOL: Final = b"\x80"
 NEWEST: Final = 5
 LONG_BYTES: Final = 1 << 20  #: a longer value is skipped: no name is that long
+CHECKED: Final = 64  #: instructions after which a file with a protocol is taken for a pickle
 #: instructions that call what was imported, or give it a state
 CALLS: Final = frozenset(("REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"))
 REGISTRY: Final = frozenset(("EXT1", "EXT2", "EXT4"))
-PUT: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
+PUT: Final = frozenset(("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"))
 GET: Final = frozenset(("GET", "BINGET", "LONG_BINGET"))
-#: instructions without an effect on the values
-SILENT: Final = frozenset(("PROTO", "FRAME", "MEMOIZE", *PUT))
+TEXTS: Final = frozenset(
+    op.name for op in pickletools.opcodes if "UNICODE" in op.name or "STRING" in op.name
+)
+NOTED: Final = frozenset(("PROTO", "FRAME", "GLOBAL", "STACK_GLOBAL", *CALLS, *REGISTRY))
 
 
 class _Skipped(bytes):
@@ -36,27 +39,21 @@ class _Instructions:
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self.position = 0
 
     def read(self, size: int) -> bytes:
         if size <= LONG_BYTES:
-            return self._seen(self._stream.read(size))
+            return self._stream.read(size)
         skipped, left = _Skipped(), size
         while left and (piece := self._stream.read(min(left, LONG_BYTES))):
             left -= len(piece)
         skipped.size = size - left
-        self.position += skipped.size
         return skipped
 
     def readline(self) -> bytes:
-        return self._seen(self._stream.readline(LONG_BYTES))
+        return self._stream.readline(LONG_BYTES)
 
     def tell(self) -> int:
-        return self.position
-
-    def _seen(self, content: bytes) -> bytes:
-        self.position += len(content)
-        return content
+        return 0  # nobody needs the positions
 
 
 @dataclass(slots=True)
@@ -105,32 +102,35 @@ class _Stack:
         self._depth += len(instruction.stack_after)
 
 
-class _Values:
-    """The two newest strings, and those in the memo: an import takes its names from them."""
+class _Names:
+    """The two newest values, where they are strings: an import takes its names from them."""
 
     def __init__(self) -> None:
-        self._newest: list[str | None] = [None, None]
-        self._memo: dict[int, str | None] = {}
+        self.module: str | None = None
+        self.name: str | None = None  #: the newest value
+        self._memo: dict[int, str] = {}
+        self._memoized = 0
 
-    def note(self, instruction: str, argument: object) -> None:
-        """Follow one instruction."""
-        if instruction == "MEMOIZE":
-            self._memo[len(self._memo)] = self._newest[-1]
-        elif instruction in PUT:
-            self._memo[int(str(argument))] = self._newest[-1]
-        elif instruction in GET:
-            self._push(self._memo.get(int(str(argument))))
-        elif instruction not in SILENT:
-            is_text = "UNICODE" in instruction or "STRING" in instruction
-            self._push(argument if is_text and isinstance(argument, str) else None)
+    def push(self, value: str | None) -> None:
+        """Note a value; ``None`` is one that is not a string."""
+        self.module, self.name = self.name, value
 
-    def name(self) -> str:
+    def memoize(self, instruction: str, argument: object) -> None:
+        """Note that the newest value gets a number."""
+        number = self._memoized if instruction == "MEMOIZE" else int(str(argument))
+        self._memoized += 1
+        if self.name is not None:
+            self._memo[number] = self.name
+        else:
+            self._memo.pop(number, None)
+
+    def recall(self, argument: object) -> None:
+        """Push the value with a number."""
+        self.push(self._memo.get(int(str(argument))))
+
+    def imported(self) -> str:
         """Return what STACK_GLOBAL imports now."""
-        module, name = self._newest
-        return f"{module}.{name}" if module and name else UNKNOWN
-
-    def _push(self, value: str | None) -> None:
-        self._newest = [self._newest[1], value]
+        return f"{self.module}.{self.name}" if self.module and self.name else UNKNOWN
 
 
 def walk(stream: IO[bytes]) -> Walked:
@@ -139,30 +139,45 @@ def walk(stream: IO[bytes]) -> Walked:
     Nothing is imported or called. A pickle acts while it is loaded, instruction by instruction,
     so one that breaks off counts as far as it can be read.
     """
-    walked, values, stack = Walked(), _Values(), _Stack()
+    walked, names, stack = Walked(), _Names(), _Stack()
     try:
+        # a pickle can have millions of instructions, so the frequent ones come first
         for instruction, argument, _ in pickletools.genops(
             cast("IO[bytes]", _Instructions(stream))
         ):
-            stack.follow(instruction)
-            _note(walked, values, instruction.name, argument)
+            walked.count += 1
+            kind = instruction.name
+            if walked.count <= CHECKED or not walked.has_protocol:
+                stack.follow(instruction)
+            if kind in TEXTS:
+                names.push(argument if isinstance(argument, str) else None)
+            elif kind in PUT:
+                names.memoize(kind, argument)
+            elif kind in GET:
+                names.recall(argument)
+            elif kind not in NOTED:
+                names.push(None)
+            else:
+                _note(walked, names, kind, argument)
         walked.is_whole = True
     except Exception:  # noqa: BLE001 - hostile bytes; whatever they do, they are not whole
         walked.is_whole = False
     return walked
 
 
-def _note(walked: Walked, values: _Values, instruction: str, argument: object) -> None:
-    walked.count += 1
+def _note(walked: Walked, names: _Names, instruction: str, argument: object) -> None:
     if instruction == "PROTO":
         if walked.count == 1 and int(str(argument)) > NEWEST:
             raise ValueError("not a protocol of pickle")
         walked.has_protocol |= walked.count == 1
-    elif instruction in ("GLOBAL", "INST"):
+        return
+    if instruction == "FRAME":
+        return
+    if instruction in ("GLOBAL", "INST"):
         walked.imports.append(str(argument).replace(" ", ".", 1))
     elif instruction == "STACK_GLOBAL":
-        walked.imports.append(values.name())
+        walked.imports.append(names.imported())
     elif instruction in REGISTRY:
         walked.imports.append(UNKNOWN)
     walked.calls += instruction in CALLS
-    values.note(instruction, argument)
+    names.push(None)
