@@ -6,10 +6,13 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from servekit_archiver import Manifest, build_archive
 
 from servekit.errors import StartupError
 from servekit.settings import load_settings
+from servekit.settings.deployments import Deployment
 from servekit.settings.models import deployments_of
 from servekit.supervisor.preparing.deploying import deploy
 from servekit.supervisor.preparing.devices import device_values
@@ -84,6 +87,32 @@ def test_batches_of_the_warm_up_that_became_too_large_are_left_out():
     found = deployed(archive, "m.batching.max_batch_size=8")
 
     assert found.manifest.warm_up.batch_sizes == (8,)
+
+
+KEYS = st.sampled_from(["a", "b", "c.d"])
+OPTIONS = st.recursive(
+    st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+TABLES = st.dictionaries(KEYS, OPTIONS, max_size=3)
+
+
+def merged(under, over):
+    """Return *under* with the values of *over*: tables key by key, all else as a whole."""
+    if not (isinstance(under, dict) and isinstance(over, dict)):
+        return over
+    common = {key: merged(under[key], value) for key, value in over.items() if key in under}
+    return under | over | common
+
+
+@given(TABLES, TABLES, TABLES)
+def test_options_are_merged_key_by_key(archive, file, command):
+    manifest = Manifest.from_mapping({"name": "m", "service": "a:S", "options": archive})
+    layers = [Deployment(options=file, source="file"), Deployment(options=command, source="--set")]
+    found = deploy(manifest, layers, "/m", {}).manifest.options
+
+    assert found == merged(merged(archive, file), command)
 
 
 # ---------------------------------------------------------------- replicas and devices

@@ -47,7 +47,10 @@ class StageValues:
     def overlay(self, table: Mapping[str, Any], source: str) -> None:
         """Take the values of *table* in place of those there are."""
         for leaf, value in _leaves(table):
-            for old in [old for old in self._found if _overlap(old, leaf)]:
+            replaced = [old for old in self._found if _overlap(old, leaf)]
+            if value == {} and any(len(old) > len(leaf) for old in replaced):
+                continue  # a table without keys changes none
+            for old in replaced:
                 del self._found[old]
             self._found[leaf] = SettingRow(".".join(leaf), value, source)
 
