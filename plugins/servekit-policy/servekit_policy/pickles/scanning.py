@@ -2,8 +2,6 @@
 """Looks into files and what they contain: zip and tar files, compressed streams, ``.npy``."""
 
 import ast
-import bz2
-import gzip
 import io
 import lzma
 import os
@@ -16,19 +14,18 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from servekit_policy.pickles.harmless import HARMLESS
+from servekit_policy.pickles.unpacking import Bounded, unpacking
 from servekit_policy.pickles.walking import UNKNOWN, Walked, walk
 
 __all__ = ["Finding", "scan_directory", "scan_file"]
 
 DEPTH: Final = 4  #: the most archives within one another
 NESTED_BYTES: Final = 256 << 20  #: of an archive in an archive, which is read into memory
-READ_BYTES: Final = 8 << 30  #: unpacked from one stream
 HEAD_BYTES: Final = 512
 NPY: Final = b"\x93NUMPY"
 ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 TAR: Final = slice(257, 262)
 LZ4: Final = b"\x04\x22\x4d\x18"
-ZLIB: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def _scan(file: IO[bytes], place: str, depth: int) -> Iterator[Finding]:
 
 def _scan_stream(file: IO[bytes], head: bytes, place: str, depth: int) -> Iterator[Finding]:
     """Look at a file that is read once, from its beginning."""
-    if (unpack := _unpacking(head)) is not None:
+    if (unpack := unpacking(head)) is not None:
         yield from _scan_packed(unpack, file, place, depth)
     elif head.startswith(LZ4):
         yield Finding(place, problem="is packed with lz4, which cannot be looked into")
@@ -181,9 +178,9 @@ def _scan_packed(
 
 def _scan_member(member: IO[bytes], place: str, depth: int) -> Iterator[Finding]:
     """Look at a part of a file, which can be read once only."""
-    stream = io.BufferedReader(cast("io.RawIOBase", _Bounded(member)))
+    stream = io.BufferedReader(cast("io.RawIOBase", Bounded(member)))
     head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
-    is_archive = head.startswith(ZIP) or head[TAR] == b"ustar" or _unpacking(head) is not None
+    is_archive = head.startswith(ZIP) or head[TAR] == b"ustar" or unpacking(head) is not None
     if not is_archive:
         yield from _scan_stream(stream, head, place, depth)
         return
@@ -206,51 +203,3 @@ def _guarded(place: str, scan: Callable[[], Iterator[Finding]]) -> Iterator[Find
 def _head(file: IO[bytes]) -> bytes:
     file.seek(0)
     return file.read(HEAD_BYTES)
-
-
-def _unpacking(head: bytes) -> Callable[[IO[bytes]], IO[bytes]] | None:
-    """Return what unpacks a stream that begins with *head*."""
-    if head.startswith(b"\x1f\x8b"):
-        return lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-    if head.startswith(b"BZh"):
-        return lambda file: cast("IO[bytes]", bz2.BZ2File(file))
-    if head.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")):
-        return lambda file: cast("IO[bytes]", lzma.LZMAFile(file))
-    if head.startswith(ZLIB):
-        return lambda file: cast("IO[bytes]", _Zlib(file))
-    return None
-
-
-class _Zlib(io.RawIOBase):
-    """Unpacks a zlib stream, as joblib writes them."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._unpacker = file, zlib.decompressobj()
-
-    def read(self, size: int = -1) -> bytes:
-        size = 1 << 20 if size < 0 else size
-        while not self._unpacker.eof:
-            waiting = self._unpacker.unconsumed_tail or self._file.read(1 << 16)
-            if piece := self._unpacker.decompress(waiting, size):
-                return piece
-            if not waiting:
-                raise EOFError("cut short")
-        return b""
-
-
-class _Bounded(io.RawIOBase):
-    """Reads at most READ_BYTES of what another stream unpacks."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._left = stream, READ_BYTES
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        piece = self._stream.read(len(buffer))
-        self._left -= len(piece)
-        if self._left < 0:
-            raise ValueError(f"unpacks to more than {READ_BYTES} bytes")
-        buffer[: len(piece)] = piece
-        return len(piece)
