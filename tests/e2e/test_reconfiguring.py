@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from servekit_archiver import build_archive
 
+from servekit.cli import main
+
 from .conftest import wait_until
 
 MODEL = Path(__file__).parent / "models" / "deployed"
@@ -176,3 +178,14 @@ def test_the_command_line_still_wins(configured):
     wait_until(lambda: running.greeting() == "hi", "the new greeting is answered")
 
     assert running.ask()[1]["MODE"] == "set"
+
+
+def test_changes_at_run_time_outlast_a_reload(configured, tmp_path_factory):
+    run_dir = tmp_path_factory.mktemp("r")
+    running = configured(table("one") + table("two"), "--run-dir", run_dir)
+    assert main(["unload", "two", "--run-dir", str(run_dir)]) == 0
+    assert main(["load", str(MODEL), "--name", "three", "--run-dir", str(run_dir)]) == 0
+    running.reload(greeter("hello again") + table("two"))
+    wait_until(lambda: running.greeting() == "hello again", "the change is answered")
+
+    assert (running.ask("two")[0], running.ask("three")[0]) == (404, 200)
