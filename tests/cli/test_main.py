@@ -21,7 +21,8 @@ from servekit.cli.parsing.exit_status import (
     STATUSES,
     USAGE,
 )
-from servekit.cli.parsing.options import OTHERS, grouped
+from servekit.cli.parsing.options import OTHERS, given_flags, grouped
+from servekit.cli.parsing.parser import create_parser
 
 
 def servekit(*arguments, **environment):
@@ -225,6 +226,13 @@ def test_the_commands_of_the_archiver_are_its_own(tmp_path, monkeypatch, capsys)
 
 def test_every_option_of_start_has_a_heading():
     assert OTHERS not in grouped()
+
+
+@pytest.mark.parametrize("flag", ["--manage", "--management"])
+def test_the_address_of_management_has_two_spellings(flag):
+    parsed = create_parser("start").parse(["start", "m.mar", flag, "127.0.0.1:0"])
+
+    assert given_flags(parsed)["manage"] == "127.0.0.1:0"
 
 
 def test_statuses_are_told_apart():

@@ -3,6 +3,7 @@
 
 import io
 import json
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ from servekit.cli.output.live_text import LiveText
 from servekit.cli.parsing.exit_status import INTERRUPTED, OK, PROBLEM_FOUND, USAGE
 from servekit.cli.server import connection
 from servekit.cli.server.connection import ManagedServer
+from servekit.cli.server.operating import DrawnSteps
 from servekit.ipc.operations import (
     DONE,
     FAILED,
@@ -101,6 +103,17 @@ def test_the_steps_are_shown_as_they_end(ask, server):
 
     assert (status, out) == (OK, "digits/2.0: swap done in 1.5 s\n")
     assert error == "digits: prepare done 1.0 s\ndigits: load done 0.5 s: 2 replicas\n"
+
+
+def test_the_steps_are_drawn_in_place_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    display, step = DrawnSteps(), {"name": "load", "detail": "", "began": 6.0, "ended": 6.5}
+    display.show({"steps": [step | {"state": "running"}]})
+    display.show({"steps": [step | {"state": "done"}, step | {"state": "failed", "detail": "no"}]})
+
+    assert sys.stderr.getvalue() == (
+        "\x1b[J⠙ load 0.5 s\n\x1b[1A\r\x1b[J✓ load done 0.5 s\n✗ load failed 0.5 s: no\n"
+    )
 
 
 def test_a_failure_says_why_and_has_its_status(ask, server):
