@@ -94,6 +94,8 @@ def _assigned(assignments: Iterable[str]) -> list[Deployment]:
         return read_assignments(assignments)
     except ValueError as error:
         raise SettingsError(f"--set: {error}") from error
+    except OSError as error:  # a relative path in a working directory that was removed
+        raise SettingsError(f"--set: {error.strerror}") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -87,6 +87,8 @@ def test_working_directory_that_is_gone_matters_to_relative_paths_only(tmp_path,
     assert load_settings({"cache_dir": "/c"}, None, {}).cache_dir == "/c"
     with pytest.raises(SettingsError, match="--cache-dir: No such file or directory"):
         load_settings({"cache_dir": "c"}, None, {})
+    with pytest.raises(SettingsError, match="--set: No such file or directory"):
+        load_settings({"set": ["a.path=a.mar"]}, None, {})
 
 
 def test_no_path_stays_none():
