@@ -143,8 +143,8 @@ def test_metrics_count_predictions(server):
     server.post("/points/predict", b'{"x": 1}')
     text = server.get("/metrics")[1].decode()
 
-    assert 'servekit_requests_total{model="points",status="200",version="1.0"}' in text
-    assert 'servekit_request_duration_seconds_count{model="points",version="1.0"}' in text
+    assert 'servekit_requests_total{model="points",status="200",version="2.0"}' in text
+    assert 'servekit_request_duration_seconds_count{model="points",version="2.0"}' in text
 
 
 def test_every_status_of_the_api_carries_no_internals(server):
