@@ -4,8 +4,10 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -42,8 +44,9 @@ INTERVAL_S = 0.1  #: of each client: 100 requests per second in all
 class Client(threading.Thread):
     """Asks at fixed moments; remembers when it got which status of which version."""
 
-    def __init__(self, port):
+    def __init__(self, port, expected):
         super().__init__(daemon=True)
+        self.expected = expected
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
         self.seen, self.wrong = [], []
         self.ends = threading.Event()
@@ -61,19 +64,21 @@ class Client(threading.Thread):
 
     def ask(self, number):
         headers = {"Content-Type": "application/json"}
-        self.connection.request("POST", "/digits/predict", json.dumps(number), headers)
+        self.connection.request("POST", "/digits/predict", json.dumps([number]), headers)
         answer = self.connection.getresponse()
         body, version = answer.read(), answer.headers.get("X-Model-Version", "")
         self.seen.append((monotonic(), answer.status, version))
-        if answer.status == 200 and json.loads(body)["prediction"] != [version, number]:
+        if answer.status == 200 and (
+            json.loads(body)["prediction"] != self.expected(version, number)
+        ):
             self.wrong.append(f"{version}: {body!r}")
 
 
 class Clients:
     """Clients that ask as long as a ``with`` lasts."""
 
-    def __init__(self, server):
-        self.clients = [Client(server.port) for _ in range(CLIENTS)]
+    def __init__(self, server, expected=lambda version, number: [version, [number]]):
+        self.clients = [Client(server.port, expected) for _ in range(CLIENTS)]
 
     def __enter__(self):
         for client in self.clients:
@@ -149,14 +154,21 @@ def archive(tmp_path):
 
 
 @pytest.fixture
-def served(serve, archive, tmp_path_factory):
+def run_dir():
+    """Make a short path: those of sockets are limited."""
+    with tempfile.TemporaryDirectory(prefix="sk", ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def served(serve, archive, run_dir):
     """Serve version 1, and return the server and its management."""
-    run_dir = tmp_path_factory.mktemp("r")
     server = serve("--models", f"digits={archive('1')}", "--run-dir", run_dir)
     (path,) = run_dir.glob("servekit-run-*/manage.sock")
     management = Management(path)
     yield server, management
     management.close()
+    server.stop()
 
 
 BROKEN = {
@@ -260,3 +272,46 @@ def test_fifty_hang_ups_and_kills_of_workers_cost_no_request(served, archive):
 
     assert load.wrong == []
     assert {status for _, status, _ in load.seen} == {200}
+
+
+STAGES = """
+from servekit import Service
+
+class Stage(Service):
+    def load(self, context):
+        self.version = context.version
+
+    def predict(self, batch):
+        return [[*item, self.version] for item in batch]
+"""
+
+
+def test_no_request_of_a_pipeline_meets_two_versions(serve, tmp_path, run_dir):
+    directory = tmp_path / "digits"
+    directory.mkdir()
+    (directory / "service.py").write_text(STAGES)
+    lines = ['name = "digits"', 'version = "1"', 'pipeline = ["one", "two"]']
+    lines += [f'[stages.{name}]\nservice = "service:Stage"' for name in ("one", "two")]
+    (directory / "model.toml").write_text("\n".join(lines))
+    second = Path(shutil.copytree(directory, tmp_path / "second"))
+    (second / "model.toml").write_text("\n".join(lines).replace('"1"', '"2"'))
+    server = serve("--models", directory, "--run-dir", run_dir)
+    management = Management(next(run_dir.glob("servekit-run-*/manage.sock")))
+    with Clients(server, lambda version, number: [number, version, version]) as load:
+        scaled = management.do("PUT", "/models/digits", replicas=2, stage="two")
+        swapped = management.do(
+            *("POST", "/models/digits/swap"),
+            source=str(second),
+            shift=[50],
+            step_s=0.5,
+            watch_s=0.5,
+            keep_s=0.0,
+        )
+        down = management.do("PUT", "/models/digits", replicas=1)
+    management.close()
+    server.stop()
+
+    assert [row["state"] for row in (scaled, swapped, down)] == ["done"] * 3, (swapped, down)
+    assert load.wrong == []
+    assert {status for _, status, _ in load.seen} == {200}
+    assert {version for _, _, version in load.seen} == {"1", "2"}

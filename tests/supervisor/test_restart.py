@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 from itertools import count
 
@@ -113,6 +114,23 @@ def test_a_new_path_on_the_command_line_wins(start, model, version, processes, t
 
     assert server.wait_for("serving")["models"] == ["digits/3.0"]
     server.wait_for("state_read", level="warning")
+
+
+def test_the_configuration_counts_if_what_was_swapped_in_is_gone(
+    start, model, version, processes, tmp_path
+):
+    arguments = (model("digits"), "--state", tmp_path / "state.json")
+    server = start(*arguments)
+    server.wait_for("serving")
+    second = version("2.0")
+    with server.control() as control:
+        Operator(control).do(Swap(model="digits", source=second, watch_s=0.0))
+    kill_all(server, processes)
+    shutil.rmtree(second)
+    server = start(*arguments)
+
+    assert server.wait_for("serving")["models"] == ["digits/1.0"]
+    assert "the configuration names" in server.wait_for("model_failed")["reason"]
 
 
 def test_an_unloaded_model_stays_away(start, model, processes, tmp_path):

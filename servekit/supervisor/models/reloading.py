@@ -4,7 +4,7 @@
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.replica_set import ReplicaSet
-from servekit.supervisor.models.version_source import LoadFailed
+from servekit.supervisor.models.version_source import LoadFailed, VersionSource
 from servekit.supervisor.reporting import notices
 
 __all__ = ["load"]
@@ -13,13 +13,12 @@ __all__ = ["load"]
 async def load(host: ModelHost, model: Model) -> None:
     """Load what has changed of *model*; a version that cannot be loaded changes nothing."""
     model.refusal = ""
+    old = model.versions.default
     try:
-        old = model.versions.default
-        version = await model.prepare(model.source, old.scaled if old else model.scaled)
         if old is None:
-            _launch_first(host, model, version)
+            _launch_first(host, model, await _prepare_first(host, model))
         else:
-            await _follow(host, model, old, version)
+            await _follow(host, model, old, await model.prepare(model.source, old.scaled))
     except LoadFailed as error:
         _refuse(host, model, str(error))
     host.changed()
@@ -40,6 +39,23 @@ async def _load_missing(host: ModelHost, model: Model) -> None:
         else:
             model.missing.remove(each)
             model.versions.publish(version, as_default=False)
+
+
+async def _prepare_first(host: ModelHost, model: Model) -> ReplicaSet:
+    """Return the first version: by the configuration, if what was swapped in later is gone.
+
+    :raises LoadFailed: it cannot be prepared.
+    """
+    try:
+        return await model.prepare(model.source, model.scaled)
+    except LoadFailed as error:
+        found = [source for source in host.sources if source.text == model.configured]
+        if not found or model.source.path == found[0].path:
+            raise
+        reason = f"{model.source.shown}: {error}; the configuration names {found[0].shown}"
+        host.reporter.notice(notices.model_failed(model.name, reason))
+        model.source = VersionSource(found[0].path, found[0].name)
+        return await model.prepare(model.source, model.scaled)
 
 
 def _launch_first(host: ModelHost, model: Model, version: ReplicaSet) -> None:
