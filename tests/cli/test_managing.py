@@ -124,13 +124,22 @@ def test_a_wrong_token_is_a_problem_of_one_line(ask, monkeypatch, command):
     assert "answers 401: a bearer token is needed; set SERVEKIT_MANAGE_TOKEN" in error
 
 
+def test_a_token_that_is_none_is_named(ask, monkeypatch):
+    monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", "two lines\nof text")
+
+    assert ask("status")[::2] == (
+        PROBLEM_FOUND,
+        "servekit: SERVEKIT_MANAGE_TOKEN: not a token of letters, digits and -._~+/\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("to", "complaint"),
     [
         ("localhost:8081", "is not http://HOST:PORT or https://HOST:PORT"),
         ("http://localhost:port", "is not http://HOST:PORT or https://HOST:PORT"),
         ("http://", "names no host"),
-        ("http://127.0.0.1:1", "does not answer at http://127.0.0.1:1: Connection refused"),
+        ("http://127.0.0.1:1", "the server at http://127.0.0.1:1 does not answer: Connection refused"),
     ],
 )
 def test_a_url_without_a_server(ask, to, complaint):

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from servekit.cli.parsing.exit_status import PROBLEM_FOUND
 from servekit.errors import StartupError
-from servekit.settings.tokens import MANAGE_VARIABLE
+from servekit.settings.tokens import MANAGE_VARIABLE, TOKEN
 from servekit.supervisor.os.run_directory import MANAGE_SOCKET
 from servekit.system.unix_http import UnixConnection
 
@@ -111,7 +111,8 @@ class ManagedServer:
             return answer.status, answer.read()
         except (OSError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or error or type(error).__name__
-            text = f"{self.shown} does not answer at {self.address}: {reason}"
+            place = f" at {self.address}" if self.run_dir else ""
+            text = f"{self.shown} does not answer{place}: {reason}"
             raise NoServer(text) from error
         finally:
             connection.close()
@@ -132,7 +133,7 @@ def server_here(pid: int, run_dir: Path) -> ManagedServer:
 def server_at(url: str) -> ManagedServer:
     """Return the server whose management is at *url*, with the token of the environment.
 
-    :raises NoServer: the URL is not valid.
+    :raises NoServer: the URL or the token is not valid.
     """
     parts = urlsplit(url)
     kinds = {"http": HTTPConnection, "https": HTTPSConnection}
@@ -143,6 +144,8 @@ def server_at(url: str) -> ManagedServer:
     if not host:
         raise NoServer(f"--server: {url!r} names no host")
     token = os.environ.get(MANAGE_VARIABLE, "")
+    if token and not TOKEN.fullmatch(os.fsencode(token)):
+        raise NoServer(f"{MANAGE_VARIABLE}: not a token of letters, digits and -._~+/")
     return ManagedServer(
         shown=f"the server at {parts.scheme}://{parts.netloc.rpartition('@')[2]}",
         address=url,
