@@ -139,7 +139,7 @@ def test_a_token_that_is_none_is_named(ask, monkeypatch):
         ("localhost:8081", "is not http://HOST:PORT or https://HOST:PORT"),
         ("http://localhost:port", "is not http://HOST:PORT or https://HOST:PORT"),
         ("http://", "names no host"),
-        ("http://127.0.0.1:1", "the server at http://127.0.0.1:1 does not answer: Connection refused"),
+        ("http://127.0.0.1:1", "://127.0.0.1:1 does not answer: Connection refused"),
     ],
 )
 def test_a_url_without_a_server(ask, to, complaint):
