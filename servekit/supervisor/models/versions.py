@@ -76,6 +76,12 @@ class Versions:
         candidate.is_trial = True
         self._hidden.append(candidate)
 
+    def set_aside(self, version: ReplicaSet) -> None:
+        """Let no request reach *version*, which is not the default; ``publish`` is the reverse."""
+        self.others.remove(version)
+        self._hidden.append(version)
+        self._host.changed()
+
     async def try_out(self, candidate: ReplicaSet) -> None:
         """Boot *candidate* next to the others; return when all its replicas serve.
 

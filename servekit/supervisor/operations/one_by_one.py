@@ -76,13 +76,18 @@ class OneByOne:
         :raises BoundCrossed: a worker of the new version died.
         """
         old, new, versions = self._old, self._new, self._model.versions
+        if turn == self._turns:
+            versions.set_aside(old)
         for stage, count in self._old_counts.items():
             old.resize(stage, min(count, self._turns - turn))
         await versions.until(lambda: not old.is_shrinking)
         if turn == 1:
             versions.hide(new)
-        for stage, count in self._new_counts.items():
-            new.resize(stage, min(count, turn))
+        try:
+            for stage, count in self._new_counts.items():
+                new.resize(stage, min(count, turn))
+        except OSError as error:  # no descriptor is left for a socket, or no room on the disk
+            raise BoundCrossed(f"cannot be launched: {error.strerror}") from error
         await versions.until(lambda: new.failure or new.is_whole)
         if new.failure:
             raise BoundCrossed(f"a worker died: {new.failure}")
