@@ -75,7 +75,8 @@ class Supervisor:
         starts = lay_over(sources, state.saved)
         self._observer = ObserverProcess(loop, run_dir, settings.log_format, journal, self.changed)
         systemd = Systemd(os.environ, loop.call_later, lambda: not self._registry.is_loading)
-        self._reporter = Reporter(journal, run_dir, [self._observer, systemd], loop.call_later)
+        with self._run_directory.beginning():
+            self._reporter = Reporter(journal, run_dir, [self._observer, systemd], loop.call_later)
         self._registry = ModelRegistry(
             loop, settings, sources, starts, run_dir, self._reporter, self.changed, self._name_clash
         )
