@@ -2,7 +2,6 @@
 """The resources of a process, as ``/proc`` counts them."""
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 __all__ = ["ProcessUsage", "usage_of"]
@@ -23,9 +22,14 @@ class ProcessUsage(NamedTuple):
 def usage_of(pid: int) -> ProcessUsage | None:
     """Return what the process *pid* uses; ``None`` if it does not run."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    fields = text.rpartition(")")[2].split()
+    try:
+        fields = os.read(file, 4096).rpartition(b")")[2].split()
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(file)
     ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
     return ProcessUsage(ticks / TICKS_PER_S, int(fields[RESIDENT]) * PAGE_BYTES)

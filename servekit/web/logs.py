@@ -46,12 +46,12 @@ def add_logs(app: Flask, server: LoggedView) -> None:
         model, after = request.args.get("model", ""), int(asked_number("after", 0))
         most, deadline = int(asked_number("limit", DEFAULT_LINES)), monotonic() + asked_wait()
         while True:
-            lines, following = server.log_lines(after)
+            lines, after = server.log_lines(after)
             found = [line for line in lines if not model or _is_about(line, model)]
             if found or monotonic() >= deadline or server.is_draining:
                 break
             time.sleep(LOOK_S)  # gevent's: other requests are answered meanwhile
-        page = LogPage(found[max(0, len(found) - most) :], following)
+        page = LogPage(found[max(0, len(found) - most) :], after)
         return Response(msgspec.json.encode(page), mimetype="application/json")
 
     app.add_url_rule("/logs", "logs", logs)
