@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from servekit.errors import ClientError, InputError
     from servekit.hookspecs import hookimpl
-    from servekit.local_server import LocalServer, serve
+    from servekit.local_server.server import LocalServer, serve
     from servekit.service.base import Context, Done, Service
     from servekit.service.endpoints import endpoint
     from servekit.service.request import Request
@@ -40,13 +40,13 @@ MODULES: Final = {
     "Context": "service.base",
     "Done": "service.base",
     "InputError": "errors",
-    "LocalServer": "local_server",
+    "LocalServer": "local_server.server",
     "Request": "service.request",
     "Response": "service.response",
     "Service": "service.base",
     "endpoint": "service.endpoints",
     "hookimpl": "hookspecs",
-    "serve": "local_server",
+    "serve": "local_server.server",
 }
 
 

@@ -5,7 +5,7 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import IO, Any
 
-from servekit.local_server import read_entry
+from servekit.local_server.child import read_entry
 
 __all__ = ["WAIT_S", "ServerLog"]
 

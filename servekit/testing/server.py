@@ -14,7 +14,7 @@ from typing import IO, Any, Self, cast
 
 import msgspec
 
-from servekit.local_server import start_command, start_logged
+from servekit.local_server.child import start_command, start_logged
 from servekit.testing.log import WAIT_S, ServerLog
 from servekit.testing.response import OK, Response
 
