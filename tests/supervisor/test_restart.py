@@ -98,6 +98,7 @@ def test_a_restart_after_a_kill_comes_back_with_the_same(
         other = operator.do(Scale(model="other", replicas=1))
 
     assert row.traffic == before["digits"].traffic
+    assert {each.name: each.source for each in row.settings}["path"] == "run time"
     assert [len(each.replicas) for each in (row, *row.versions)] == [2, 2]
     assert other.state == "done"
     assert "2.0 from" in server.wait_for("state_read", subject="digits")["message"]

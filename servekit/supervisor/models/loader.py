@@ -111,7 +111,6 @@ class Loader:
 
     def _request(self, source: VersionSource, scratch: Path, memory: Path) -> PrepareRequest:
         settings = self._host.settings
-        given = [source.deployment] if source.settings else []
         return PrepareRequest(
             source.path,
             source.name,
@@ -122,20 +121,20 @@ class Loader:
             str(scratch),  # for what a plugin gets from a URL
             list(settings.require_plugins),
             policy_of(settings),
-            [*self._configured(source), *given],
+            self._layers(source),
             str(memory),  # for a decrypted archive
             read_archive_keys(settings.archive_keys),
         )
 
-    def _configured(self, source: VersionSource) -> list[Deployment]:
-        """Return the settings of the configuration for *source*.
+    def _layers(self, source: VersionSource) -> list[Deployment]:
+        """Return the settings for *source*, the strongest last.
 
-        A digest is that of the file which the configuration names.
+        A digest of the configuration is that of the file which the configuration names.
         """
-        found = deployments_of(self._host.settings, source.name)
-        if any(each.path == source.path for each in self._host.sources):
-            return found
-        return [structs.replace(each, path="", sha256="") for each in found]
+        layers = deployments_of(self._host.settings, source.name)
+        if all(each.path != source.path for each in self._host.sources):
+            layers = [structs.replace(each, path="", sha256="") for each in layers]
+        return [*layers, source.deployment] if source.settings else layers
 
     def _received(
         self, outcome: PrepareOutcome, used: tuple[Path, ...], ended: Future[PrepareOutcome]

@@ -148,11 +148,11 @@ class Operations:
             self._fail(progress, OperationFailed(500, f"internal error: {error!r}"))
             raise
         else:
+            if model is not None:
+                model.is_changed = True
+            self._save()
             progress.done()
             self._server.registry.reporter.notice(notices.operation_done(progress.row))
-        if model is not None:
-            model.is_changed = True
-        self._save()
 
     def _fail(self, progress: Progress, error: OperationFailed) -> None:
         progress.failed(error)
