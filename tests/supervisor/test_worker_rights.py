@@ -152,6 +152,30 @@ def test_models_of_users_of_their_own_cannot_reach_one_another(start, model, ope
 
 
 @is_root
+def test_decrypted_files_of_one_model_are_hidden_from_another(start, model, open_place):
+    pytest.importorskip("servekit_encryption")
+    directory, archive, key = model(), open_place / "digits.mar", open_place / "key"
+    (directory / "service.py").write_text(SERVICE)
+    (directory / "weights.txt").write_text("weights")
+    key.write_text("ab" * 32)
+    for command in (["build", directory, "-o", archive], ["encrypt", archive, "--key-file", key]):
+        done = [sys.executable, "-m", "servekit_archiver.cli", *command]
+        subprocess.run(done, check=True, capture_output=True)
+    archive.unlink()
+    flags = ("--worker-user", "60001-60009", "--archive-keys", key, "--cache-dir", open_place / "c")
+    models = [f"{name}={archive}.enc" for name in ("one", "two")]
+    server = start(*models, *flags, stand_ins={}, SHOWN=sys.base_prefix)
+    address = server.wait_for("serving")["url"].removeprefix("http://")
+    pid = server.wait_for("worker_ready", model="two")["pid"]
+    place = Path(f"/proc/{pid}/cwd").readlink()
+
+    assert place.is_relative_to("/dev/shm")
+    assert post(address, "here", "one") == post(address, "here", "two") == (200, "weights")
+    assert post(address, str(place / "weights.txt"), "two") == (200, "weights")
+    assert post(address, str(place / "weights.txt"), "one") == (200, "Permission denied")
+
+
+@is_root
 def test_range_of_users_that_is_too_small_is_refused(start, model):
     server = start(f"one={model()}", f"two={model('other')}", "--worker-user", "60001-60001")
 
