@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens an archive: every rule but the files' content is checked before anything is handed out."""
 
-import errno
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Self
 
+from servekit_archiver.archive.placing import merge, require_space, write_new_file
 from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, ManifestError, refuse_os_errors
 from servekit_archiver.limits import DEFAULT_LIMITS, MANIFEST_BYTES, SIGNATURE_BYTES, Limits
@@ -22,8 +21,6 @@ from servekit_archiver.zip.listing import read_entries
 from servekit_archiver.zip.source import Source
 
 __all__ = ["Archive", "open_archive"]
-
-NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_archive(path: str | Path, *, limits: Limits = DEFAULT_LIMITS) -> "Archive":
@@ -110,11 +107,11 @@ class Archive:
         :param mode: permissions of the files; ``None``: what the umask leaves.
         :raises ArchiveError: a file differs from the manifest, or cannot be written.
         """
-        _require_space(directory, self.unpacked_size)
+        require_space(directory, self.unpacked_size)
         meter = Meter(self.unpacked_size, progress)
         for name in self.entries:
             with refuse_os_errors(f"{self.path}: entry {name!r}", names_file=False):
-                _write_new_file(directory / name, mode, self._filler(name, meter))
+                write_new_file(directory / name, mode, self._filler(name, meter))
 
     def extract(
         self,
@@ -143,7 +140,7 @@ class Archive:
                 with scratch_directory(target) as scratch:
                     names = [*self.entries, *(self._write_own(scratch) if with_manifest else [])]
                     self.write_files(scratch, None, progress)
-                    _merge(scratch, names, target)
+                    merge(scratch, names, target)
             except BaseException:
                 if is_new:
                     target.rmdir()
@@ -202,59 +199,3 @@ def _require_listed(source: Source, entries: dict[str, ZipEntry], manifest: Mani
     for name in manifest.files:
         if name not in entries:
             raise source.refuse("is listed in the manifest but missing", name)
-
-
-def _require_space(directory: Path, needed: int) -> None:
-    """Refuse to begin what cannot be finished.
-
-    :raises ArchiveError: the file system of *directory* has less than *needed* bytes free.
-    """
-    with refuse_os_errors(directory):
-        stat = os.statvfs(directory)
-    free = stat.f_bavail * stat.f_frsize
-    if needed > free:
-        reason = os.strerror(errno.ENOSPC)
-        raise ArchiveError(f"{directory}: {reason}: {counted(needed, 'byte')} needed, {free} free")
-
-
-def _write_new_file(
-    path: Path, mode: int | None, fill: Callable[[Callable[[bytes], object]], str]
-) -> str:
-    """Make the file *path* and its folders, let *fill* write it, and see it safely on disk.
-
-    :param mode: permissions when done; ``None``: what the umask leaves.
-    :return: what *fill* returns.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, NEW_FILE, 0o666 if mode is None else 0o600)
-    with os.fdopen(fd, "wb") as file:
-        result = fill(file.write)
-        file.flush()
-        if mode is not None:
-            os.fchmod(fd, mode)
-        os.fsync(fd)
-    return result
-
-
-def _merge(source: Path, names: list[str], destination: Path) -> None:
-    """Move the files *names* from *source* into *destination*, over what is there.
-
-    :raises ArchiveError: a folder on the way is a link or a file; nothing is moved then.
-    """
-    for name in names:
-        _refuse_detour(destination, name)
-    for name in names:
-        target = destination / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (source / name).replace(target)
-
-
-def _refuse_detour(destination: Path, name: str) -> None:
-    *folders, _ = name.split("/")
-    path = destination
-    for folder in folders:
-        path /= folder
-        if path.is_symlink() or (path.exists() and not path.is_dir()):
-            raise ArchiveError(f"{path}: is not a directory, as entry {name!r} needs it")
-    if (destination / name).is_dir() and not (destination / name).is_symlink():
-        raise ArchiveError(f"{destination / name}: is a directory; entry {name!r} is a file")
