@@ -9,7 +9,7 @@ import pytest
 from servekit_archiver import build_archive
 
 from .conftest import wait_until
-from .test_swaps import Management
+from .test_swaps import Clients, Management
 
 pytestmark = pytest.mark.e2e
 
@@ -134,3 +134,61 @@ def test_versions_are_counted_and_described_apart(plain):
             text.decode()
         )
     assert "/m/versions/{version}/double" in json.loads(paths)["paths"]
+
+
+STAGES = """
+from servekit import Service
+
+class First(Service):
+    def load(self, context):
+        self.version = context.version
+
+    def predict(self, batch):
+        return [[self.version, item] for item in batch]
+
+class Second(First):
+    def predict(self, batch):
+        return [[self.version if self.version == first else "mixed", n] for first, n in batch]
+"""
+STAGED = """
+name = "digits"
+version = "{version}"
+pipeline = ["first", "second"]
+[stages.first]
+service = "service:First"
+[stages.second]
+service = "service:Second"
+"""
+
+
+def test_swaps_of_a_model_with_stages_cost_no_request_and_never_mix_versions(
+    serve, tmp_path_factory
+):
+    run_dir, directory = tmp_path_factory.mktemp("r"), tmp_path_factory.mktemp("staged")
+
+    def build(version):
+        source = directory / version
+        source.mkdir()
+        (source / "service.py").write_text(STAGES)
+        (source / "model.toml").write_text(STAGED.format(version=version))
+        return str(build_archive(source, directory / f"{version}.mar").path)
+
+    server = serve("--models", f"digits={build('1')}", "--run-dir", run_dir, "--front-ends", "2")
+    (path,) = run_dir.glob("servekit-run-*/manage.sock")
+    management = Management(path)
+    with Clients(server) as load:
+        for version in ("2", "3", "4"):
+            row = management.do(
+                *("POST", "/models/digits/swap"),
+                source=build(version),
+                shift=[50],
+                step_s=0.3,
+                watch_s=0.3,
+                keep_s=0.0,
+            )
+            assert (row["state"], row["version"]) == ("done", version), row
+    management.close()
+
+    assert load.wrong == []
+    assert {status for _, status, _ in load.seen} == {200}
+    assert {version for _, _, version in load.seen} == {"1", "2", "3", "4"}
