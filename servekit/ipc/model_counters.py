@@ -28,6 +28,7 @@ __all__ = [
     "STATUSES",
     "STREAMS",
     "Label",
+    "StageCounts",
     "VersionCounts",
     "key_of",
     "label_of",
@@ -116,6 +117,16 @@ def label_of(key: Key) -> Label:
     return Label(*key[1:])
 
 
+class StageCounts(NamedTuple):
+    """The batches of one stage since the server started, of all front-ends together."""
+
+    batches: int
+    queue_s: float  #: the sum of the times that the oldest task of each batch waited
+    predict_s: float  #: the sum of the times in predict
+    waiting: int  #: tasks in the queue; sampled ten times a second, as *running* is
+    running: int  #: tasks that workers have
+
+
 class VersionCounts(NamedTuple):
     """The requests of one version of a model, of all front-ends together."""
 
@@ -125,6 +136,7 @@ class VersionCounts(NamedTuple):
     durations: list[int]
     waiting: int  #: tasks in the queues; sampled ten times a second, as *running* is
     running: int  #: tasks that workers have
+    stages: dict[str, StageCounts] = {}  # noqa: RUF012 - by name; that of an only stage is ""
 
 
 def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
@@ -133,12 +145,25 @@ def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
     def wanted(key: Key) -> bool:
         return key[0] == KEY and key[2] == version and label_of(key).model == model
 
-    found = list(counters.read(wanted).values())
-    total = [sum(numbers) for numbers in zip(*found, strict=True)] or [0.0] * LENGTH
+    found = counters.read(wanted)
+    total = [sum(numbers) for numbers in zip(*found.values(), strict=True)] or [0.0] * LENGTH
     start = PLACES["request_duration_seconds"]
     return VersionCounts(
         {status: int(n) for status in STATUSES if (n := total[PLACES[status]])},
         [int(number) for number in total[start : start + len(DURATIONS) + 1]],
         int(total[PLACES["waiting"]]),
         int(total[PLACES["running"]]),
+        {label_of(key).stage: _stage_counts(numbers) for key, numbers in found.items()},
+    )
+
+
+def _stage_counts(numbers: list[float]) -> StageCounts:
+    queue, predict = PLACES["queue_duration_seconds"], PLACES["predict_duration_seconds"]
+    last = len(DURATIONS) + 1
+    return StageCounts(
+        batches=int(sum(numbers[queue : queue + last])),
+        queue_s=numbers[queue + last],
+        predict_s=numbers[predict + last],
+        waiting=int(numbers[PLACES["waiting"]]),
+        running=int(numbers[PLACES["running"]]),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["BatchingSettings", "Deployment", "ReplicaRange", "StageSettings"]
+__all__ = ["BatchingSettings", "Deployment", "ReplicaRange", "Replicas", "StageSettings"]
 
 
 class ReplicaRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -13,6 +13,17 @@ class ReplicaRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     min: int
     max: int
+
+    def __str__(self) -> str:
+        """``1 to 4``."""
+        return f"{self.min} to {self.max}"
+
+    def nearest(self, count: int) -> int:
+        """Return the number in the range that is nearest to *count*."""
+        return min(max(count, self.min), self.max)
+
+
+Replicas = int | ReplicaRange  #: a number, or a number that follows the load
 
 
 class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,7 +36,8 @@ class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings of a whole model or of one stage; ``None`` leaves the archive's value."""
 
-    replicas: int | ReplicaRange | None = None
+    replicas: Replicas | None = None
+    max_memory: int | None = None  #: bytes; a replica with more private memory is replaced
     devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas
     env: dict[str, str] = {}  #: besides the archive's, and in place of variables of the same name
     options: dict[str, Any] = {}  #: likewise; tables are merged key by key

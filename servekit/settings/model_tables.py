@@ -26,9 +26,23 @@ from servekit.settings.checks import (
 )
 from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX
-from servekit.settings.values import absolute, is_url, variable_pattern
+from servekit.settings.values import (
+    MIB,
+    TIB,
+    Between,
+    absolute,
+    is_url,
+    size,
+    variable_pattern,
+)
 
-__all__ = ["MAX_REPLICAS", "read_assignments", "read_deployment", "read_model_tables"]
+__all__ = [
+    "MAX_REPLICAS",
+    "read_assignments",
+    "read_deployment",
+    "read_model_tables",
+    "replica_range",
+]
 
 VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -125,9 +139,29 @@ def _put(tables: dict[str, Any], keys: list[str], value: Any, text: str) -> None
 # ---------------------------------------------------------------- checks
 
 
+def replica_range(where: str, value: Any) -> Any:
+    """Take ``{ min = 1, max = 4 }``."""
+    for key in ("min", "max"):
+        if key not in entries(where, value):
+            refuse(where, f"a range needs {key}, such as {{ min = 1, max = 4 }}")
+    count = number_between(1, MAX_REPLICAS, is_whole=True)
+    checked = table_of({"min": count, "max": count})(where, value)
+    if checked["min"] > checked["max"]:
+        refuse(where, f"min {checked['min']} is above max {checked['max']}")
+    return checked
+
+
+def _memory(where: str, value: Any) -> int:
+    parse = Between(MIB, TIB, size)
+    try:
+        return int(parse(str(value) if isinstance(value, int) else string(where, value)))
+    except ValueError as error:
+        refuse(where, str(error).removeprefix(f"{where}: "))
+
+
 def _replicas(where: str, value: Any) -> Any:
     if isinstance(value, dict):
-        refuse(where, "a range is not supported yet; give one number")
+        return replica_range(where, value)
     if value == 0 and not isinstance(value, bool):
         refuse(where, "0 (loaded on demand) is not supported yet; give at least 1")
     return number_between(1, MAX_REPLICAS, is_whole=True)(where, value)
@@ -182,6 +216,7 @@ def _patterns(where: str, value: Any) -> list[str]:
 
 STAGE: Final[dict[str, Check]] = {
     "replicas": _replicas,
+    "max_memory": _memory,
     "devices": _devices,
     ENV: _variables,
     "options": json_table,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from servekit.ipc.control import Hung
 from servekit.ipc.table import PREPARING, ModelRow
+from servekit.settings.deployments import Replicas
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.loader import Loader
@@ -42,7 +43,7 @@ class Model:
         self.configured = ""  #: ``NAME=PATH`` of the configuration; "": it was loaded at run time
         self.versions = Versions(host, f"m{number}r")
         self.traffic = ModelTraffic(self.versions, host.changed)
-        self.scaled: dict[str, int] = {}  #: replicas that were set at run time, by stage
+        self.scaled: dict[str, Replicas] = {}  #: replicas that were set at run time, by stage
         self.previous: SavedVersion | None = None  #: the default version before
         self.kept: ReplicaSet | None = None  #: it too, while it stays loaded
         self.missing: list[SavedVersion] = []  #: that an earlier server had, and this one has not
@@ -124,7 +125,7 @@ class Model:
 
     # ------------------------------------------------------------------ loading
 
-    async def prepare(self, source: VersionSource, scaled: Mapping[str, int]) -> ReplicaSet:
+    async def prepare(self, source: VersionSource, scaled: Mapping[str, Replicas]) -> ReplicaSet:
         """Return a version of *source* that has no replicas yet.
 
         :param scaled: numbers of replicas that were set at run time, by stage.
@@ -134,7 +135,10 @@ class Model:
         if problem := self._host.claims.call_problem(self, prepared.name, prepared.calls):
             files.release()
             raise LoadFailed(problem)
-        return self.versions.new(prepared, files, source, scaled)
+        version = self.versions.new(prepared, files, source, scaled)
+        if self.versions.default is not None:
+            version.begin_as(self.versions.default)
+        return version
 
     async def try_out(self, candidate: ReplicaSet) -> None:
         """Load *candidate* next to what serves; no request reaches it yet.

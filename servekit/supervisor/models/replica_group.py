@@ -3,6 +3,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count
 
 from servekit.ipc.control import Hung
 from servekit.supervisor.models.host import ModelHost
@@ -54,14 +55,22 @@ class ReplicaGroup:
         """The workers that run now."""
         return {replica.pid for replica in self.everyone if replica.pid}
 
-    def add(self, stage: str) -> Replica:
+    def of_stage(self, stage: str) -> list[Replica]:
+        """Return the replicas of *stage*, those with the lowest places first."""
+        own = [replica for replica in self.replicas if replica.stage == stage]
+        return sorted(own, key=lambda replica: replica.place)
+
+    def add(self, stage: str, place: int | None = None) -> Replica:
         """Return a new replica of *stage*, which is not started yet.
 
+        :param place: ``None`` takes the first one that is free.
         :raises OSError: its socket cannot be made.
         """
         index, loop, backoff = next(self._indexes), self._host.loop, self._backoffs[stage]
         listener = bind_unix(self._host.run_dir / f"{self._sockets}{index}")
-        place = sum(replica.stage == stage for replica in self.replicas)
+        if place is None:
+            taken = {replica.place for replica in self.of_stage(stage)}
+            place = next(each for each in count() if each not in taken)
         replica = Replica(loop, self._owner, index, listener, backoff, place=place, stage=stage)
         self.replicas.append(replica)
         return replica

@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from servekit.ipc.control import Ready
 from servekit.ipc.table import ModelRow, SettingRow
+from servekit.settings.deployments import ReplicaRange, Replicas
 from servekit.supervisor.models import events
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.replica_group import ReplicaGroup
@@ -38,7 +41,7 @@ class ReplicaSet(ReplicaGroup):
         prepared: PreparedModel,
         files: ModelFiles,
         source: VersionSource,
-        scaled: Mapping[str, int],
+        scaled: Mapping[str, Replicas],
         numbered: tuple[Iterator[int], str],
         on_change: Callable[[], object],
     ) -> None:
@@ -56,7 +59,9 @@ class ReplicaSet(ReplicaGroup):
         self.prepared = prepared
         self.files = files
         self.source = source
-        self.scaled = dict(scaled)
+        self.scaled = dict(scaled)  # at run time
+        self._sizes: dict[str, int] = {}  # of stages whose number of replicas has changed
+        self._spares: dict[Replica, Replica] = {}  # and the replica that each replaces
         self.is_trial = False  #: a worker that dies is reported and not replaced
         self.failure = ""  #: why a worker died; not set by kills from outside, except on trial
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
@@ -79,7 +84,8 @@ class ReplicaSet(ReplicaGroup):
         names = {f"stages.{name}.replicas" if name else "replicas": name for name in self.scaled}
         if setting.name not in names:
             return setting
-        return SettingRow(setting.name, self.scaled[names[setting.name]], RUN_TIME)
+        value = to_builtins(self.scaled[names[setting.name]])
+        return SettingRow(setting.name, value, RUN_TIME)
 
     @property
     def is_loaded(self) -> bool:
@@ -90,8 +96,24 @@ class ReplicaSet(ReplicaGroup):
     @property
     def counts(self) -> dict[str, int]:
         """How many replicas each stage has, or will have once it is launched."""
-        stages = self.prepared.stages
-        return {stage.name: self.scaled.get(stage.name, stage.replicas) for stage in stages}
+        wanted = {stage.name: self.wanted(stage.name) for stage in self.prepared.stages}
+        least = {
+            name: each.min if isinstance(each, ReplicaRange) else each
+            for name, each in wanted.items()
+        }
+        return least | self._sizes
+
+    def wanted(self, stage: str) -> Replicas:
+        """Return what the operator or the archive says about the number of replicas of *stage*."""
+        prepared = next(each for each in self.prepared.stages if each.name == stage)
+        return self.scaled.get(stage) or prepared.range or prepared.replicas
+
+    def begin_as(self, other: "ReplicaSet") -> None:
+        """Have as many replicas as *other*, where their number follows the load."""
+        for stage, count in other.counts.items():
+            wanted = self.wanted(stage) if stage in self.counts else 0
+            if isinstance(wanted, ReplicaRange):
+                self._sizes[stage] = wanted.nearest(count)
 
     @property
     def size(self) -> int:
@@ -117,16 +139,39 @@ class ReplicaSet(ReplicaGroup):
 
         :raises OSError: a socket cannot be made.
         """
-        self.scaled[stage] = count
-        own = [replica for replica in self.replicas if replica.stage == stage]
-        self.drop(own[count:])
-        self._retire(own[count:])
-        self.sweep()
+        self._sizes[stage] = count
+        spares = [spare for spare in self._spares if spare.stage == stage]
+        own = [replica for replica in self.of_stage(stage) if replica not in spares]
+        self._leave([*own[count:], *spares])
         added = [self.add(stage) for _ in range(count - len(own))]
         for replica in added:
             replica.start()
         self._on_change()
         return added
+
+    def replace(self, old: Replica) -> Replica | None:
+        """Load a spare that takes the place of *old* once it is ready.
+
+        Return it, or ``None`` if one loads already or *old* is not here any more.
+
+        :raises OSError: its socket cannot be made.
+        """
+        if old not in self.replicas or old in self._spares or old in self._spares.values():
+            return None
+        spare = self.add(old.stage, old.place)
+        self._spares[spare] = old
+        spare.start()
+        self._on_change()
+        return spare
+
+    def _leave(self, replicas: list[Replica]) -> None:
+        """Have *replicas* no longer; they finish what they have."""
+        gone = [replica for replica in replicas if replica in self.replicas]
+        for replica in gone:
+            self._spares.pop(replica, None)
+        self.drop(gone)
+        self._retire(gone)
+        self.sweep()
 
     def retire(self) -> None:
         """Let the workers leave once no front-end sends them anything any more."""
@@ -179,6 +224,8 @@ class ReplicaSet(ReplicaGroup):
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
         self.interfaces |= ready.colocated
+        if (old := self._spares.pop(replica, None)) is not None:
+            self._leave([old])
         self._on_change()
 
     def on_exit(self, replica: Replica, ended: Exit, wait: Wait | None) -> None:
@@ -187,5 +234,7 @@ class ReplicaSet(ReplicaGroup):
             self.failure = self.failure or replica.reason
         if wait is not None and self.is_trial:
             self.stop()
+        if replica in self._spares and wait is not None:
+            self._leave([replica])
         self.sweep()
         self._on_change()

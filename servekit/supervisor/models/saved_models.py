@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 
 from servekit.ipc.table import TrafficRow
+from servekit.settings.deployments import Replicas
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.version_source import VersionSource
 
@@ -18,7 +19,7 @@ class SavedVersion(Struct):
 
     source: VersionSource
     version: str
-    scaled: dict[str, int] = {}  #: numbers of replicas that were set at run time, by stage
+    scaled: dict[str, Replicas] = {}  #: numbers of replicas that were set at run time, by stage
 
 
 class SavedModel(Struct, kw_only=True):
@@ -29,7 +30,7 @@ class SavedModel(Struct, kw_only=True):
     default: SavedVersion | None  #: ``None``: the model was unloaded
     others: list[SavedVersion] = []
     previous: SavedVersion | None = None  #: the default version before
-    scaled: dict[str, int] = {}  #: numbers of replicas of later versions, by stage
+    scaled: dict[str, Replicas] = {}  #: numbers of replicas of later versions, by stage
     traffic: TrafficRow = field(default_factory=TrafficRow)
 
 

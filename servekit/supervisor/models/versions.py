@@ -4,6 +4,7 @@
 import itertools
 from collections.abc import Iterator, Mapping
 
+from servekit.settings.deployments import Replicas
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.models.version_source import LoadFailed, VersionSource
@@ -50,7 +51,7 @@ class Versions:
         prepared: PreparedModel,
         files: ModelFiles,
         source: VersionSource,
-        scaled: Mapping[str, int],
+        scaled: Mapping[str, Replicas],
     ) -> ReplicaSet:
         """Return a version without replicas.
 

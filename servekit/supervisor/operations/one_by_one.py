@@ -31,7 +31,6 @@ class OneByOne:
         self._progress = progress
         self._old, self._new = old, new
         self._old_counts, self._new_counts = old.counts, new.counts
-        self._scaled = dict(old.scaled), dict(new.scaled)
         self._turns = max([*self._old_counts.values(), *self._new_counts.values()])
         problem = ""
         if min([*self._old_counts.values(), *self._new_counts.values()]) < 2:
@@ -65,8 +64,6 @@ class OneByOne:
             await self._roll_back(str(error))
             reason = f"rolled back to {self._old.version}: {error}"
             raise OperationFailed(UNPROCESSABLE, reason) from error
-        self._new.scaled = self._scaled[1]
-        self._old.scaled = self._scaled[0]
         model.previous = saved_version(self._old)
         model.versions.retire(self._old)
 
@@ -103,7 +100,6 @@ class OneByOne:
         with self._progress.step("roll back", reason):
             for stage, count in self._old_counts.items():
                 old.resize(stage, count)
-            old.scaled = self._scaled[0]
             await model.versions.until(lambda: old.is_loaded)
             model.traffic.all_to_default()
             if model.versions.default is not old:

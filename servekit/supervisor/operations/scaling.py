@@ -3,6 +3,8 @@
 
 from servekit.counting import counted
 from servekit.ipc.operations import Scale
+from servekit.settings.deployments import ReplicaRange, Replicas
+from servekit.settings.model_tables import replica_range
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.replica_set import ReplicaSet
 from servekit.supervisor.operations.progress import OperationFailed, Progress
@@ -24,12 +26,7 @@ def check_scale(order: Scale, model: Model) -> None:
 
     :raises OperationFailed: it does not, or *model* has no such version or stage.
     """
-    if isinstance(order.replicas, dict):
-        raise OperationFailed(
-            UNPROCESSABLE, "replicas: a range is not supported yet; give a number"
-        )
-    if not 1 <= order.replicas <= MOST:
-        raise OperationFailed(UNPROCESSABLE, f"replicas: {order.replicas} is not 1 to {MOST}")
+    wanted_by(order)
     version = version_of(model, order.version)
     if order.stage and order.stage not in version.counts:
         stages = ", ".join(filter(None, version.counts)) or "none"
@@ -37,30 +34,56 @@ def check_scale(order: Scale, model: Model) -> None:
         raise OperationFailed(UNPROCESSABLE, reason)
 
 
+def wanted_by(order: Scale) -> Replicas:
+    """Return the number or the range that *order* names.
+
+    :raises OperationFailed: there cannot be so many replicas.
+    """
+    if isinstance(order.replicas, dict):
+        try:
+            return ReplicaRange(**replica_range("replicas", order.replicas))
+        except ValueError as error:
+            raise OperationFailed(UNPROCESSABLE, str(error)) from error
+    if not 1 <= order.replicas <= MOST:
+        raise OperationFailed(UNPROCESSABLE, f"replicas: {order.replicas} is not 1 to {MOST}")
+    return order.replicas
+
+
 async def scale(server: OperatedServer, model: Model, order: Scale, progress: Progress) -> None:
     """Carry out *order* for each version and stage that it means.
 
     :raises OperationFailed: a new worker did not load; its stage has as many replicas as before.
     """
-    assert isinstance(order.replicas, int)
+    wanted = wanted_by(order)
     versions = [each for each in model.versions.served if each is not model.kept]
     if order.version:
         versions = [version_of(model, order.version)]
     for version in versions:
         for stage in [order.stage] if order.stage else list(version.counts):
-            if stage in version.counts and version.counts[stage] != order.replicas:
-                label = "/".join(filter(None, (version.version, stage)))
-                with progress.step("scale", f"{label}: {counted(order.replicas, 'replica')}"):
-                    await _resize(server, model, version, stage, order.replicas)
+            if stage in version.counts:
+                if version.counts[stage] != wanted:
+                    label = "/".join(filter(None, (version.version, stage)))
+                    with progress.step("scale", f"{label}: {_shown(wanted)}"):
+                        count = _number(wanted, version, stage)
+                        await _resize(server, model, version, stage, count)
+                version.scaled[stage] = wanted
     if not order.version:
         stages = [order.stage] if order.stage else version_of(model, "").counts
-        model.scaled = model.scaled | dict.fromkeys(stages, order.replicas)
+        model.scaled = model.scaled | dict.fromkeys(stages, wanted)
+
+
+def _shown(wanted: Replicas) -> str:
+    return counted(wanted, "replica") if isinstance(wanted, int) else f"{wanted} replicas"
+
+
+def _number(wanted: Replicas, version: ReplicaSet, stage: str) -> int:
+    return wanted if isinstance(wanted, int) else wanted.nearest(version.counts[stage])
 
 
 async def _resize(
     server: OperatedServer, model: Model, version: ReplicaSet, stage: str, count: int
 ) -> None:
-    before, scaled = version.counts[stage], dict(version.scaled)
+    before = version.counts[stage]
     server.require_memory(version, count - before, 0)
     try:
         added = version.resize(stage, count)
@@ -73,6 +96,5 @@ async def _resize(
     if failed:
         reason = failed[0].reason
         version.resize(stage, before)
-        version.scaled = scaled
         raise OperationFailed(UNPROCESSABLE, f"a worker cannot be loaded: {reason}")
     await model.versions.until(lambda: not version.is_shrinking)

@@ -3,10 +3,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from servekit.counting import counted
-from servekit.ipc.model_counters import VersionCounts
+from servekit.ipc.counters import Counters
+from servekit.ipc.model_counters import VersionCounts, read_version
 from servekit.settings.models import ModelSource
 from servekit.settings.values import is_url
 from servekit.supervisor.models.model import Model
@@ -16,6 +18,7 @@ from servekit.supervisor.models.traffic import WrongTraffic
 from servekit.supervisor.models.version_source import LoadFailed, LoadRefused, VersionSource
 from servekit.supervisor.operations.progress import OperationFailed, Progress
 from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.os.resources import available_bytes
 from servekit.supervisor.replicas.load_queue import BASE_BYTES
 
 __all__ = ["CONFLICT", "FORBIDDEN", "NOT_FOUND", "NO_MEMORY", "UNPROCESSABLE", "OperatedServer"]
@@ -32,6 +35,11 @@ class OperatedServer:
     #: returns the counts of all front-ends for a model and version
     read_counts: Callable[[str, str], VersionCounts]
     available_bytes: Callable[[], int | None]
+
+    @classmethod
+    def of(cls, registry: ModelRegistry, loop: Loop, counters: Counters) -> "OperatedServer":
+        """Return the server of *registry*, whose front-ends count in *counters*."""
+        return cls(registry, loop, partial(read_version, counters), available_bytes)
 
     def model(self, name: str) -> Model:
         """Return the model that is served under *name*.

@@ -91,7 +91,7 @@ def _described(saved: SavedModel) -> str:
     versions = [each for each in [saved.default, *saved.others] if each is not None]
     parts = [" and ".join(f"{each.version} from {each.source.shown}" for each in versions)]
     for what, table in (
-        ("replicas", {stage or "all": count for stage, count in saved.scaled.items()}),
+        ("replicas", {stage or "all": str(count) for stage, count in saved.scaled.items()}),
         ("aliases", traffic.aliases),
         ("weights", traffic.weights),
     ):

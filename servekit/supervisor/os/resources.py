@@ -8,8 +8,9 @@ from pathlib import Path
 
 from servekit.system.cgroups import memory_groups, table
 
-__all__ = ["available_bytes", "raise_descriptor_limit", "usable_cores"]
+__all__ = ["available_bytes", "private_bytes", "raise_descriptor_limit", "usable_cores"]
 
+PAGE = resource.getpagesize()
 MAX_DESCRIPTORS = 1 << 20  #: some programs close every number up to the limit before they exec
 
 
@@ -34,6 +35,18 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     known = [] if kib is None else [kib * 1024]
     known += [max(0, group.limit - group.used) for group in memory_groups(root)]
     return min(known, default=None)
+
+
+def private_bytes(pid: int) -> int:
+    """Return the private resident memory of a process; 0 if it is gone.
+
+    Pages of files that it maps, such as weights, do not count: other processes may share them.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * PAGE
 
 
 def raise_descriptor_limit() -> int:

@@ -16,7 +16,7 @@ from servekit_archiver.manifest import Stage
 from servekit.errors import StartupError
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.table import SettingRow
-from servekit.settings.deployments import Deployment, StageSettings
+from servekit.settings.deployments import Deployment, ReplicaRange, StageSettings
 from servekit.settings.models import ModelSource
 from servekit.settings.values import did_you_mean
 from servekit.supervisor.preparing.stage_values import StageValues, fitting
@@ -33,6 +33,10 @@ class Deployed:
     pass_env: list[str] = field(default_factory=list)
     environments: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     """The variables of the replicas of each stage, in turn."""
+    ranges: dict[str, ReplicaRange] = field(default_factory=dict)
+    """By stage, where the number of replicas follows the load."""
+    max_memory: dict[str, int] = field(default_factory=dict)
+    """By stage, in bytes; 0 for none."""
 
 
 def deploy(
@@ -61,6 +65,9 @@ def deploy(
             values.overlay(given, source)
         stages[name] = values.applied(stage, environment)
         deployed.environments[name] = values.environments
+        deployed.max_memory[name] = values.max_memory
+        if values.range is not None:
+            deployed.ranges[name] = values.range
         deployed.settings += values.rows(prefix)
     deployed.manifest = _with_stages(manifest, stages)
     _add_others(deployed, layers, path)

@@ -8,7 +8,7 @@ import msgspec
 from servekit.extension.archives import Policy
 from servekit.ipc.table import SettingRow
 from servekit.settings import Settings
-from servekit.settings.deployments import Deployment
+from servekit.settings.deployments import Deployment, ReplicaRange
 
 __all__ = [
     "FileChanged",
@@ -59,6 +59,8 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     load_timeout_s: float
     environments: list[dict[str, str]]  #: for the replicas, in turn
     colocated: list["PreparedStage"] = []  #: stages that the same workers load
+    range: ReplicaRange | None = None  #: if the number of replicas follows the load
+    max_memory: int = 0  #: bytes; a replica with more private memory is replaced; 0 for no bound
 
 
 class PreparedModel(msgspec.Struct, kw_only=True):

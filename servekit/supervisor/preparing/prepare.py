@@ -29,7 +29,7 @@ from servekit.supervisor.os.user import (
     require_readable,
 )
 from servekit.supervisor.preparing.archive_plugins import require_acceptance
-from servekit.supervisor.preparing.deploying import deploy
+from servekit.supervisor.preparing.deploying import Deployed, deploy
 from servekit.supervisor.preparing.expected_digest import refuse_late_digest
 from servekit.supervisor.preparing.messages import (
     PreparedModel,
@@ -89,7 +89,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         directory=str(directory),
         python=sys.executable,
         manifest=manifest.to_json(),
-        stages=_stages(manifest, deployed.environments),
+        stages=_with_bounds(_stages(manifest, deployed.environments), deployed),
         may_retry=manifest.retry,
         calls=list(manifest.calls),
         size_bytes=_size(opened.measured, manifest),
@@ -172,6 +172,13 @@ def _stages(
             guest.environments = host.environments  # servekit check loads it alone
             host.colocated.append(guest)
     return list(found.values())
+
+
+def _with_bounds(stages: list[PreparedStage], deployed: Deployed) -> list[PreparedStage]:
+    for stage in stages:
+        name = stage.name or PREDICT
+        stage.range, stage.max_memory = deployed.ranges.get(name), deployed.max_memory[name]
+    return stages
 
 
 def _stage(name: str, manifest: Manifest, environments: list[dict[str, str]]) -> PreparedStage:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from servekit_archiver.manifest import Batching, Stage, WarmUp, WorkerSettings
 
 from servekit.ipc.table import SettingRow
+from servekit.settings.deployments import ReplicaRange
 from servekit.settings.model_tables import MAX_REPLICAS
 from servekit.supervisor.preparing.devices import VISIBLE, device_values
 
@@ -19,7 +20,7 @@ Leaf = tuple[str, ...]  #: the keys that lead to a value: ("batching", "max_batc
 DEFAULT, ARCHIVE, DEVICES = "default", "archive", "devices"
 REPLICAS: Final = ("replicas",)
 MERGED: Final = ("env", "options", "batching")  #: tables whose keys are separate settings
-ORDER: Final = ("replicas", "devices", "batching", "env", "options")
+ORDER: Final = ("replicas", "max_memory", "devices", "batching", "env", "options")
 DEFAULTS: Final = {"replicas": WorkerSettings().replicas, "batching": Batching().to_mapping()}
 
 
@@ -32,6 +33,7 @@ class StageValues:
         self._tables = [dict(table) for table in tables]  # the archive's, for the replicas in turn
         self._found: dict[Leaf, SettingRow] = {}
         self.environments = self._tables
+        self.range: ReplicaRange | None = None  #: if the number of replicas follows the load
         archive: dict[str, Any] = {
             "options": stage.to_mapping()["options"],
             "env": self._tables[0] if len(self._tables) == 1 else {},
@@ -43,6 +45,11 @@ class StageValues:
         for leaf, row in self._found.items():
             if leaf in defaults and row.value == defaults[leaf]:
                 row.source = DEFAULT
+
+    @property
+    def max_memory(self) -> int:
+        """The memory above which a replica is replaced, in bytes; 0 for none."""
+        return self._value("max_memory") or 0
 
     def overlay(self, table: Mapping[str, Any], source: str) -> None:
         """Take the values of *table* in place of those there are."""
@@ -71,6 +78,9 @@ class StageValues:
             replicas.value, replicas.source = len(devices), DEVICES
         self.environments = self._environments(devices)
         count, own = replicas.value, self.environments
+        if isinstance(count, dict):
+            self.range = ReplicaRange(**count)
+            count = self.range.min
         env = tuple(own[place % len(own)] for place in range(count)) if len(own) > 1 else own[0]
         batching = Batching(**self._table("batching"))
         return dataclasses.replace(

@@ -3,6 +3,7 @@
 
 from servekit.extension.events import WorkerExited, WorkerReady
 from servekit.ipc.operations import OperationRow
+from servekit.settings.values import MIB, size_text
 from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.reporting.journal import Notice
 
@@ -10,12 +11,14 @@ __all__ = [
     "front_end_exited",
     "model_failed",
     "model_reloaded",
+    "model_scaled",
     "model_unchanged",
     "operation_done",
     "operation_failed",
     "process_exited",
     "process_started",
     "reload_failed",
+    "replica_grown",
     "subject_of",
     "variables_withheld",
     "worker_exited",
@@ -65,6 +68,21 @@ def model_reloaded(old: str, new: str) -> Notice:
     """``digits/1.1 serves in place of digits/1.0``."""
     text = f"serves in place of {old}"
     return Notice("model_reloaded", new, text, fields={"old": old, "new": new})
+
+
+def model_scaled(label: str, stage: str, replicas: int, text: str, level: str) -> Notice:
+    """``digits/1.0 scales from 1 to 2: requests wait``."""
+    fields = {"model": label, "stage": stage, "replicas": replicas}
+    return Notice("model_scaled", "/".join(filter(None, (label, stage))), text, level, fields)
+
+
+def replica_grown(model: str, stage: str, replica: int, used: int, bound: int) -> Notice:
+    """``digits/0 has 300 MiB of private memory, more than 256 MiB; a spare takes its place``."""
+    text = f"has {used / MIB:.0f} MiB of private memory, more than {size_text(bound)}"
+    text += "; a spare takes its place"
+    fields = {"model": model, "stage": stage, "replica": replica}
+    fields |= {"used_bytes": used, "max_bytes": bound}
+    return Notice("replica_grown", subject_of(model, stage, replica), text, fields=fields)
 
 
 def model_unchanged(label: str) -> Notice:

@@ -5,12 +5,10 @@ import os
 import signal
 import traceback
 from collections.abc import Sequence
-from functools import partial
 
 from servekit.errors import StartupError
 from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.model_counters import read_version
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
@@ -18,12 +16,13 @@ from servekit.settings.models import ModelSource, model_sources
 from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import lay_over, unloaded
+from servekit.supervisor.operations.autoscaling import Autoscaler
 from servekit.supervisor.operations.operations import Operations
 from servekit.supervisor.operations.server import OperatedServer
 from servekit.supervisor.operations.state_file import StateFile
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
-from servekit.supervisor.os.resources import available_bytes, raise_descriptor_limit
+from servekit.supervisor.os.resources import raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
 from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
@@ -114,9 +113,10 @@ class Supervisor:
 
     def _operator(self, counters: int, state: StateFile) -> Operations:
         """Return what carries out operations; *counters* is memory of the front-ends."""
-        read_counts = partial(read_version, Counters(counters))
+        server = OperatedServer.of(self._registry, self._loop, Counters(counters))
+        Autoscaler(server).begin()
         return Operations(
-            OperatedServer(self._registry, self._loop, read_counts, available_bytes),
+            server,
             lambda: self._start_up.is_serving and not self._shutdown.has_begun,
             self.changed,
             lambda: state.save(self._registry.saved),
