@@ -124,7 +124,13 @@ def test_every_key_is_kept():
         "requirements": "s.py",
         "signature": {"inputs": [tensor], "outputs": [tensor]},
         "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
-        "worker": {"replicas": 2, "predict_timeout_s": 1, "load_timeout_s": 2.5, "env": {"A": "b"}},
+        "worker": {
+            "replicas": 2,
+            "ranks": 4,
+            "predict_timeout_s": 1,
+            "load_timeout_s": 2.5,
+            "env": {"A": "b"},
+        },
         "examples": [{"input": [1, None], "output": {"a": 1}, "tolerance": 0.1}],
         "warm_up": {"batch_sizes": [1, 4]},
         "assets": {"w": ASSET | {"size": 7, "file": "w"}},
@@ -138,6 +144,7 @@ def test_every_key_is_kept():
                 "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
                 "worker": {
                     "replicas": 2,
+                    "ranks": 1,
                     "predict_timeout_s": 1,
                     "load_timeout_s": 2.5,
                     "env": [{"A": "b"}, {"A": "c"}],

@@ -42,6 +42,8 @@ class Context:
     logger: Logger
     replicas: int = 1  #: number of replicas of this model or stage
     stage: str = ""  #: name of the stage; "" if the model has only one
+    rank: int = 0  #: of this process in its replica; 0 answers requests, the others follow
+    world_size: int = 1  #: number of processes of this replica: ``ranks`` of ``model.toml``
     assets: Mapping[str, Path] = field(
         default_factory=dict
     )  #: paths of the ``[assets]`` in the cache
@@ -209,6 +211,14 @@ class Service:
         must be the same on every machine, since it is compared with the SHA-256.
         """
         raise NotImplementedError(f"{type(self).__name__} has no store_assets()")
+
+    def follow(self) -> None:
+        """Take part in what rank 0 does, until rank 0 says that it is over.
+
+        Called once after ``load`` in the ranks above 0 of a replica, which get no requests. If it
+        returns or raises while rank 0 serves, the whole replica is restarted.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no follow()")
 
     def warm_up(self) -> None:
         """Called once after ``load``, before the replica is ready."""

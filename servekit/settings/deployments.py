@@ -38,6 +38,7 @@ class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     replicas: Replicas | None = None
     max_memory: int | None = None  #: bytes; a replica with more private memory is replaced
+    ranks: int | None = None  #: processes of each replica
     devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas
     env: dict[str, str] = {}  #: besides the archive's, and in place of variables of the same name
     options: dict[str, Any] = {}  #: likewise; tables are merged key by key

@@ -48,6 +48,7 @@ VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 DEVICE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9,:/._-]{0,255}")
 MAX_REPLICAS: Final = 1024  #: workers of one stage
+MAX_RANKS: Final = 64  #: processes of one replica
 ENV: Final = "env"
 
 
@@ -217,6 +218,7 @@ def _patterns(where: str, value: Any) -> list[str]:
 STAGE: Final[dict[str, Check]] = {
     "replicas": _replicas,
     "max_memory": _memory,
+    "ranks": number_between(1, MAX_RANKS, is_whole=True),
     "devices": _devices,
     ENV: _variables,
     "options": json_table,

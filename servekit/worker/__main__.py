@@ -3,7 +3,7 @@
 
 The life of a worker, top to bottom: ``Launch`` arrives on *control*, the service is loaded,
 ``Ready`` is sent, front-ends connect to *listener* and send batches. ``Stop``, or the end of
-*control*, ends the worker. LABEL only shows in ``ps``.
+*control*, ends the worker. A rank above 0 follows rank 0 instead. LABEL only shows in ``ps``.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.control import Launch, Leaving, Ready, Retire, Stop
 from servekit.system.parent_death import die_with_parent
-from servekit.worker.process.log import boot_failed
+from servekit.worker.process.log import boot_failed, report
 from servekit.worker.process.setup import (
     BOOT_FAILED,
     LEFT,
@@ -28,6 +28,7 @@ from servekit.worker.process.setup import (
     on_fork,
     own_socket,
 )
+from servekit.worker.process.tracebacks import reason_of
 
 if TYPE_CHECKING:
     from servekit.worker.serving.batch_server import BatchServer
@@ -65,18 +66,24 @@ def serve(
     started = monotonic()
     on_fork(control.close)
     on_fork(listener.close)
+    if launch.rank:
+        listener.close()
     try:
         limit(launch.memory_bytes, launch.files)
         if launch.is_secret:
             forbid_core_dumps()
         loading = loading_of(launch)
         loaded = load_service(loading)
-        prove(loaded, loading)
+        if not launch.rank:
+            prove(loaded, loading)
     except BaseException as error:  # noqa: BLE001 - an author's load may raise anything
         control.sendall(encode_frame(boot_failed(error, launch.directory)))
         return BOOT_FAILED
     gc.collect()
     gc.freeze()  # the service stays loaded, so the collector can skip it
+    if launch.rank:
+        control.sendall(encode_frame(Ready(loaded.interface, monotonic() - started)))
+        return follow(loaded, control, launch.directory)
     server = server_of(loaded, control, reader, listener, launch)
     on_fork(server.forsake)
     colocated = {name: each.interface for name, each in loaded.colocated.items()}
@@ -87,6 +94,20 @@ def serve(
             control.sendall(encode_frame(Leaving("its service called sys.exit")))
     loaded.close()
     return status
+
+
+def follow(loaded: "Loaded", control: socket.socket, directory: str) -> int:
+    """Let the service take part in what rank 0 does; return the exit status once it does not."""
+    reason = "its follow() returned"
+    try:
+        loaded.service.follow()
+    except BaseException as error:  # noqa: BLE001 - an author's follow may raise anything
+        report("follow failed", error)
+        reason = f"follow failed: {reason_of(error, directory)}"
+    with suppress(OSError):
+        control.sendall(encode_frame(Leaving(reason)))
+    loaded.close()
+    return LEFT_BY_SERVICE
 
 
 def server_of(loaded: "Loaded", *arguments: Any) -> "BatchServer":

@@ -25,7 +25,7 @@ from servekit.supervisor.operations.operations import Operations
 from servekit.supervisor.operations.server import OperatedServer
 from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage, PrepareOutcome
-from servekit.supervisor.replicas import replica
+from servekit.supervisor.replicas import ranks
 from servekit.supervisor.replicas.worker import Exit
 
 WAIT_S = 10.0
@@ -151,7 +151,7 @@ class InProcess:
 
     def __init__(self, monkeypatch, run_dir, *paths, settings=None):
         monkeypatch.setattr(loader, "PrepareChild", FakePrepareChild)
-        monkeypatch.setattr(replica, "Worker", FakeWorker)
+        monkeypatch.setattr(ranks, "Worker", FakeWorker)
         monkeypatch.setattr(operations_server.Path, "exists", lambda path: path.name != "none.mar")
         self.counts = Counter()  #: responses by version and status
         self.available = None

@@ -82,7 +82,8 @@ def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
     batching, worker = stage.batching, stage.worker
     yield "batching", f"up to {batching.max_batch_size}, {batching.max_delay_ms} ms delay"
     limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
-    yield "worker", f"replicas {worker.replicas}, {limits}"
+    ranks = f" of {worker.ranks} ranks" if worker.ranks > 1 else ""
+    yield "worker", f"replicas {worker.replicas}{ranks}, {limits}"
     for table in worker.env if isinstance(worker.env, tuple) else (worker.env,):
         yield from (("", f"{key}={value!r}") for key, value in sorted(table.items()))
 

@@ -35,6 +35,7 @@ DTYPES: Final = (
 MEDIA_PART: Final = r"[A-Za-z0-9_!#$&^.+-]+"
 SECONDS: Final = Number(low=0.001, high=86_400)
 REPLICAS: Final = Number(low=1, high=1024, whole=True)
+RANKS: Final = Number(low=1, high=64, whole=True)
 AXIS: Final = Number(
     low=-1,
     high=1 << 31,
@@ -121,6 +122,7 @@ class WorkerSettings(ManifestTable):
     """The processes that serve a model."""
 
     replicas: int = key(REPLICAS, default=1, help="processes that hold the model at once")
+    ranks: int = key(RANKS, default=1, help="processes of each replica; rank 0 answers")
     predict_timeout_s: float = key(SECONDS, default=30, help="limit of one predict, in seconds")
     load_timeout_s: float = key(SECONDS, default=120, help="limit of one load, in seconds")
     env: Mapping[str, str] | tuple[Mapping[str, str], ...] = key(

@@ -2,7 +2,11 @@
 """How the workers of a prepared model are started, and the first message to them."""
 
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
+
+from msgspec import structs
 
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
@@ -13,10 +17,13 @@ from servekit.supervisor.os.memory_directory import MEMORY
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user
 from servekit.supervisor.preparing.messages import PreparedModel, PreparedStage
+from servekit.supervisor.replicas.ranks import RankBoot
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import worker_command
 
 __all__ = ["boot_of", "launch_of"]
+
+MASTER = "127.0.0.1"  #: where the ranks of a replica meet
 
 
 def boot_of(
@@ -32,7 +39,7 @@ def boot_of(
     :param replicas: of its stage.
     :param total_replicas: of all models; they share the cores.
     """
-    threads = max(1, usable_cores() // max(1, total_replicas))
+    threads = max(1, usable_cores() // max(1, total_replicas) // stage.ranks)
     launch = launch_of(
         prepared,
         stage,
@@ -42,18 +49,41 @@ def boot_of(
         replicas=replicas,
         generation=replica.generation,
     )
-    variables = stage.environments[replica.place % len(stage.environments)]
+    own = stage.environments[replica.place % len(stage.environments)]
     user = find_user(prepared.user)
-    command = worker_command(
-        prepared.python,
-        "#".join(filter(None, (prepared.label, stage.name, str(replica.index)))),
-        worker_environment(
-            os.environ, threads, variables, user, [*settings.pass_env, *prepared.pass_env]
-        ),
-        prepared.directory,
-        user,
-    )
-    return Boot(launch, command, settings.load_timeout or stage.load_timeout_s)
+    passed = [*settings.pass_env, *prepared.pass_env]
+    ranks = []
+    for rank, variables in enumerate(_rank_variables(stage.ranks)):
+        is_follower = rank > 0
+        label = (prepared.label, stage.name, str(replica.index), f"rank{rank}" * is_follower)
+        command = worker_command(
+            prepared.python,
+            "#".join(filter(None, label)),
+            worker_environment(os.environ, threads, own | variables, user, passed),
+            prepared.directory,
+            user,
+        )
+        colocated = {} if is_follower else launch.colocated
+        ranks.append(
+            RankBoot(
+                structs.replace(launch, rank=rank, world_size=stage.ranks, colocated=colocated),
+                command,
+            )
+        )
+    return Boot(ranks, settings.load_timeout or stage.load_timeout_s)
+
+
+def _rank_variables(count: int) -> Iterator[dict[str, str]]:
+    """Yield the variables that tell each of *count* processes its rank; none for a single one."""
+    if count == 1:
+        yield {}
+        return
+    with socket.socket() as chosen:  # closed again: rank 0 listens there, if any does
+        chosen.bind((MASTER, 0))
+        port = chosen.getsockname()[1]
+    shared = {"WORLD_SIZE": str(count), "MASTER_ADDR": MASTER, "MASTER_PORT": str(port)}
+    for rank in range(count):
+        yield {"RANK": str(rank), "LOCAL_RANK": str(rank), **shared}
 
 
 def launch_of(

@@ -53,7 +53,7 @@ class ReplicaGroup:
     @property
     def pids(self) -> set[int]:
         """The workers that run now."""
-        return {replica.pid for replica in self.everyone if replica.pid}
+        return set[int]().union(*(replica.pids for replica in self.everyone))
 
     def of_stage(self, stage: str) -> list[Replica]:
         """Return the replicas of *stage*, those with the lowest places first."""

@@ -118,9 +118,9 @@ class StageScaler:
         """Let a spare take the place of a replica that has grown beyond its bound."""
         bound, reporter = self._stage.max_memory, self._server.registry.reporter
         for replica in self._version.of_stage(self._stage.name):
-            if replica.state is not State.SERVING or not replica.pid:
+            if replica.state is not State.SERVING or not replica.pids:
                 continue
-            used = private_bytes(replica.pid)
+            used = sum(map(private_bytes, replica.pids))
             if used > bound and self._load_spare(replica):
                 name = self._version.prepared.name
                 reporter.notice(replica_grown(name, replica.stage, replica.index, used, bound))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The devices of replicas, as values of ``CUDA_VISIBLE_DEVICES``. Runs in: the prepare child."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from servekit.errors import StartupError
 
-__all__ = ["VISIBLE", "device_values"]
+__all__ = ["VISIBLE", "device_values", "shared_out"]
 
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 NODES: Final = "nvidia[0-9]*"  #: in /dev, one for each GPU
@@ -36,6 +36,24 @@ def device_values(
         count = sum(1 for _ in nodes.glob(NODES))
         return list(map(str, range(count))) if visible is None else visible
     return [_value(each, visible) for each in devices]
+
+
+def shared_out(values: Sequence[str], ranks: int) -> list[str]:
+    """Return the value for each replica of *ranks* processes: as many devices as it has ranks.
+
+    All ranks of a replica see all its devices, as ``torchrun`` does it: LOCAL_RANK says which one
+    is whose.
+
+    :param values: as ``device_values`` returns them.
+    :raises StartupError: the replicas cannot share the devices equally.
+    """
+    if ranks == 1 or not any(values):
+        return list(values)
+    devices = ",".join(values).split(",")
+    if len(devices) % ranks:
+        count = "1 device" if len(devices) == 1 else f"{len(devices)} devices"
+        raise StartupError(f"devices: {count} cannot be shared out to replicas of {ranks} ranks")
+    return [",".join(devices[at : at + ranks]) for at in range(0, len(devices), ranks)]
 
 
 def _is_device(text: str) -> bool:

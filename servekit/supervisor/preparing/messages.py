@@ -53,6 +53,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     name: str
     manifest: bytes  #: a manifest with this stage as the whole model
     replicas: int
+    ranks: int = 1  #: processes of a replica
     max_batch_size: int
     max_delay_s: float
     predict_timeout_s: float

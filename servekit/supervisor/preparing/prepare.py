@@ -187,6 +187,7 @@ def _stage(name: str, manifest: Manifest, environments: list[dict[str, str]]) ->
         name=name,
         manifest=manifest.to_json(),
         replicas=worker.replicas,
+        ranks=worker.ranks,
         max_batch_size=batching.max_batch_size,
         max_delay_s=batching.max_delay_ms / 1000,
         predict_timeout_s=worker.predict_timeout_s,

@@ -11,7 +11,7 @@ from servekit_archiver.manifest import Batching, Stage, WarmUp, WorkerSettings
 from servekit.ipc.table import SettingRow
 from servekit.settings.deployments import ReplicaRange
 from servekit.settings.model_tables import MAX_REPLICAS
-from servekit.supervisor.preparing.devices import VISIBLE, device_values
+from servekit.supervisor.preparing.devices import VISIBLE, device_values, shared_out
 
 __all__ = ["StageValues", "fitting"]
 
@@ -20,8 +20,12 @@ Leaf = tuple[str, ...]  #: the keys that lead to a value: ("batching", "max_batc
 DEFAULT, ARCHIVE, DEVICES = "default", "archive", "devices"
 REPLICAS: Final = ("replicas",)
 MERGED: Final = ("env", "options", "batching")  #: tables whose keys are separate settings
-ORDER: Final = ("replicas", "max_memory", "devices", "batching", "env", "options")
-DEFAULTS: Final = {"replicas": WorkerSettings().replicas, "batching": Batching().to_mapping()}
+ORDER: Final = ("replicas", "max_memory", "ranks", "devices", "batching", "env", "options")
+DEFAULTS: Final = {
+    "replicas": WorkerSettings().replicas,
+    "ranks": WorkerSettings().ranks,
+    "batching": Batching().to_mapping(),
+}
 
 
 class StageValues:
@@ -39,7 +43,8 @@ class StageValues:
             "env": self._tables[0] if len(self._tables) == 1 else {},
         }
         if stage.host is None:
-            archive |= {"replicas": worker.replicas, "batching": stage.batching.to_mapping()}
+            archive |= {"replicas": worker.replicas, "ranks": worker.ranks}
+            archive["batching"] = stage.batching.to_mapping()
         self.overlay(archive, ARCHIVE)
         defaults = dict(_leaves(DEFAULTS))
         for leaf, row in self._found.items():
@@ -72,7 +77,8 @@ class StageValues:
         """Return *stage* with these values."""
         if stage.host is not None:
             return dataclasses.replace(stage, options=self._table("options"))
-        devices = device_values(self._value("devices"), environment)
+        ranks = self._value("ranks")
+        devices = shared_out(device_values(self._value("devices"), environment), ranks)
         replicas = self._found[REPLICAS]
         if len(devices) > 1 and replicas.source == DEFAULT:
             replicas.value, replicas.source = len(devices), DEVICES
@@ -88,7 +94,7 @@ class StageValues:
             options=self._table("options"),
             batching=batching,
             warm_up=fitting(stage.warm_up, batching),
-            worker=dataclasses.replace(stage.worker, replicas=count, env=env),
+            worker=dataclasses.replace(stage.worker, replicas=count, ranks=ranks, env=env),
         )
 
     def _environments(self, devices: Sequence[str]) -> list[dict[str, str]]:

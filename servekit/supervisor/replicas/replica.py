@@ -2,19 +2,19 @@
 """A replica: a place that is filled by one worker after another."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from servekit.ipc.control import Launch, Ready
+from servekit.ipc.control import Ready
 from servekit.ipc.table import ReplicaRow
 from servekit.supervisor.os.backoff import Backoff, Wait
 from servekit.supervisor.os.loop import Loop, Timer
-from servekit.supervisor.os.process import ProcessSpec
 from servekit.supervisor.replicas.lifecycle import Event, State, advance
-from servekit.supervisor.replicas.worker import Exit, Worker
+from servekit.supervisor.replicas.ranks import RankBoot, RankGroup
+from servekit.supervisor.replicas.worker import Exit
 
 __all__ = ["Boot", "Owner", "Replica"]
 
@@ -23,8 +23,7 @@ __all__ = ["Boot", "Owner", "Replica"]
 class Boot:
     """How the next worker is started."""
 
-    launch: Launch
-    command: Callable[[int, int], ProcessSpec]
+    ranks: Sequence[RankBoot]  #: its processes; rank 0 answers
     timeout_s: float
 
 
@@ -73,7 +72,7 @@ class Replica:
         self._owner = owner
         self._listener = listener
         self._backoff = backoff
-        self._worker: Worker | None = None
+        self._worker: RankGroup | None = None
         self._timer: Timer | None = None
         self._next_try = 0.0  #: ``monotonic``; past unless in backoff
         self.index = index
@@ -104,8 +103,13 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the worker, if any."""
-        return self._worker.process.pid if self._worker else None
+        """The pid of the worker, if any; of its rank 0."""
+        return self._worker.pid if self._worker else None
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes of the worker that run now: one for each rank."""
+        return self._worker.pids if self._worker else set()
 
     def start(self) -> None:
         """Boot the next worker as soon as there is room for it."""
@@ -116,11 +120,10 @@ class Replica:
         self.generation += 1
         boot = self._owner.boot(self)
         try:
-            self._worker = Worker(
+            self._worker = RankGroup(
                 self._loop,
-                boot.command,
+                boot.ranks,
                 self._listener,
-                boot.launch,
                 on_line=lambda line: self._owner.printed(self, line),
                 on_ready=self._ready,
                 on_exit=self._exited,

@@ -131,6 +131,8 @@ def _load(
     stand_in: "StandIn | None" = None,
 ) -> Loaded:
     service, launch, table = kind(), loading.launch, state.table
+    if launch.world_size > 1 and kind.follow is Service.follow:
+        raise BootError(f"{kind.__name__} has no follow(), and ranks is {launch.world_size}")
     if loading.manifest.signature is not None:
         service.signature = loading.manifest.signature.to_mapping()
     current = CurrentMembers(body_readers(service, table))
@@ -148,7 +150,8 @@ def _load(
         is_dev=launch.is_dev,
         is_handed_on=launch.stage in launch.handed_on,
     )
-    service.warm_up()
+    if not launch.rank:
+        service.warm_up()
     return loaded
 
 
@@ -168,6 +171,8 @@ def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Con
         assets={name: Path(path) for name, path in launch.assets.items()},
         metrics=metrics,
         read_requests=current.requests,
+        rank=launch.rank,
+        world_size=launch.world_size,
     )
 
 
