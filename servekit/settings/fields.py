@@ -128,6 +128,14 @@ class Settings:
         " under another name",
         resolve=absolute_model,
     )
+    model_store: str = setting(
+        "", "directory whose archives and model directories are all served", resolve=absolute
+    )
+    watch: bool = setting(
+        False,
+        "follow the changes of model_store: load, replace and unload models",
+        switch,
+    )
     host: str = setting("127.0.0.1", "address to listen on")
     port: int = setting(8080, "TCP port; 0 for any free port", Between(0, 65535))
     bind: tuple[str, ...] = setting(
@@ -301,7 +309,7 @@ class Settings:
     state: str = setting(
         "",
         "file that keeps what is changed at run time: versions, traffic, replicas;"
-        " default: a restart forgets it",
+        " default: .servekit-state.json in model_store; without one a restart forgets it",
         resolve=absolute,
     )
     access_log: str = setting(
@@ -315,6 +323,13 @@ class Settings:
     )
     daemons: tuple[DaemonSpec, ...] = ()  #: no option: tables of ``servekit.toml`` alone
     deployments: tuple[Deployment, ...] = ()  #: no option: ``[models.NAME]``, then ``--set``
+
+    @property
+    def state_file(self) -> str:
+        """The path of the state file; "" for none."""
+        if self.state or not self.model_store:
+            return self.state
+        return str(Path(self.model_store) / ".servekit-state.json")
 
 
 def options() -> list[Option]:

@@ -147,8 +147,12 @@ def deployments_of(settings: Settings, name: str) -> list[Deployment]:
 def unknown_model(settings: Settings, names: Iterable[str]) -> str:
     """Return which settings belong to no model, or "".
 
+    A model store may have the model later.
+
     :param names: of models that *settings* do not name.
     """
+    if settings.model_store:
+        return ""
     known = [*names, *(split_model(text)[0] for text in settings.models)]
     known += [each.name for each in settings.deployments if each.path]
     for each in settings.deployments:

@@ -56,6 +56,8 @@ def load_settings(
     for name in ("host", "port"):
         if settings.bind and name in values:
             raise SettingsError(f"bind: cannot be combined with {name}; add HOST:PORT to bind")
+    if settings.watch and not settings.model_store:
+        raise SettingsError("watch: needs model_store")
     if settings.dev:
         _require_loopback(settings)
     return settings

@@ -64,10 +64,10 @@ class Operations:
         :param on_change: publishes the routing table.
         :param save: writes what an operation has changed to the state file.
         """
-        self._server = server
+        self.server = server
         self._is_serving = is_serving
         self._on_change = on_change
-        self._save = save
+        self.save = save
         self._rows: dict[str, OperationRow] = {}
 
     @property
@@ -96,27 +96,27 @@ class Operations:
 
         :raises OperationFailed: it makes no sense, or the model is busy.
         """
-        registry, kind = self._server.registry, progress.row.kind
+        registry, kind = self.server.registry, progress.row.kind
         if not self._is_serving():
             raise OperationFailed(UNAVAILABLE, "the server starts or stops; try again later")
         if isinstance(operation, ReloadModels):
             if operation.model:
-                self._server.model(operation.model)
-            work = reload_models(self._server, operation, progress)
-            run_coroutine(self._server.loop, self._carry_out(None, work, progress))
+                self.server.model(operation.model)
+            work = reload_models(self.server, operation, progress)
+            run_coroutine(self.server.loop, self._carry_out(None, work, progress))
         elif isinstance(operation, Load) and registry.find(operation.model) is None:
             source = source_of(operation.source, operation.model, operation.settings)
             newcomer = registry.newcomer(source)
-            work = load_model(self._server, newcomer, operation, progress)
+            work = load_model(self.server, newcomer, operation, progress)
             newcomer.work.begin(kind, self._carry_out(None, work, progress))
         else:
-            model = self._server.idle_model(operation.model)
+            model = self.server.idle_model(operation.model)
             work = self._work(operation, model, progress)
             model.work.begin(kind, self._carry_out(model, work, progress))
 
     def _work(self, operation: Operation, model: Model, progress: Progress) -> Work:
         """Check *operation* and return what carries it out for *model*."""
-        server = self._server
+        server = self.server
         match operation:
             case Load():
                 source_of(operation.source, model.name, operation.settings)
@@ -150,13 +150,13 @@ class Operations:
         else:
             if model is not None:
                 model.is_changed = True
-            self._save()
+            self.save()
             progress.done()
-            self._server.registry.reporter.notice(notices.operation_done(progress.row))
+            self.server.registry.reporter.notice(notices.operation_done(progress.row))
 
     def _fail(self, progress: Progress, error: OperationFailed) -> None:
         progress.failed(error)
-        self._server.registry.reporter.notice(notices.operation_failed(progress.row))
+        self.server.registry.reporter.notice(notices.operation_failed(progress.row))
 
 
 def _change_traffic(model: Model, order: SetTraffic) -> None:

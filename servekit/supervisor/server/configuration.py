@@ -42,7 +42,7 @@ class Configuration:
         """
         try:
             found = self._read()
-            sources = model_sources(found, may_be_none=bool(self.settings.state))
+            sources = model_sources(found, may_be_none=bool(self.settings.state_file))
         except StartupError as error:
             refused = f"keeps its settings: {error}"
             self._notice(Notice("settings_refused", "servekit", refused, "error"))

@@ -70,7 +70,8 @@ class StartUp:
         settled = [model for model in models if model.has_settled]
         failed = [model for model in settled if not model.is_loaded]
         is_over = len(settled) == len(models)
-        if failed and len(failed) == len(models) and not self._settings.reload:
+        may_recover = self._settings.reload or self._settings.watch
+        if failed and len(failed) == len(models) and not may_recover:
             is_alone = len(failed) == 1 and failed[0].failure
             kind = OnlyModelRefused if is_alone else StartupError
             return kind("no model could be loaded")

@@ -4,7 +4,6 @@
 import os
 import signal
 import traceback
-from collections.abc import Sequence
 
 from servekit.errors import StartupError
 from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload
@@ -12,8 +11,6 @@ from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
-from servekit.settings.models import ModelSource, model_sources
-from servekit.supervisor.models.reconfiguring import reconfigure
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import lay_over, unloaded
 from servekit.supervisor.operations.autoscaling import Autoscaler
@@ -24,16 +21,16 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
 from servekit.supervisor.os.resources import raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
-from servekit.supervisor.preparing.watcher import FileWatcher
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
-from servekit.supervisor.server.configuration import Configuration, Read
+from servekit.supervisor.server.configuration import Read
 from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
 from servekit.supervisor.server.listeners import Listeners, check_access
 from servekit.supervisor.server.observer import ObserverProcess
+from servekit.supervisor.server.origins import Origins
 from servekit.supervisor.server.set_up import check_users, standard_output, write_settings
 from servekit.supervisor.server.shutdown import Shutdown
 from servekit.supervisor.server.start_up import StartUp
@@ -52,13 +49,11 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
-        state = StateFile(settings.state, journal)
-        sources = model_sources(settings, may_be_none=bool(settings.state))
+        state = StateFile(settings.state_file, journal)
+        self._origins = Origins(settings, read, state.saved, journal)
         check_access(settings, journal)
-        check_users(settings, len(sources))
-        self._configuration = Configuration(settings, read, journal.notice)
+        check_users(settings, len(self._origins.first))
         self._has_terminal = os.isatty(STDERR)
-        self._watcher: FileWatcher | None = None
         self._loop = Loop(self._on_bug)
         self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
         self._listeners = Listeners(settings)
@@ -66,11 +61,12 @@ class Supervisor:
         with self._run_directory.beginning():
             write_settings(settings, self._run_directory)
             self._listeners.bind_private(self._run_directory.path)
-        self._build(sources, state, journal)
+        self._build(state, journal)
 
-    def _build(self, sources: Sequence[ModelSource], state: StateFile, journal: Journal) -> None:
+    def _build(self, state: StateFile, journal: Journal) -> None:
         """Make what is started later: each part gets those that it uses."""
-        loop, settings, run_dir = self._loop, self._configuration.settings, self._run_directory.path
+        loop, settings, run_dir = self._loop, self._origins.settings, self._run_directory.path
+        sources = self._origins.first
         starts = lay_over(sources, state.saved)
         self._observer = ObserverProcess(loop, run_dir, settings.log_format, journal, self.changed)
         systemd = Systemd(os.environ, loop.call_later, lambda: not self._registry.is_loading)
@@ -134,14 +130,9 @@ class Supervisor:
             raise_descriptor_limit()
             self._daemons.start()
             self._front_end.try_to_start()
-            if self._configuration.settings.reload:
-                self._watcher = FileWatcher(
-                    self._loop,
-                    self._reporter,
-                    self._registry.sources,
-                    self._registry.load_configured,
-                )
+            self._origins.start(self._operations.server, self._operations.save)
             self._registry.load_all()
+            self._origins.loading()
             self._loop.run()
         finally:
             self._clean_up()
@@ -175,7 +166,7 @@ class Supervisor:
             self._start_up.fail(StartupError(f"models: {problem}"))
 
     def _front_ends_ready(self, count: int) -> None:
-        self._front_end.set_ready(count >= self._configuration.settings.front_ends)
+        self._front_end.set_ready(count >= self._origins.settings.front_ends)
         self.changed()  # so that the table of this turn is out before anybody reads "serving"
 
     def _reported(self, report: ControlMessage) -> None:
@@ -217,10 +208,9 @@ class Supervisor:
         if self._shutdown.has_begun:
             return
         self._reporter.notice(Notice("reloading", "servekit", "reloading"))
-        if (sources := self._configuration.renew()) is not None:
+        if self._origins.reload(self._registry):
             self._front_end.renew()
             self._observer.renew()
-            reconfigure(self._registry, self._configuration.settings, sources)
 
     def _on_bug(self, error: Exception) -> None:
         """Log and continue: a bug in the handling of one replica must not stop the others."""
@@ -230,16 +220,14 @@ class Supervisor:
     # ------------------------------------------------------------------ end
 
     def _pids(self) -> set[int]:
-        watcher = self._watcher.pid if self._watcher else None
-        others = (self._front_end.pid, self._observer.pid, watcher)
+        others = (self._front_end.pid, self._observer.pid)
         pids = {pid for pid in others if pid is not None}
-        return pids | self._daemons.pids | self._registry.pids
+        return pids | self._origins.pids | self._daemons.pids | self._registry.pids
 
     def _clean_up(self) -> None:
         self._front_end.kill()
         self._observer.kill()
-        if self._watcher:
-            self._watcher.kill()
+        self._origins.kill()
         self._registry.kill("stopped")
         self._daemons.kill()
         self._orphans.end()
