@@ -38,6 +38,7 @@
     │   ├── ResultNotEncodable
     │   └── WrongBatchLength
     ├── OutOfMemory                    507   the service ran out of memory
+    ├── NoRoomForModel                 507   to load it on demand; Retry-After is set
     └── StartupError                         never reaches HTTP: exit status 3, one line on stderr
         ├── PluginError
         ├── ArchiveRefused                   by the policy; over HTTP, an operation answers 403
@@ -72,6 +73,7 @@ __all__ = [
     "InvalidToken",
     "MethodNotAllowed",
     "ModelNotFound",
+    "NoRoomForModel",
     "NotAcceptable",
     "NotReady",
     "NotSupported",
@@ -413,6 +415,14 @@ class OutOfMemory(ServekitError):
 
     status = 507
     title = "Out of memory"
+
+
+class NoRoomForModel(ServekitError):
+    """The model is loaded on demand, and there is no memory for it."""
+
+    status = 507
+    title = "No memory for the model"
+    retry_after_s = 5
 
 
 class StartupError(ServekitError):

@@ -80,7 +80,7 @@ class ModelUnloaded(LifeEvent, frozen=True):
     version: str
     digest: str
     served_s: float  #: since it was loaded
-    reason: str  #: ``replaced``, ``unloaded`` or ``stopped``
+    reason: str  #: ``replaced``, ``unloaded``, ``asleep`` or ``stopped``
 
 
 class WorkerReady(LifeEvent, frozen=True):

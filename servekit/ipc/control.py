@@ -22,6 +22,7 @@ __all__ = [
     "Reload",
     "Retire",
     "Stop",
+    "Wanted",
     "WorkerMessage",
 ]
 
@@ -118,4 +119,11 @@ class PluginHooks(Struct, array_like=True, tag=25):
     hooks: list[str]
 
 
-ControlMessage = FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload
+class Wanted(Struct, array_like=True, tag=27):
+    """Front-end to supervisor: a request waits for a version that is asleep."""
+
+    model: str
+    version: str
+
+
+ControlMessage = FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload | Wanted

@@ -27,11 +27,13 @@ __all__ = [
     "SIZES",
     "STATUSES",
     "STREAMS",
+    "Activity",
     "Label",
     "StageCounts",
     "VersionCounts",
     "key_of",
     "label_of",
+    "read_activity",
     "read_version",
 ]
 
@@ -167,3 +169,25 @@ def _stage_counts(numbers: list[float]) -> StageCounts:
         waiting=int(numbers[PLACES["waiting"]]),
         running=int(numbers[PLACES["running"]]),
     )
+
+
+class Activity(NamedTuple):
+    """Whether somebody uses a version of a model."""
+
+    responses: int  #: since the server started
+    in_progress: int  #: requests that wait, or that workers have; sampled ten times a second
+
+
+def read_activity(counters: Counters) -> dict[tuple[str, str], Activity]:
+    """Return the activity of each version by model and version. Reads the memory once."""
+    found: dict[tuple[str, str], Activity] = {}
+    first, last = PLACES[STATUSES[0]], PLACES[STATUSES[-1]]
+    gauges = [PLACES[name] for name in ("streams", "waiting", "running")]
+    for key, numbers in counters.read(lambda key: key[0] == KEY).items():
+        label = label_of(key)
+        known = found.get((label.model, label.version), Activity(0, 0))
+        found[label.model, label.version] = Activity(
+            known.responses + int(sum(numbers[first : last + 1])),
+            known.in_progress + int(sum(numbers[place] for place in gauges)),
+        )
+    return found

@@ -10,6 +10,7 @@ from servekit.ipc.operations import OperationRow
 
 __all__ = [
     "CAUSES",
+    "EVERYTHING",
     "PREPARING",
     "RELOADS",
     "STATES",
@@ -105,6 +106,7 @@ class RouteRow(Struct):
     instances: bool = False  #: the body is ``{"instances": [...]}``, and each is a separate run
 
 
+EVERYTHING = "*"  #: stands for all headers and query parameters
 #: the ``reason`` of a row whose archive is unpacked, or whose assets are fetched
 PREPARING = "loading"
 
@@ -149,11 +151,25 @@ class ModelRow(Struct):
     versions: list["ModelRow"] = []  #: the other loaded versions; their own list is empty
     traffic: TrafficRow = field(default_factory=TrafficRow)
     settings: list[SettingRow] = []
+    may_sleep: bool = False  #: it is unloaded while nobody needs it
+    is_asleep: bool = False  #: it has no replicas until a request comes
+    refusal: str = ""  #: why it sleeps though a request asked for it
 
     @property
     def label(self) -> str:
         """The model, and the stage if this is the row of one."""
         return f"{self.name}:{self.stage}" if self.stage else self.name
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether a replica serves."""
+        return any(replica.state == "serving" for replica in self.replicas)
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether it is loaded because a request came, and does not serve yet."""
+        is_loading = any(replica.state == "starting" for replica in self.replicas)
+        return self.may_sleep and is_loading and not self.is_awake
 
     def find_version(self, name: str) -> "ModelRow | None":
         """Return the row of the version or the alias *name*."""
@@ -168,7 +184,12 @@ class ModelRow(Struct):
 
     @property
     def asked(self) -> list[str]:
-        """Headers and query parameters that the services of its workers want to see."""
+        """Headers and query parameters that the services of its workers want to see.
+
+        A model that has never been loaded gets all of them: nobody knows which it reads.
+        """
+        if self.interface is None and self.may_sleep:
+            return [EVERYTHING]
         interfaces = filter(None, (self.interface, *self.colocated.values()))
         return sorted({name for each in interfaces for name in each.asked})
 

@@ -36,7 +36,7 @@ class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Settings of a whole model or of one stage; ``None`` leaves the archive's value."""
 
-    replicas: Replicas | None = None
+    replicas: Replicas | None = None  #: 0, for a whole model: loaded on demand
     max_memory: int | None = None  #: bytes; a replica with more private memory is replaced
     ranks: int | None = None  #: processes of each replica
     devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas

@@ -189,6 +189,11 @@ class Settings:
     load_timeout: float = setting(
         0.0, "longest load of a model; 0 for the limit in the manifest", **a_duration()
     )
+    wake_timeout: float = setting(
+        30.0,
+        "longest wait of a request for a model that is loaded on demand; then 503",
+        **a_duration(0.1),
+    )
     drain_delay: float = setting(
         0.0, "how long to keep serving after SIGTERM, while not ready", **a_duration()
     )

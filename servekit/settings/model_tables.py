@@ -163,13 +163,13 @@ def _memory(where: str, value: Any) -> int:
 def _replicas(where: str, value: Any) -> Any:
     if isinstance(value, dict):
         return replica_range(where, value)
-    if value == 0 and not isinstance(value, bool):
-        refuse(where, "0 (loaded on demand) is not supported yet; give at least 1")
     return number_between(1, MAX_REPLICAS, is_whole=True)(where, value)
 
 
-def _idle_s(where: str, _value: Any) -> Any:
-    refuse(where, "unloading idle models is not supported yet")
+def _replicas_or_none(where: str, value: Any) -> Any:
+    """Check the replicas of a whole model; 0 loads it on demand."""
+    is_zero = value == 0 and not isinstance(value, bool)
+    return value if is_zero else _replicas(where, value)
 
 
 def _devices(where: str, value: Any) -> Any:
@@ -232,10 +232,11 @@ STAGE: Final[dict[str, Check]] = {
 MODEL: Final = table_of(
     {
         **STAGE,
+        "replicas": _replicas_or_none,
         "path": _path,
         "sha256": _digest,
         "pass_env": _patterns,
         "stages": each_entry(table_of(STAGE)),
-        "idle_s": _idle_s,
+        "idle_s": number_between(1, 86_400, is_whole=False),
     }
 )

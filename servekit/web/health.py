@@ -68,6 +68,8 @@ def _model_reasons(server: ServerView, row: ModelRow) -> list[str]:
     for stage in stage_rows(row):
         if server.routing.live_replicas(stage.label) > 0:
             continue
+        if stage.is_asleep or stage.is_waking:
+            continue  # the next request gets its answer, a little later
         if row.reason == PREPARING:
             return [f"{row.name}: {PREPARING}"]
         if row.reason:

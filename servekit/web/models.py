@@ -35,6 +35,7 @@ class VersionState(Struct, kw_only=True):
     version: str
     description: str
     is_ready: bool
+    is_asleep: bool  #: it has no replicas until a request comes
     reason: str  #: why it cannot be loaded
     max_batch_size: int
     predict_timeout_s: float
@@ -90,7 +91,8 @@ def _state(routing: RoutingView, row: ModelRow, waiting: Mapping[str, int]) -> M
         version=row.version,
         description=row.description,
         is_ready=all(routing.live_replicas(stage.label) > 0 for stage in stages),
-        reason=row.reason,
+        is_asleep=row.is_asleep,
+        reason=row.reason or row.refusal,
         max_batch_size=row.max_batch_size,
         predict_timeout_s=row.predict_timeout_s,
         replicas=_replicas(row.replicas),
@@ -106,7 +108,8 @@ def _version(row: ModelRow) -> VersionState:
         version=row.version,
         description=row.description,
         is_ready=all(_serves(stage.replicas) for stage in stage_rows(row)),
-        reason=row.reason,
+        is_asleep=row.is_asleep,
+        reason=row.reason or row.refusal,
         max_batch_size=row.max_batch_size,
         predict_timeout_s=row.predict_timeout_s,
         replicas=_replicas(row.replicas),

@@ -25,7 +25,7 @@ class Stage:
 
     def __init__(self, name):
         self.row = SimpleNamespace(name=name, asked=[], predict_timeout_s=1.0)
-        self.queue = Waiting()
+        self.queue, self.timeout_s = Waiting(), 1.0
         self.bodies = SimpleNamespace(
             lay=lambda pieces: b"".join(map(bytes, pieces)), content=lambda body: body
         )

@@ -71,8 +71,9 @@ def rows(model: dict[str, Any]) -> Iterator[list[object]]:
     """Yield the line of each replica; of a version without any, its own."""
     for version in (model, *model["versions"]):
         head = [model["name"], version["version"]]
+        state = "asleep" if version["is_asleep"] else "not loaded"
         if not version["replicas"]:
-            yield [*head, "-", "not loaded", "-", 0, "-", _first_line(version["reason"])]
+            yield [*head, "-", state, "-", 0, "-", _first_line(version["reason"])]
         for replica in version["replicas"]:
             yield [*head, *_replica_cells(replica, version["reason"])]
 
@@ -109,6 +110,7 @@ def _version_cells(model: dict[str, Any], version: dict[str, Any]) -> list[objec
     share = 100 * traffic["weights"].get(name, 0) / total if total else 100 * (version is model)
     serving = sum(replica["state"] == SERVING for replica in version["replicas"])
     state = "ready" if version["is_ready"] else "not ready"
+    state = "asleep" if version["is_asleep"] else state
     replicas = f"{serving}/{len(version['replicas'])}"
     return [name, state, replicas, f"{share:g} %", ", ".join(aliases) or "-"]
 

@@ -27,16 +27,18 @@ class Admission:
         """Refuse everything that would wait in *queue*, until ``update``."""
         self._queue = queue
         self._next_tries: list[float] = []  #: ``monotonic``: when workers are started again
-        self.is_open = False  #: there is a replica that answers, or will be in a moment
+        self.is_open = False  #: there is a replica that answers, or one comes when it is asked for
         self.poison = PoisonList()
         self.throughput = Throughput()
 
     def update(self, row: ModelRow) -> None:
         """Take over what the routing table says now."""
         was_ready = row.interface is not None
-        self.is_open = any(
-            replica.state == "serving" or (was_ready and replica.state in ("starting", "backoff"))
-            for replica in row.replicas
+        self.is_open = (
+            row.is_asleep
+            or row.is_awake
+            or row.is_waking
+            or (was_ready and any(each.state in ("starting", "backoff") for each in row.replicas))
         )
         self._next_tries = [replica.next_try for replica in row.replicas]
 

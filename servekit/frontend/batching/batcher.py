@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from servekit.errors import NotReady, ServekitError
+from servekit.errors import NoRoomForModel, NotReady, ServekitError
 from servekit.frontend.batching.admission import Admission
 from servekit.frontend.batching.liveness import time_limits
 from servekit.frontend.batching.queue import BatchFeed, TaskQueue
@@ -13,9 +13,10 @@ from servekit.frontend.batching.replica import ReplicaProxy
 from servekit.frontend.batching.replica_pool import ReplicaPool
 from servekit.frontend.batching.retry import settle
 from servekit.frontend.memory.body_arena import BodyArena
+from servekit.ipc.control import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from servekit.frontend.batching.environment import BatchingEnvironment
     from servekit.frontend.batching.task import Task
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     from servekit.ipc.table import ModelRow
 
 __all__ = ["Batcher"]
+
+
+class Waker:
+    """Takes the place of a worker in the feed of a model that is asleep: asks for workers once."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Call *wake* when there is a task."""
+        self._wake = wake
+
+    def send(self, tasks: list[Task], _now: float) -> list[Task]:
+        """Return all of *tasks*, which wait for a worker."""
+        self._wake()
+        return tasks
 
 
 class Batcher:
@@ -48,8 +62,9 @@ class Batcher:
         self.feed = BatchFeed(self.queue, environment.loop, environment.pressure)
         self.feed.max_batch_size = row.max_batch_size
         self.pool = ReplicaPool(lambda: ReplicaProxy(self, environment))
-        self._front_ends = environment.front_ends
+        self._environment = environment
         self.admission = Admission(self.queue)
+        self._waker = Waker(lambda: environment.report(Wanted(self.row.name, self.row.version)))
         self._is_draining = False  #: nothing is tried again
         self._users = 0  #: runs through pipelines of which it is a part
         self.update(row)
@@ -57,17 +72,25 @@ class Batcher:
     def update(self, row: ModelRow) -> None:
         """Take over what the routing table says now."""
         self.row = row
-        self.limits = time_limits(row.predict_timeout_s, self._front_ends)
-        self.queue.capacity, self.queue.usual_s = row.capacity, row.predict_timeout_s
+        self.limits = time_limits(row.predict_timeout_s, self._environment.front_ends)
+        is_cold = row.is_asleep or row.is_waking
+        self.patience_s = self._environment.wake_timeout_s if is_cold else 0.0
+        self.timeout_s = row.predict_timeout_s + self.patience_s
+        self.queue.capacity, self.queue.usual_s = row.capacity, self.timeout_s
         self.pool.part(row.replicas)
         self.feed.max_delay_s = row.max_delay_s
         most = self.feed.max_batch_size if self.pool.leaving else row.max_batch_size
         self.feed.max_batch_size = min(most, row.max_batch_size)
+        if row.refusal:
+            self.queue.fail(NoRoomForModel())
         self.admission.update(row)
         if not self.admission.is_open:
             self.queue.fail(self.admission.not_ready())
         self.pool.follow(row.replicas)
         self.on_greeted()
+        self.feed.remove(self._waker)
+        if row.is_asleep:
+            self.feed.add(self._waker)
 
     # ------------------------------------------------------------ in
 
@@ -100,8 +123,10 @@ class Batcher:
     # ------------------------------------------------------------ what replicas say
 
     def on_greeted(self) -> None:
-        """Let the replicas of an older version go, if another one answers."""
-        if self.pool.hand_over():
+        """Let the replicas of an older version go, if another one answers or none is needed."""
+        if self.row.is_asleep:
+            self.pool.disband()
+        elif self.pool.hand_over():
             self.feed.max_batch_size = self.row.max_batch_size
 
     def on_lost(self, batch: list[Task]) -> list[Task]:
@@ -111,6 +136,11 @@ class Batcher:
         return settle(batch, self.queue, admission.poison, may_retry=may_retry)
 
     # ------------------------------------------------------------ without an answer of a worker
+
+    def _refuse_those_since(self, moment: float) -> None:
+        """Answer 503 to tasks that wait for workers since *moment* or longer."""
+        for task in [task for task in self.queue if task.arrived <= moment]:
+            self.queue.drop(task, "expired", self.admission.not_ready())
 
     def cancel(self, task: Task) -> None:
         """Drop *task*, whose client has disconnected, or tell the worker that has it."""
@@ -126,6 +156,8 @@ class Batcher:
     def sweep(self, now: float) -> None:
         """Answer 504 to tasks past their deadline, and note how things are."""
         self.queue.expire(now)
+        if self.patience_s:
+            self._refuse_those_since(now - self.patience_s)
         for replica in self.pool:
             replica.sweep(now)
         self.on_greeted()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.memory.pressure import Pressure, QueueMemory
     from servekit.ipc.batches import ReplyMessage
-    from servekit.ipc.control import Hung, Lost
+    from servekit.ipc.control import Hung, Lost, Wanted
     from servekit.ipc.table import ModelRow, ReplicaRow
 
 __all__ = [
@@ -36,11 +36,12 @@ class BatchingEnvironment:
     loop: EventLoop
     pressure: Pressure
     queue_memory: QueueMemory
-    report: Callable[[Hung | Lost], None]  #: tells the supervisor of a worker that fails
+    report: Callable[[Hung | Lost | Wanted], None]  #: to the supervisor
     begin_call: BeginCall  #: starts predictions that services ask for
     front_ends: int  #: that share the workers
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
+    wake_timeout_s: float = 30.0  #: how long a request waits for a model that is loaded on demand
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
 
 

@@ -55,7 +55,7 @@ class TaskRoute:
         :param middleware: of this route alone.
         """
         self._batcher, self._calls = batcher, calls
-        self._timeout_s = batcher.row.predict_timeout_s
+        self._timeout_s = batcher.timeout_s
         self.row, self.bodies, self.metrics = batcher.row, batcher.bodies, batcher.metrics
         self.asked: Sequence[str] = batcher.row.asked
         self.middleware = middleware

@@ -16,6 +16,7 @@ from servekit.errors import (
     VersionNotSupported,
 )
 from servekit.ipc.batches import QUERY
+from servekit.ipc.table import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,9 +140,18 @@ def with_query(headers: dict[bytes, bytes], target: bytes) -> dict[bytes, bytes]
     return {**headers, QUERY.encode(): target.partition(b"?")[2]} if b"?" in target else headers
 
 
+def every_name(headers: dict[bytes, bytes]) -> list[str]:
+    """Return the names of all headers and of all parameters of the query."""
+    query = headers.get(QUERY.encode(), b"").decode("utf-8", "replace")
+    parameters = [QUERY + name for name, _ in parse_qsl(query, keep_blank_values=True)]
+    return [name.decode("latin-1") for name in headers if name != QUERY.encode()] + parameters
+
+
 def picked(headers: dict[bytes, bytes], names: Iterable[str]) -> dict[str, str]:
     """Return the values of *names* in *headers* and their query; and ``traceparent``."""
     names = (TRACE.decode(), *names)
+    if EVERYTHING in names:
+        names = every_name(headers)
     found = ((name, headers.get(name.encode())) for name in names)
     values = {name: value.decode("latin-1") for name, value in found if value is not None}
     if query := headers.get(QUERY.encode()):

@@ -13,6 +13,7 @@ from msgspec import msgpack
 
 from servekit.extension.http import HttpResponse
 from servekit.frontend.http.fields import picked, with_query
+from servekit.ipc.table import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,6 +120,7 @@ def _key(request: HttpRequest, route: PredictionRoute) -> bytes:
         headers.get(b"accept", b""),
         b"" if route.call is None else msgpack.encode(route.call),
         *(told[name].encode() if name in told else b"\0" for name in asked),
+        msgpack.encode(sorted(told.items())) if EVERYTHING in asked else b"",
     ):
         digest.update(b"%d:%b" % (len(part), part))
     digest.update(request.content)

@@ -60,7 +60,7 @@ class Pipeline:
         self._batchers = list(dict.fromkeys(node.batcher for node in nodes))
         self.bodies: BodyArena = nodes[0].batcher.bodies  #: where large bodies are received
         self.first = [at for at, node in enumerate(nodes) if set(node.sources) == {REQUEST}]
-        self.predict_timeout_s = sum(node.batcher.row.predict_timeout_s for node in nodes)
+        self.predict_timeout_s = sum(node.batcher.timeout_s for node in nodes)
         for at, node in enumerate(nodes):
             node.asked = node.batcher.row.asked
             for source in dict.fromkeys(node.sources):

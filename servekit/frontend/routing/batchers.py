@@ -22,7 +22,7 @@ class BatcherKey(NamedTuple):
 
     label: str  #: the model and the stage
     version: str
-    first_replica: int  #: tells apart two loads of one version with stages; -1 without stages
+    first_replica: int  #: tells apart two loads of one version with stages; -1 otherwise
 
 
 class Batchers:
@@ -123,5 +123,6 @@ class Batchers:
 
 def _key(row: ModelRow) -> BatcherKey:
     """Return the key of the batcher of *row*; the number of a replica is used once."""
-    first = row.replicas[0].index if row.stage and row.replicas else -1
+    is_told_apart = row.stage and row.replicas and not row.may_sleep  # others when it wakes
+    first = row.replicas[0].index if is_told_apart else -1
     return BatcherKey(row.label, row.version, first)

@@ -76,6 +76,7 @@ def create_core(
         pressure=pressure,
         queue_memory=QueueMemory(settings.queue_memory),
         report=control.say,
+        wake_timeout_s=settings.wake_timeout,
         begin_call=ModelCalls(router).begin,
         front_ends=settings.front_ends,
         arena_bytes=settings.arena,

@@ -74,18 +74,21 @@ class Model:
         """Number of replicas that it has, or will have as far as is known."""
         if self.versions.default is None:
             return 0 if self.failure else self._host.settings.replicas or 1
-        return sum(version.size for version in self.versions.served)
+        return sum(each.size for each in self.versions.served if not each.is_asleep)
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it can answer: one replica is enough."""
-        return self.versions.default is not None and self.versions.default.is_loaded
+        """Whether it can answer: one replica is enough, and none if it is loaded on demand."""
+        default = self.versions.default
+        return default is not None and (default.is_asleep or default.is_loaded)
 
     @property
     def has_settled(self) -> bool:
         """Whether its first load is over, well or not."""
         default = self.versions.default
-        return bool(self.failure) or (default is not None and default.has_settled)
+        return bool(self.failure) or (
+            default is not None and (default.is_asleep or default.has_settled)
+        )
 
     @property
     def is_stopping(self) -> bool:
@@ -102,7 +105,9 @@ class Model:
         default, settings = self.versions.default, self._host.settings
         row = default.row if default else unprepared_row(self.name)
         row.capacity = settings.queue
-        row.reason = "; ".join(self.failure.splitlines()) or ("" if row.replicas else PREPARING)
+        row.reason = "; ".join(self.failure.splitlines()) or (
+            "" if row.replicas or row.is_asleep else PREPARING
+        )
         row.versions = [version.row for version in self.versions.others]
         row.traffic = self.traffic.row
         return row

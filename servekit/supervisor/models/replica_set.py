@@ -3,12 +3,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
 from servekit.ipc.control import Ready
-from servekit.ipc.table import ModelRow, SettingRow
+from servekit.ipc.table import Interface, ModelRow, SettingRow
 from servekit.settings.deployments import ReplicaRange, Replicas
 from servekit.supervisor.models import events
 from servekit.supervisor.models.host import ModelHost
@@ -23,9 +22,6 @@ from servekit.supervisor.preparing.model_files import ModelFiles
 from servekit.supervisor.replicas.lifecycle import State
 from servekit.supervisor.replicas.replica import Replica
 from servekit.supervisor.replicas.worker import Exit
-
-if TYPE_CHECKING:
-    from servekit.ipc.table import Interface
 
 __all__ = ["ReplicaSet"]
 
@@ -62,6 +58,8 @@ class ReplicaSet(ReplicaGroup):
         self.scaled = dict(scaled)  # at run time
         self._sizes: dict[str, int] = {}  # of stages whose number of replicas has changed
         self._spares: dict[Replica, Replica] = {}  # and the replica that each replaces
+        self.is_asleep = False  #: it has no replicas until a request comes
+        self.refusal = ""  #: why it sleeps though a request asked for it
         self.is_trial = False  #: a worker that dies is reported and not replaced
         self.failure = ""  #: why a worker died; not set by kills from outside, except on trial
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
@@ -75,6 +73,7 @@ class ReplicaSet(ReplicaGroup):
     def row(self) -> ModelRow:
         """This version in the routing table."""
         row = prepared_row(self.prepared, self._host.settings, self.interfaces)
+        row.is_asleep, row.refusal = self.is_asleep, self.refusal
         row.replicas = [replica.row for replica in self.replicas]
         row.settings = [self._as_scaled(setting) for setting in row.settings]
         return row
@@ -127,7 +126,7 @@ class ReplicaSet(ReplicaGroup):
 
         :raises OSError: a socket cannot be made; ``close`` closes those that were.
         """
-        self._launched_at = monotonic()
+        self.is_asleep, self.refusal, self._launched_at = False, "", monotonic()
         made = [self.add(stage) for stage, count in self.counts.items() for _ in range(count)]
         for replica in made:
             replica.start()
@@ -140,6 +139,8 @@ class ReplicaSet(ReplicaGroup):
         :raises OSError: a socket cannot be made.
         """
         self._sizes[stage] = count
+        if self.is_asleep:
+            return []
         spares = [spare for spare in self._spares if spare.stage == stage]
         own = [replica for replica in self.of_stage(stage) if replica not in spares]
         self._leave([*own[count:], *spares])
@@ -172,6 +173,13 @@ class ReplicaSet(ReplicaGroup):
         self.drop(gone)
         self._retire(gone)
         self.sweep()
+
+    def sleep(self) -> None:
+        """Let the workers leave; ``launch`` makes others when a request comes."""
+        self.is_asleep = True
+        self._leave(list(self.replicas))
+        self.announce_unloaded("asleep")
+        self._on_change()
 
     def retire(self) -> None:
         """Let the workers leave once no front-end sends them anything any more."""

@@ -47,6 +47,7 @@ def prepared_row(
         stages=[_stage_row(stage, settings, interfaces) for stage in prepared.stages if stage.name],
         routes=[*named, *routes_of_endpoints(prepared.name, interfaces)],
         settings=prepared.settings,
+        may_sleep=prepared.may_sleep,
     )
 
 

@@ -61,12 +61,15 @@ class Versions:
         return ReplicaSet(self._host, prepared, files, source, scaled, numbered, self._on_change)
 
     def launch_first(self, first: ReplicaSet) -> None:
-        """Make *first* the default version, and boot it however often it fails.
+        """Make *first* the default version, and boot it however often it fails, or on demand.
 
         :raises OSError: its sockets cannot be made; there is no version then.
         """
         try:
-            first.launch()
+            if first.prepared.on_demand:
+                first.is_asleep = True
+            else:
+                first.launch()
         except OSError:
             first.close()
             raise

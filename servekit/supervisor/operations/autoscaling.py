@@ -163,6 +163,7 @@ class Autoscaler:
     def _cared_for(self) -> Iterator[tuple[Model, ReplicaSet, PreparedStage]]:
         for model in self._server.registry:
             for version in model.versions.served if not model.is_stopping else []:
-                for stage in version.prepared.stages if version is not model.kept else []:
+                is_off = version is model.kept or version.is_asleep
+                for stage in [] if is_off else version.prepared.stages:
                     if stage.max_memory or isinstance(version.wanted(stage.name), ReplicaRange):
                         yield model, version, stage

@@ -31,6 +31,8 @@ class Deployed:
     manifest: Manifest
     settings: list[SettingRow] = field(default_factory=list)
     pass_env: list[str] = field(default_factory=list)
+    on_demand: bool = False  #: loaded when the first request comes
+    idle_s: float = 0.0  #: time without a request after which it is unloaded; 0: never
     environments: dict[str, list[dict[str, str]]] = field(default_factory=dict)
     """The variables of the replicas of each stage, in turn."""
     ranges: dict[str, ReplicaRange] = field(default_factory=dict)
@@ -103,6 +105,8 @@ def _given(
         shared |= {*StageSettings.__struct_fields__} - {"options"}
     for layer in layers:
         table = msgspec.to_builtins(layer)
+        if table.get("replicas") == 0:
+            del table["replicas"]  # it says when the model is loaded, not with how many
         yield layer.source, {key: value for key, value in table.items() if key in shared}
         yield layer.source, table.get("stages", {}).get(name, {})
 
@@ -133,4 +137,14 @@ def _add_others(deployed: Deployed, layers: Sequence[Deployment], path: str) -> 
         if layer.pass_env:
             rows["pass_env"] = SettingRow("pass_env", layer.pass_env, layer.source)
             deployed.pass_env = layer.pass_env
+        if layer.idle_s is not None:
+            rows["idle_s"] = SettingRow("idle_s", layer.idle_s, layer.source)
+            deployed.idle_s = layer.idle_s
+        if layer.replicas is not None:
+            deployed.on_demand = layer.replicas == 0
+            rows["replicas"] = SettingRow("replicas", layer.replicas, layer.source)
+    zero = rows.pop("replicas", None)
+    if deployed.on_demand and zero is not None:
+        deployed.settings = [row for row in deployed.settings if row.name != "replicas"]
+        deployed.settings.insert(0, zero)
     deployed.settings += rows.values()

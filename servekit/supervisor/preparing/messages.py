@@ -85,6 +85,13 @@ class PreparedModel(msgspec.Struct, kw_only=True):
     scratch: str = ""  #: a directory to remove when the model is no longer served, or ""
     settings: list[SettingRow] = []  #: each value, and where it is from
     pass_env: list[str] = []  #: patterns of the operator's variables that its workers get
+    on_demand: bool = False  #: loaded when the first request comes
+    idle_s: float = 0.0  #: time without a request after which it is unloaded; 0: never
+
+    @property
+    def may_sleep(self) -> bool:
+        """Whether it is unloaded while nobody needs it."""
+        return self.on_demand or self.idle_s > 0
 
     @property
     def label(self) -> str:

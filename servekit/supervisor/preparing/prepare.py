@@ -98,6 +98,8 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         scratch=_own_directory(request, directory),
         settings=deployed.settings,
         pass_env=deployed.pass_env,
+        on_demand=deployed.on_demand,
+        idle_s=deployed.idle_s,
     )
     require_acceptance(_archive_info(model, opened.path), request.policy, request.required_plugins)
     if opened.is_decrypted:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences of the log, one function for each kind."""
 
+import traceback
+
 from servekit.extension.events import WorkerExited, WorkerReady
 from servekit.ipc.operations import OperationRow
 from servekit.settings.values import MIB, size_text
@@ -9,10 +11,13 @@ from servekit.supervisor.reporting.journal import Notice
 
 __all__ = [
     "front_end_exited",
+    "internal_error",
+    "model_asleep",
     "model_failed",
     "model_reloaded",
     "model_scaled",
     "model_unchanged",
+    "model_wanted",
     "operation_done",
     "operation_failed",
     "process_exited",
@@ -62,6 +67,17 @@ def model_failed(model: str, reason: str) -> Notice:
     shown = f" {reason}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
     fields = {"model": model, "reason": reason}
     return Notice("model_failed", model, f"cannot be loaded:{shown}", "error", fields)
+
+
+def model_wanted(label: str) -> Notice:
+    """``digits/1.0 is loaded: a request asks for it``."""
+    text = "is loaded: a request asks for it"
+    return Notice("model_wanted", label, text, fields={"model": label})
+
+
+def model_asleep(label: str, reason: str) -> Notice:
+    """``digits/1.0 unloaded after 60 s without a request``."""
+    return Notice("model_asleep", label, reason, fields={"model": label})
 
 
 def model_reloaded(old: str, new: str) -> Notice:
@@ -139,6 +155,12 @@ def variables_withheld(names: list[str], level: str) -> Notice:
     """``servekit withholds from workers, unless pass_env names them: HF_TOKEN``; no values."""
     text = f"withholds from workers, unless pass_env names them: {', '.join(names)}"
     return Notice("variables_withheld", "servekit", text, level, {"variables": names})
+
+
+def internal_error(error: Exception) -> Notice:
+    """A bug of the supervisor, with its traceback."""
+    text = "internal error: " + "".join(traceback.format_exception(error))
+    return Notice("internal_error", "servekit", text, "error")
 
 
 def _kind(subject: str) -> str:

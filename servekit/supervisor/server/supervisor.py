@@ -3,14 +3,14 @@
 
 import os
 import signal
-import traceback
 
 from servekit.errors import StartupError
-from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload
+from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload, Wanted
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
+from servekit.supervisor.models.on_demand import OnDemand
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import lay_over, unloaded
 from servekit.supervisor.operations.autoscaling import Autoscaler
@@ -21,6 +21,7 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.orphans import Orphans
 from servekit.supervisor.os.resources import raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
+from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.journal import Journal, Notice
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
@@ -102,14 +103,15 @@ class Supervisor:
             self._observer,
             listeners.close_public,
         )
-        self._operations = self._operator(counters, state)
+        self._operations = self._operator(Counters(counters), state)
+        self._on_demand = OnDemand(self._registry, Counters(counters))
         self._start_up = StartUp(
             settings, self._registry, listeners, self._reporter, self._shutdown.hurry
         )
 
-    def _operator(self, counters: int, state: StateFile) -> Operations:
-        """Return what carries out operations; *counters* is memory of the front-ends."""
-        server = OperatedServer.of(self._registry, self._loop, Counters(counters))
+    def _operator(self, counters: Counters, state: StateFile) -> Operations:
+        """Return what carries out operations."""
+        server = OperatedServer.of(self._registry, self._loop, counters)
         Autoscaler(server).begin()
         return Operations(
             server,
@@ -177,6 +179,8 @@ class Supervisor:
                 self._registry.hung(report)
             case Lost():
                 self._reporter.lost(report)
+            case Wanted():
+                self._on_demand.wanted(report)
             case Reload():
                 self._reload()
             case Operate():
@@ -186,7 +190,8 @@ class Supervisor:
         if number == signal.SIGCHLD:  # maybe of an orphan; our own children tell us themselves
             self._loop.defer(self._orphans.sweep)
             return
-        if number == signal.SIGHUP and not self._has_lost_terminal():
+        has_lost_terminal = self._has_terminal and not os.isatty(STDERR)  # closing it is a SIGHUP
+        if number == signal.SIGHUP and not has_lost_terminal:
             self._reload()
             return
         name = signal.Signals(number).name
@@ -199,10 +204,6 @@ class Supervisor:
             self._shutdown.begin(name)
         self.changed()
 
-    def _has_lost_terminal(self) -> bool:
-        """Whether the terminal that started us has been closed, which sends SIGHUP too."""
-        return self._has_terminal and not os.isatty(STDERR)
-
     def _reload(self) -> None:
         """Renew the front-ends and the observer, and load the models that have changed."""
         if self._shutdown.has_begun:
@@ -214,8 +215,7 @@ class Supervisor:
 
     def _on_bug(self, error: Exception) -> None:
         """Log and continue: a bug in the handling of one replica must not stop the others."""
-        text = "internal error: " + "".join(traceback.format_exception(error))
-        self._reporter.notice(Notice("internal_error", "servekit", text, "error"))
+        self._reporter.notice(notices.internal_error(error))
 
     # ------------------------------------------------------------------ end
 
