@@ -2,7 +2,7 @@
 """From two looks at a server to rates: requests, errors, latencies and processor time."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
@@ -11,6 +11,7 @@ from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
 from servekit.cli.server.connection import ManagedServer
+from servekit.cli.server.gpus import Gpu
 
 __all__ = ["Observation", "VersionRates", "observe", "rates"]
 
@@ -40,6 +41,7 @@ class Observation:
     time: float  #: ``monotonic``
     models: list[dict[str, Any]]
     counts: Mapping[Key, TrafficCounts]
+    gpus: Sequence[Gpu] = ()  #: of this machine, if the server runs here
 
     def versions(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """Yield each loaded version."""
@@ -67,16 +69,17 @@ class VersionRates(Struct, kw_only=True):
     waiting: int
     cpu: float  #: processors that its workers keep busy
     memory_bytes: int
+    gpus: list[int] = []  #: GPUs that its workers compute on, if NVML reports them
 
 
-def observe(server: ManagedServer) -> Observation:
-    """Observation at *server*.
+def observe(server: ManagedServer, gpus: Sequence[Gpu] = ()) -> Observation:
+    """Look at *server*; *gpus* are those of its machine, read at the same time.
 
     :raises NoServer: it does not answer.
     :raises RequestRefused: it refuses the request.
     """
     models = server.get("/models")["models"]
-    return Observation(monotonic(), models, _counts(server.text("/metrics")))
+    return Observation(monotonic(), models, _counts(server.text("/metrics")), gpus)
 
 
 def _counts(page: str) -> dict[Key, TrafficCounts]:
@@ -122,6 +125,7 @@ def rates(before: Observation, after: Observation) -> list[VersionRates]:
                 waiting=int(new.waiting),
                 cpu=sum(now_s[pid] - then_s.get(pid, now_s[pid]) for pid in pids) / took_s,
                 memory_bytes=sum(each["memory_bytes"] or 0 for each in replicas),
+                gpus=[gpu.index for gpu in after.gpus if not set(pids).isdisjoint(gpu.pids)],
             )
         )
     return found
