@@ -51,6 +51,7 @@ class Launch(Struct, array_like=True, tag=10):
     handed_on: list[str] = []  #: stages whose outputs never leave this worker
     rank: int = 0  #: among the processes of the replica; 0 answers batches
     world_size: int = 1  #: number of processes of the replica
+    cpus: list[int] = []  #: that it is pinned to; empty: all
     is_secret: bool = False  #: the model was decrypted: no core dump of the worker is written
 
 

@@ -24,6 +24,7 @@ from servekit.settings.checks import (
     strings,
     table_of,
 )
+from servekit.settings.cpu_lists import cpu_list
 from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX
 from servekit.settings.values import (
@@ -219,6 +220,7 @@ STAGE: Final[dict[str, Check]] = {
     "replicas": _replicas,
     "max_memory": _memory,
     "ranks": number_between(1, MAX_RANKS, is_whole=True),
+    "cpus": cpu_list,
     "devices": _devices,
     ENV: _variables,
     "options": json_table,

@@ -27,6 +27,7 @@ from servekit.worker.process.setup import (
     limit,
     on_fork,
     own_socket,
+    pin,
 )
 from servekit.worker.process.tracebacks import reason_of
 
@@ -69,6 +70,7 @@ def serve(
     if launch.rank:
         listener.close()
     try:
+        pin(launch.cpus)
         limit(launch.memory_bytes, launch.files)
         if launch.is_secret:
             forbid_core_dumps()

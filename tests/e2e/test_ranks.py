@@ -72,6 +72,15 @@ def test_devices_that_do_not_suffice_for_all_ranks_are_refused(serve_model):
     )
 
 
+def test_each_process_is_pinned_to_its_share_of_the_cpus(serve_model):
+    first, second, *_ = [*sorted(os.sched_getaffinity(0)), None]
+    if second is None:
+        pytest.skip("needs two CPUs")
+    facts = ranks_of(serve_model(f"ranked.cpus='{first},{second}'").wait_ready())
+
+    assert [(each["cpus"], each["threads"]) for each in facts] == [([first], 1), ([second], 1)]
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_killed_restarts_all_of_them_as_one_crash(serve_model, rank):
     served = serve_model().wait_ready()

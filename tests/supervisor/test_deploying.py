@@ -12,10 +12,11 @@ from servekit_archiver import Manifest, build_archive
 
 from servekit.errors import StartupError
 from servekit.settings import load_settings
+from servekit.settings.cpu_lists import cpu_numbers, cpu_share
 from servekit.settings.deployments import Deployment
 from servekit.settings.models import deployments_of
 from servekit.supervisor.preparing.deploying import deploy
-from servekit.supervisor.preparing.devices import device_values
+from servekit.supervisor.preparing.devices import device_values, shared_out
 from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.prepare import answer
 
@@ -179,6 +180,40 @@ def test_values_of_devices(tmp_path, devices, allowed, values):
 def test_a_device_that_the_server_does_not_see_is_refused():
     with pytest.raises(StartupError, match="devices: 2 is not one of CUDA_VISIBLE_DEVICES=3,5, c"):
         device_values([0, 2], {"CUDA_VISIBLE_DEVICES": "3,5"})
+
+
+@pytest.mark.parametrize(
+    ("devices", "ranks", "values"),
+    [
+        pytest.param(["0", "1"], 1, ["0", "1"], id="one rank"),
+        pytest.param(["0", "1", "4", "5"], 2, ["0,1", "4,5"], id="two replicas"),
+        pytest.param(["0,1", "2,3"], 4, ["0,1,2,3"], id="groups"),
+        pytest.param([""], 2, [""], id="hidden"),
+        pytest.param([], 2, [], id="all"),
+    ],
+)
+def test_devices_are_shared_out_to_replicas_of_several_ranks(devices, ranks, values):
+    assert shared_out(devices, ranks) == values
+
+
+def test_a_cpu_that_the_server_may_not_use_is_refused():
+    with pytest.raises(StartupError, match="cpus: 0,9999: the server may not use CPU 9999"):
+        deployed({}, "m.cpus='0,9999'")
+
+
+@pytest.mark.parametrize(
+    ("count", "shares"),
+    [
+        pytest.param(1, [[0, 1, 2, 5]], id="one"),
+        pytest.param(2, [[0, 1], [2, 5]], id="halves"),
+        pytest.param(3, [[0], [1], [2]], id="equal, though one is left over"),
+        pytest.param(5, [[0], [1], [2], [5], [0]], id="more than there are CPUs"),
+    ],
+)
+def test_cpus_are_shared_equally(count, shares):
+    cpus = cpu_numbers("5,0-2")
+
+    assert [cpu_share(cpus, place, count) for place in range(count)] == shares
 
 
 # ---------------------------------------------------------------- stages

@@ -41,7 +41,7 @@ class Observation:
     time: float  #: ``monotonic``
     models: list[dict[str, Any]]
     counts: Mapping[Key, TrafficCounts]
-    gpus: Sequence[Gpu] = ()  #: of this machine, if the server runs here
+    gpus: Sequence[Gpu] = ()  #: empty if the server runs on another machine
 
     def versions(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """Yield each loaded version."""

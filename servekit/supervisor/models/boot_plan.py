@@ -10,6 +10,7 @@ from msgspec import structs
 
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
+from servekit.settings.cpu_lists import cpu_share
 from servekit.supervisor.models.routes import handed_on, named_routes
 from servekit.supervisor.models.table_rows import public_manifest
 from servekit.supervisor.os.environment import worker_environment
@@ -39,7 +40,11 @@ def boot_of(
     :param replicas: of its stage.
     :param total_replicas: of all models; they share the cores.
     """
-    threads = max(1, usable_cores() // max(1, total_replicas) // stage.ranks)
+    shares = [
+        cpu_share(stage.cpus, replica.place * stage.ranks + rank, replicas * stage.ranks)
+        for rank in range(stage.ranks)
+    ]
+    threads = len(shares[0]) or max(1, usable_cores() // max(1, total_replicas) // stage.ranks)
     launch = launch_of(
         prepared,
         stage,
@@ -66,7 +71,13 @@ def boot_of(
         colocated = {} if is_follower else launch.colocated
         ranks.append(
             RankBoot(
-                structs.replace(launch, rank=rank, world_size=stage.ranks, colocated=colocated),
+                structs.replace(
+                    launch,
+                    rank=rank,
+                    world_size=stage.ranks,
+                    cpus=shares[rank],
+                    colocated=colocated,
+                ),
                 command,
             )
         )

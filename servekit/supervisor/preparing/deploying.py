@@ -38,6 +38,7 @@ class Deployed:
     ranges: dict[str, ReplicaRange] = field(default_factory=dict)
     """By stage, where the number of replicas follows the load."""
     max_memory: dict[str, int] = field(default_factory=dict)
+    cpus: dict[str, list[int]] = field(default_factory=dict)
     """By stage, in bytes; 0 for none."""
 
 
@@ -68,6 +69,7 @@ def deploy(
         stages[name] = values.applied(stage, environment)
         deployed.environments[name] = values.environments
         deployed.max_memory[name] = values.max_memory
+        deployed.cpus[name] = values.cpus
         if values.range is not None:
             deployed.ranges[name] = values.range
         deployed.settings += values.rows(prefix)

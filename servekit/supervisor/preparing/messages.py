@@ -61,6 +61,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     environments: list[dict[str, str]]  #: for the replicas, in turn
     colocated: list["PreparedStage"] = []  #: stages that the same workers load
     range: ReplicaRange | None = None  #: if the number of replicas follows the load
+    cpus: list[int] = []  #: that its processes share, each pinned to its own; empty: not pinned
     max_memory: int = 0  #: bytes; a replica with more private memory is replaced; 0 for no bound
 
 

@@ -180,6 +180,7 @@ def _with_bounds(stages: list[PreparedStage], deployed: Deployed) -> list[Prepar
     for stage in stages:
         name = stage.name or PREDICT
         stage.range, stage.max_memory = deployed.ranges.get(name), deployed.max_memory[name]
+        stage.cpus = deployed.cpus[name]
     return stages
 
 

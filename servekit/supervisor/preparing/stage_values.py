@@ -2,13 +2,16 @@
 """The values that one stage is served with, and the source of each. Runs in: the prepare child."""
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 from typing import Any, Final
 
 from servekit_archiver.manifest import Batching, Stage, WarmUp, WorkerSettings
 
+from servekit.errors import StartupError
 from servekit.ipc.table import SettingRow
+from servekit.settings.cpu_lists import cpu_numbers
 from servekit.settings.deployments import ReplicaRange
 from servekit.settings.model_tables import MAX_REPLICAS
 from servekit.supervisor.preparing.devices import VISIBLE, device_values, shared_out
@@ -20,7 +23,7 @@ Leaf = tuple[str, ...]  #: the keys that lead to a value: ("batching", "max_batc
 DEFAULT, ARCHIVE, DEVICES = "default", "archive", "devices"
 REPLICAS: Final = ("replicas",)
 MERGED: Final = ("env", "options", "batching")  #: tables whose keys are separate settings
-ORDER: Final = ("replicas", "max_memory", "ranks", "devices", "batching", "env", "options")
+ORDER: Final = ("replicas", "max_memory", "ranks", "cpus", "devices", "batching", "env", "options")
 DEFAULTS: Final = {
     "replicas": WorkerSettings().replicas,
     "ranks": WorkerSettings().ranks,
@@ -50,6 +53,17 @@ class StageValues:
         for leaf, row in self._found.items():
             if leaf in defaults and row.value == defaults[leaf]:
                 row.source = DEFAULT
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs that its processes share; empty if they are not pinned.
+
+        :raises StartupError: the server may not use one of them.
+        """
+        wanted = cpu_numbers(text) if (text := self._value("cpus")) else []
+        if foreign := set(wanted) - os.sched_getaffinity(0):
+            raise StartupError(f"cpus: {text}: the server may not use CPU {min(foreign)}")
+        return wanted
 
     @property
     def max_memory(self) -> int:

@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +25,7 @@ __all__ = [
     "limit",
     "on_fork",
     "own_socket",
+    "pin",
     "take_stdout",
 ]
 
@@ -70,6 +71,19 @@ def limit(memory_bytes: int, files: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if files and (hard == resource.RLIM_INFINITY or files < hard):
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def pin(cpus: Sequence[int]) -> None:
+    """Run on *cpus* alone, with every thread that starts from now on; none of them: anywhere.
+
+    :raises StartupError: the process may not use them.
+    """
+    if not cpus:
+        return
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError as error:
+        raise StartupError(f"cpus: cannot use {','.join(map(str, cpus))}: {error}") from None
 
 
 def forbid_core_dumps() -> None:

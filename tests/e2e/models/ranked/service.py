@@ -15,7 +15,7 @@ class Ranked(Service):
     def load(self, context):
         self.facts = {name: os.environ.get(name) for name in NAMES} | {
             "pid": os.getpid(), "rank": context.rank, "world_size": context.world_size,
-            "threads": context.threads,
+            "threads": context.threads, "cpus": sorted(os.sched_getaffinity(0)),
         }  # fmt: skip
         if context.options.get("broken_rank") == context.rank:
             raise ValueError("no shard")
