@@ -204,6 +204,12 @@ class Settings:
         " above it, predictions are refused; 0 for the limit of its control group, if there is one",
         **a_size(0, TIB),
     )
+    models_memory: int = setting(
+        0,
+        "memory of the workers of all models: those that may sleep are unloaded to make room, the"
+        " least recently used first; 0 for 80 % of the limit of the control group, if there is one",
+        **a_size(0, TIB),
+    )
     queue_memory: int = setting(
         512 * MIB,
         "memory for waiting bodies in a front-end, for all models",

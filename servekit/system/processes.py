@@ -4,7 +4,7 @@
 import os
 from typing import NamedTuple
 
-__all__ = ["ProcessUsage", "usage_of"]
+__all__ = ["ProcessUsage", "proportional_bytes", "usage_of"]
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -33,3 +33,16 @@ def usage_of(pid: int) -> ProcessUsage | None:
         os.close(file)
     ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
     return ProcessUsage(ticks / TICKS_PER_S, int(fields[RESIDENT]) * PAGE_BYTES)
+
+
+def proportional_bytes(pid: int) -> int:
+    """Return the proportional set size of the process *pid*; 0 if it does not run.
+
+    Memory that it shares with others is divided among them. Takes about a millisecond.
+    """
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123 - as fast as it gets
+            found = next((line for line in file if line.startswith(b"Pss:")), b"Pss: 0 kB")
+    except OSError:
+        return 0
+    return int(found.split()[1]) * 1024

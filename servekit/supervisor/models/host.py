@@ -9,10 +9,32 @@ from servekit.settings import Settings
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.claims import Claims
 from servekit.supervisor.os.loop import Loop
+from servekit.supervisor.preparing.messages import PreparedModel
 from servekit.supervisor.replicas.load_queue import LoadQueue
 from servekit.supervisor.reporting.reporter import Reporter
 
-__all__ = ["ModelHost"]
+__all__ = ["Measured", "ModelHost"]
+
+
+class Measured(Protocol):
+    """A version, as far as its memory is concerned."""
+
+    prepared: PreparedModel
+
+    @property
+    def version(self) -> str:
+        """The version that the manifest names."""
+
+    @property
+    def size(self) -> int:
+        """How many replicas it has, or will have."""
+
+
+class Room(Protocol):
+    """The memory for models."""
+
+    def lacks(self, version: Measured) -> bool:
+        """Whether there is no room for *version*."""
 
 
 class ModelHost(Protocol):
@@ -26,6 +48,10 @@ class ModelHost(Protocol):
     preparations: LoadQueue  #: for the prepare children
     loads: LoadQueue  #: for the workers that boot
     claims: Claims
+
+    @property
+    def memory(self) -> Room:
+        """The memory for models."""
 
     def changed(self) -> object:
         """Publish a new routing table: something in it has changed."""

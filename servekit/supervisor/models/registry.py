@@ -11,6 +11,7 @@ from servekit.ipc.table import ModelRow
 from servekit.settings import Settings
 from servekit.settings.models import ModelSource
 from servekit.supervisor.models.claims import Claims
+from servekit.supervisor.models.memory import ModelMemory
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.reloading import load
 from servekit.supervisor.models.routes import note_clashes
@@ -55,6 +56,7 @@ class ModelRegistry:
         self.loads = LoadQueue(usable_cores(), available_bytes)
         self.preparations = LoadQueue(usable_cores(), lambda: None)
         self.claims = Claims(self, on_name_clash)
+        self.memory = ModelMemory(self)
         passed = [name for each in settings.deployments for name in each.pass_env]
         self._withheld = withheld(os.environ, [*settings.pass_env, *passed])
         self._hidden: list[Model] = []  # newcomers whose names are not known, and those that leave

@@ -66,7 +66,8 @@ class Versions:
         :raises OSError: its sockets cannot be made; there is no version then.
         """
         try:
-            if first.prepared.on_demand:
+            prepared = first.prepared
+            if prepared.on_demand or (prepared.may_sleep and self._host.memory.lacks(first)):
                 first.is_asleep = True
             else:
                 first.launch()
