@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
-.PHONY: install docs demo test test-all lint bench scale guard faults fuzz images wheels clean
+.PHONY: install docs demo test test-all lint bench swaps scale guard faults fuzz images wheels clean
 
 install: $(STAMP)
 
@@ -59,6 +59,10 @@ lint: install
 
 bench: install
 	@$(BIN)/python -m tests.benchmarks $(BENCH_ARGS)
+
+# what users notice while a model is replaced; --publish writes docs/benchmarks/swaps.md
+swaps: install
+	@$(BIN)/python -m tests.benchmarks.swaps $(SWAPS_ARGS)
 
 # every promise with a figure, kept while harm is done; --publish writes docs/faults.md
 faults: install

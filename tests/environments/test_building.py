@@ -99,6 +99,11 @@ def test_failing_pip_is_quoted_and_tried_again(ask, tmp_path, capsys):
     assert "no-such-package" in log.read_text()
 
 
+def test_requirements_that_contradict_each_other_are_named(ask):
+    with pytest.raises(StartupError, match=r"Cannot install sktiny==1\.0 and sktiny==2\.0"):
+        ask("sktiny==1.0", "sktiny==2.0")
+
+
 def test_an_incomplete_environment_is_built_again(tmp_path, packages):
     file, told = tmp_path / "requirements.txt", []
     file.write_text(f"--no-index\n--find-links {packages}\nsktiny\n")

@@ -25,6 +25,7 @@ __all__ = [
 
 TAIL: Final = 15  #: the last lines of output that an error keeps
 RUNNING: Final = f"{sys.version_info.major}.{sys.version_info.minor}"  #: this Python
+POINTER: Final = "ResolutionImpossible"  #: pip's last line, which only says where to read more
 #: how the lines of pip begin that say how far it is
 PROGRESS: Final = re.compile(r"Progress (\d+) of (\d+)")
 STEPS: Final = ("Collecting ", "Downloading ", "Processing ", "Building ", "Installing ", "Saved ")
@@ -40,6 +41,7 @@ class ToolFailed(ArchiveError):
         """
         self.tail = list(lines[-TAIL:])
         errors = [line for line in self.tail if line.lower().startswith("error")]
+        errors = [line for line in errors if POINTER not in line] or errors
         self.reason = (errors or self.tail or ["failed"])[-1]
         super().__init__(f"{tool}: {self.reason}")
 

@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twenty updates of a model under load, every third one broken, in servekit and in Ray Serve."""
+"""What users notice when a model is replaced under load, good versions and broken ones.
+
+make swaps
+make swaps SWAPS_ARGS="--servers servekit --swaps 3"
+make swaps SWAPS_ARGS=--publish                        # docs/benchmarks/swaps.md; ten minutes
+"""

@@ -1,158 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates a model twenty times under load, and counts the responses that are not 200.
-
-python -m tests.benchmarks.swaps servekit
-python -m tests.benchmarks.swaps ray --python RAY_ENVIRONMENT/bin/python
-"""
+"""``make swaps``: replace the model under load, print the report, publish it if asked to."""
 
 import argparse
-import http.client
-import json
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
+from time import sleep
+from typing import Final
 
-from servekit.testing import ServedModel
+from tests.benchmarks.errors import BenchmarkError
+from tests.benchmarks.machine import read_machine
+from tests.benchmarks.publish import DIRECTORY
+from tests.benchmarks.swaps import report
+from tests.benchmarks.swaps.client import SwapAnswer, Users
+from tests.benchmarks.swaps.figures import RollBack, SwapFigures, figures_of, roll_back_of
+from tests.benchmarks.swaps.subjects import SUBJECTS, Outcome, SwappedServekit, SwappedServer
+from tests.benchmarks.swaps.versions import ERRS, Version, sequence
 
-CLIENTS, INTERVAL_S = 10, 0.1  #: 100 requests per second
-UPDATES, TIMEOUT_S = 20, 60.0
-SERVICE = """
-from servekit import Service
-
-class S(Service):
-    def load(self, context):
-        self.version = context.version
-        if "broken" in self.version:
-            raise RuntimeError("no weights")
-
-    def predict(self, batch):
-        return [[self.version, item] for item in batch]
-"""
-
-Update = Callable[[str], str]  #: from a version to the error; "" if it serves
+PUBLISHED: Final = DIRECTORY / "swaps.md"
+FAILED: Final = 1  #: users of servekit noticed something, or a server did not start
+CALM_S: Final = 5.0  #: of load before the first swap
+ERRS_STEP: Final = "--step=10"  #: long enough for the bound to be crossed in it
 
 
-class Client(threading.Thread):
-    """Asks at fixed moments, and counts what comes."""
-
-    def __init__(self, port: int, ends: threading.Event) -> None:
-        super().__init__(daemon=True)
-        self.port, self.ends, self.seen = port, ends, Counter[str]()
-        self.durations_s: list[float] = []
-
-    def run(self) -> None:
-        """Ask until the end."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
-        at = time.monotonic()
-        while not self.ends.wait(max(0.0, at - time.monotonic())):
-            began, at = time.monotonic(), at + INTERVAL_S
-            try:
-                headers = {"Content-Type": "application/json"}
-                connection.request("POST", "/digits/predict", b"1", headers)
-                answer = connection.getresponse()
-                answer.read()
-                self.seen[str(answer.status)] += 1
-            except (OSError, http.client.HTTPException) as error:
-                self.seen[type(error).__name__] += 1
-                connection.close()
-            self.durations_s.append(time.monotonic() - began)
-
-
-def measure(port: int, update: Update) -> dict[str, object]:
-    """Update the model under load, and return what the clients saw."""
-    ends = threading.Event()
-    clients = [Client(port, ends) for _ in range(CLIENTS)]
-    for client in clients:
-        client.start()
-    durations, refused = [], 0
-    for number in range(2, UPDATES + 2):
-        began = time.monotonic()
-        refused += bool(update(f"{number}-broken" if number % 3 == 1 else f"{number}"))
-        durations.append(time.monotonic() - began)
-    ends.set()
-    for client in clients:
-        client.join(TIMEOUT_S)
-    seen = sum((client.seen for client in clients), Counter[str]())
-    waits = [duration_s for client in clients for duration_s in client.durations_s]
-    return {
-        "responses": dict(seen),
-        "not_200": sum(seen.values()) - seen["200"],
-        "slower_than_1_s": sum(duration_s > 1 for duration_s in waits),
-        "longest_s": round(max(waits), 2),
-        "refused_updates": refused,
-        "median_update_s": round(sorted(durations)[UPDATES // 2], 2),
-        "longest_update_s": round(max(durations), 2),
-    }
-
-
-def servekit_figures(place: Path) -> dict[str, object]:
-    """Swap directories through the command line."""
-    served = ServedModel(version_in(place, "1"), run_dir=place).wait_ready()
-
-    def update(version: str) -> str:
-        source = str(version_in(place, version))
-        options = ["--shift", "50", "--step", "0.3", "--watch", "0.3", "--keep", "0"]
-        command = [sys.executable, "-m", "servekit", "swap", "digits", source, *options]
-        done = subprocess.run(
-            [*command, "--run-dir", str(place)], capture_output=True, text=True, check=False
-        )
-        return done.stderr if done.returncode else ""
-
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is asked for, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="make swaps SWAPS_ARGS=...", description=__doc__)
+    keys = [subject.key for subject in SUBJECTS]
+    parser.add_argument("--servers", nargs="+", choices=keys, default=keys)
+    parser.add_argument("--swaps", type=int, default=20, help="default: %(default)s")
+    parser.add_argument("--roll-backs", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--publish", action="store_true", help=f"write {PUBLISHED.name}")
+    options = parser.parse_args(argv)
+    subjects = [subject for subject in SUBJECTS if subject.key in options.servers]
     try:
-        return measure(int(served.url.rpartition(":")[2]), update)
-    finally:
-        served.stop()
+        text, is_clean = run(subjects, options.swaps, options.roll_backs)
+    except (BenchmarkError, ValueError) as error:
+        print(f"swaps: {error}", file=sys.stderr)
+        return FAILED
+    print(text)
+    if options.publish:
+        PUBLISHED.write_text(text, encoding="utf-8")
+    return 0 if is_clean else FAILED
 
 
-def version_in(place: Path, version: str) -> Path:
-    """Make a model directory."""
-    directory = place / f"v{version}"
-    directory.mkdir()
-    (directory / "service.py").write_text(SERVICE)
-    toml = f'name = "digits"\nversion = "{version}"\nservice = "service:S"\n'
-    (directory / "model.toml").write_text(toml)
-    return directory
+def run(subjects: Sequence[type[SwappedServer]], swaps: int, roll_backs: int) -> tuple[str, bool]:
+    """Return the report, and whether the users of servekit noticed nothing."""
+    titles = [f"{subject.title} {subject.version()}" for subject in subjects]
+    introduction = report.introduction(read_machine().line(), swaps)
+    outcomes: list[list[Outcome]] = []
+    figures: list[SwapFigures] = []
+    for subject in subjects:
+        answers, ended = replaced(subject, sequence(swaps))
+        outcomes.append(ended)
+        figures.append(figures_of(answers, ended))
+    text = introduction + report.summary(titles, figures, outcomes)
+    text += report.broken_versions(titles, outcomes)
+    if SwappedServekit in subjects and roll_backs:
+        text += report.rolled_back(rolled_back(roll_backs))
+    is_clean = all(
+        found.is_clean and found.swapped + found.refused == swaps
+        for subject, found in zip(subjects, figures, strict=True)
+        if subject is SwappedServekit
+    )
+    return text, is_clean
 
 
-def ray_figures(python: str, port: int) -> dict[str, object]:
-    """Update a deployment of Ray Serve in place."""
-    script = Path(__file__).with_name("ray_updates.py")
-    with subprocess.Popen(
-        [python, str(script), str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        given, answers = process.stdin, process.stdout
+def replaced(
+    subject: type[SwappedServer], versions: Sequence[Version], *options: str
+) -> tuple[list[SwapAnswer], list[Outcome]]:
+    """Replace the model by each of *versions* under load."""
+    outcomes = []
+    with (
+        tempfile.TemporaryDirectory(prefix="sw", ignore_cleanup_errors=True) as directory,
+        subject(Path(directory)) as server,
+        Users(server.port) as users,
+    ):
+        sleep(CALM_S)
+        for version in versions:
+            outcome = server.swap(version, *options)
+            said = outcome.said.replace(f"{directory}/", "")
+            outcomes.append(outcome._replace(said=said))
+            state = "served" if outcome.is_served else said
+            print(
+                f"{subject.key} {version.name} {version.way} {outcome.seconds:.1f} s: {state}",
+                file=sys.stderr,
+            )
+    return users.answers, outcomes
 
-        def update(version: str) -> str:
-            print(version, file=given, flush=True)
-            return str(json.loads(answers.readline())["error"])
 
-        update("1")
-        found = measure(port, update)
-        given.close()
-    return found
-
-
-def main() -> None:
-    """Print the figures of one server as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.swaps")
-    parser.add_argument("server", choices=("servekit", "ray"))
-    parser.add_argument("--python", default="", help="interpreter of Ray's environment")
-    parser.add_argument("--port", type=int, default=18_099, help="for Ray")
-    parsed = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sk", ignore_cleanup_errors=True) as place:
-        if parsed.server == "servekit":
-            figures = servekit_figures(Path(place))
-        else:
-            figures = ray_figures(parsed.python, parsed.port)
-    print(json.dumps(figures, indent=2))
+def rolled_back(count: int) -> list[RollBack]:
+    """Return how fast servekit rolls a version back that errs, *count* times."""
+    versions = [Version(f"{number + 2}", ERRS) for number in range(count)]
+    answers, outcomes = replaced(SwappedServekit, versions, ERRS_STEP)
+    return [roll_back_of(answers, outcome) for outcome in outcomes]
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
