@@ -68,6 +68,7 @@ class ReplicaRow(Struct):
     pid: int = 0  #: of the worker that fills it; 0 if there is none
     next_try: float = 0.0  #: when the next worker will be started, if that is known
     stage: str = ""  #: that it serves; "" if the model has no others
+    followers: list[int] = []  #: the pids of its ranks above 0
 
 
 class StageRow(Struct):

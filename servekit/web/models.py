@@ -23,7 +23,7 @@ class ReplicaState(Struct, kw_only=True):
     stage: str | UnsetType = UNSET  #: set for a model with several stages
     state: str
     reason: str  #: why it does not serve, or why the worker before it ended
-    pid: int | None
+    pid: int | None  #: of rank 0; the processor time and the memory are those of all its ranks
     restarts: int
     cpu_s: float | None = None  #: processor time since it started
     memory_bytes: int | None = None  #: resident memory; pages that workers share count for each
@@ -134,5 +134,6 @@ def _replica(row: ReplicaRow) -> ReplicaState:
         restarts=max(0, row.generation - 1),
     )
     if row.pid and (usage := usage_of(row.pid)) is not None:
-        state.cpu_s, state.memory_bytes = usage
+        others = [used for pid in row.followers if (used := usage_of(pid)) is not None]
+        state.cpu_s, state.memory_bytes = map(sum, zip(usage, *others, strict=True))
     return state

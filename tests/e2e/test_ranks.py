@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replica of several processes: started, ready, killed and stopped as one."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from servekit.cli import main
+from servekit.system.processes import usage_of
 from servekit.testing import ServedModel
 
 from .conftest import is_alive, wait_until
@@ -48,6 +51,19 @@ def test_each_rank_is_told_its_place_and_where_they_meet(serve_model):
     assert {(each["world_size"], each["WORLD_SIZE"]) for each in facts} == {(3, "3")}
     assert len({(each["MASTER_ADDR"], each["MASTER_PORT"]) for each in facts}) == 1
     assert served.worker_pid() == facts[0]["pid"]
+
+
+def test_the_memory_of_a_replica_is_that_of_all_its_ranks(serve_model, tmp_path_factory, capsys):
+    run_dir = tmp_path_factory.mktemp("r")
+    served = serve_model(run_dir=run_dir).wait_ready()
+    facts = ranks_of(served)
+    status = main(["models", "--json", "--run-dir", str(run_dir)])
+    (replica,) = json.loads(capsys.readouterr().out)[0]["replicas"]
+    largest = max(usage_of(each["pid"]).memory_bytes for each in facts)
+
+    assert status == 0
+    assert replica["pid"] == facts[0]["pid"]
+    assert replica["memory_bytes"] > 1.5 * largest
 
 
 def test_all_ranks_of_a_replica_see_as_many_devices_as_there_are_ranks(serve_model):

@@ -99,6 +99,7 @@ class Replica:
             pid,
             self._next_try,
             self.stage,
+            sorted(self.pids - {pid}),
         )
 
     @property
