@@ -173,6 +173,12 @@ def _replicas_or_none(where: str, value: Any) -> Any:
     return value if is_zero else _replicas(where, value)
 
 
+def _switch(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        refuse(where, f"{shown(value)} is not true or false")
+    return value
+
+
 def _devices(where: str, value: Any) -> Any:
     if value in ("auto", "cpu"):
         return value
@@ -221,6 +227,7 @@ STAGE: Final[dict[str, Check]] = {
     "max_memory": _memory,
     "ranks": number_between(1, MAX_RANKS, is_whole=True),
     "cpus": cpu_list,
+    "preload": _switch,
     "devices": _devices,
     ENV: _variables,
     "options": json_table,

@@ -38,14 +38,27 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run the worker, and return the exit status."""
+    arguments = parse()
+    return run(arguments.parent, arguments.control, arguments.listener)
+
+
+def parse() -> argparse.Namespace:
+    """Return the arguments."""
     parser = argparse.ArgumentParser(prog="servekit.worker")
     parser.add_argument("label")
     for name in ("--parent", "--control", "--listener"):
         parser.add_argument(name, type=int, required=True)
-    arguments = parser.parse_args()
-    die_with_parent(arguments.parent)
+    return parser.parse_args()
+
+
+def run(parent: int, *descriptors: int) -> int:
+    """Be a worker of *parent*, and return the exit status.
+
+    :param descriptors: of the control channel and of the listener.
+    """
+    die_with_parent(parent)
     become_worker()
-    control, listener = (own_socket(fd) for fd in (arguments.control, arguments.listener))
+    control, listener = (own_socket(fd) for fd in descriptors)
     reader: FrameReader[Any] = FrameReader(control, Launch | Stop | Retire)
     try:
         while not (messages := reader.read()):

@@ -147,6 +147,7 @@ REFUSED = {
     "a range from 0": ("replicas = { min = 0, max = 2 }", "models.m.replicas.min: 0 is below 1"),
     "an empty range": ("replicas = { min = 3, max = 2 }", "replicas: min 3 is above max 2"),
     "more of a range": ("replicas = { min = 1, max = 2, by = 1 }", "unknown key 'by'"),
+    "no switch": ("preload = 'yes'", "models.m.preload: 'yes' is not true or false"),
     "no size": ("max_memory = 'much'", "models.m.max_memory: 'much' is not a size such as 10MiB"),
     "too small a size": ("max_memory = '1KiB'", "models.m.max_memory: 1KiB is below 1MiB"),
     "idle at once": ("idle_s = 0", "models.m.idle_s: 0 is below 1"),

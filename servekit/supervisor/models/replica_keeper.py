@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boots the workers of one version when there is room, and reports what they do."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from servekit.ipc.control import Ready
@@ -9,10 +10,12 @@ from servekit.supervisor.models.boot_plan import boot_of
 from servekit.supervisor.models.host import ModelHost
 from servekit.supervisor.os.backoff import Wait
 from servekit.supervisor.preparing.messages import PreparedModel
+from servekit.supervisor.replicas.lifecycle import State
 from servekit.supervisor.replicas.load_queue import BASE_BYTES, QueuedLoad
+from servekit.supervisor.replicas.preloaded_parent import PreloadedParent
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import Exit
-from servekit.supervisor.reporting.notices import subject_of
+from servekit.supervisor.reporting.notices import preloaded, subject_of
 
 __all__ = ["ReplicaKeeper", "VersionOfReplicas"]
 
@@ -47,6 +50,8 @@ class ReplicaKeeper:
         self._host = host
         self._prepared = prepared
         self._version = version
+        self._parents: dict[str, PreloadedParent] = {}  # by stage
+        self._is_closed = False
 
     def boot(self, replica: Replica) -> Boot:
         """Return what the next worker of *replica* is started with."""
@@ -55,7 +60,39 @@ class ReplicaKeeper:
             self._host.reporter.tally.restarted(prepared.name)
         stage = next(each for each in prepared.stages if each.name == replica.stage)
         count, total = self._version.counts[stage.name], self._host.total_replicas()
-        return boot_of(prepared, stage, settings, replica, count, total)
+        boot = boot_of(prepared, stage, settings, replica, count, total)
+        parent = self._parents.get(stage.name)
+        return parent.applied(boot) if parent else boot
+
+    def _when_preloaded(self, replica: Replica, call: Callable[[], object]) -> None:
+        """Call *call* when the imports of the stage of *replica* are done, if it preloads."""
+        stage = next(each for each in self._prepared.stages if each.name == replica.stage)
+        if stage.preload and stage.name not in self._parents and not self._is_closed:
+            subject, reporter = subject_of(self._prepared.name, stage.name, 0), self._host.reporter
+
+            def settled(import_s: float | None, reason: str) -> None:
+                reporter.notice(preloaded(self._prepared.name, stage.name, import_s, reason))
+
+            try:
+                self._parents[stage.name] = PreloadedParent(
+                    self._host.loop,
+                    self.boot(replica),
+                    on_line=lambda line: reporter.line(subject, line),
+                    on_settled=settled,
+                )
+            except OSError as error:
+                settled(None, str(error.strerror))
+        parent = self._parents.get(stage.name)
+        if parent:
+            parent.when_settled(call)
+        else:
+            call()
+
+    def close(self) -> None:
+        """End the preloaded parents: no worker is started any more."""
+        self._is_closed = True
+        for parent in self._parents.values():
+            parent.close()
 
     def await_turn(self, replica: Replica, *, is_urgent: bool) -> None:
         """Let *replica* boot when there is room for it."""
@@ -64,7 +101,11 @@ class ReplicaKeeper:
         def begin() -> None:
             _explain(replica, "loading")
             reporter.progress(name, "loading")
-            replica.boot()
+            self._when_preloaded(replica, boot)
+
+        def boot() -> None:
+            if replica.state is State.STARTING:  # it may have been stopped meanwhile
+                replica.boot()
 
         def wait(reason: str) -> None:
             _explain(replica, reason)

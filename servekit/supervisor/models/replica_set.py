@@ -48,7 +48,8 @@ class ReplicaSet(ReplicaGroup):
             prefix of the names of their sockets.
         :param on_change: called when a worker is ready, or gone.
         """
-        super().__init__(host, ReplicaKeeper(host, prepared, self), numbered)
+        self._keeper = ReplicaKeeper(host, prepared, self)
+        super().__init__(host, self._keeper, numbered)
         self._on_change = on_change
         self._launched_at = 0.0
         self._loaded_at: float | None = None
@@ -183,6 +184,7 @@ class ReplicaSet(ReplicaGroup):
 
     def retire(self) -> None:
         """Let the workers leave once no front-end sends them anything any more."""
+        self._keeper.close()
         self._retire(self.everyone)
 
     def _retire(self, replicas: Sequence[Replica]) -> None:
@@ -201,6 +203,11 @@ class ReplicaSet(ReplicaGroup):
                 replica.kill("did not leave")
 
         self._host.loop.call_later(limit_s, end)
+
+    def stop(self) -> None:
+        """Let the workers leave."""
+        self._keeper.close()
+        super().stop()
 
     def close(self) -> None:
         """Close the listeners and release the files. Every replica must be stopped."""

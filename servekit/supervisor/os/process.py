@@ -34,6 +34,8 @@ class ProcessSpec:
     directory: str | None = None
     inherited: Sequence[int] = field(default=())  #: descriptors, which keep their numbers
     user: User | None = None  #: the user that it runs as; ``None`` is our own
+    #: returns the pid of a process that another one forks, by its environment and its output
+    fork: Callable[[dict[str, str], int], int] | None = None
 
 
 def python_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
@@ -66,24 +68,14 @@ class Process:
         self._loop = loop
         self._on_exit = on_exit
         self._origin = str(next(self._numbers))
-        self._popen = subprocess.Popen(
-            command.arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            cwd=command.directory,
-            env={**command.environment, ORIGIN: self._origin},
-            pass_fds=tuple(command.inherited),
-            start_new_session=True,
-            **_rights(command.user),
-        )
+        environment = {**command.environment, ORIGIN: self._origin}
+        start = _start if command.fork is None else _fork
+        self.pid, stream, self._wait = start(command, environment)
         self.living.add(self._origin)
-        self.pid = self._popen.pid
         self.started_at = monotonic()
         self._pidfd = os.pidfd_open(self.pid)
         loop.watch(self._pidfd, lambda _events: self._exited())
-        self._output = _Pipe(loop, cast("FileIO", self._popen.stdout), on_line)
+        self._output = _Pipe(loop, stream, on_line)
 
     @property
     def tail(self) -> list[str]:
@@ -109,7 +101,49 @@ class Process:
         self._loop.unwatch(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
-        self._on_exit(self._popen.wait())
+        self._on_exit(self._wait())
+
+
+Started = tuple[
+    int, FileIO, Callable[[], int]
+]  #: pid, output, and a function that waits for the exit code
+
+
+def _start(command: ProcessSpec, environment: dict[str, str]) -> Started:
+    popen = subprocess.Popen(
+        command.arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        bufsize=0,
+        cwd=command.directory,
+        env=environment,
+        pass_fds=tuple(command.inherited),
+        start_new_session=True,
+        **_rights(command.user),
+    )
+    return popen.pid, cast("FileIO", popen.stdout), popen.wait
+
+
+def _fork(command: ProcessSpec, environment: dict[str, str]) -> Started:
+    """Have another process fork it; we adopt it, since that process disowns it."""
+    assert command.fork is not None
+    reading, writing = os.pipe()
+    try:
+        pid = command.fork(environment, writing)
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+
+    def wait() -> int:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except ChildProcessError:  # reaped as an orphan
+            return 0
+
+    return pid, FileIO(reading), wait
 
 
 def _rights(user: User | None) -> dict[str, Any]:

@@ -37,9 +37,12 @@ class Deployed:
     """The variables of the replicas of each stage, in turn."""
     ranges: dict[str, ReplicaRange] = field(default_factory=dict)
     """By stage, where the number of replicas follows the load."""
+    preloaded: set[str] = field(default_factory=set)
+    """Stages whose replicas come from a parent that has imported the service."""
     max_memory: dict[str, int] = field(default_factory=dict)
-    cpus: dict[str, list[int]] = field(default_factory=dict)
     """By stage, in bytes; 0 for none."""
+    cpus: dict[str, list[int]] = field(default_factory=dict)
+    """By stage."""
 
 
 def deploy(
@@ -70,6 +73,8 @@ def deploy(
         deployed.environments[name] = values.environments
         deployed.max_memory[name] = values.max_memory
         deployed.cpus[name] = values.cpus
+        if values.preload:
+            deployed.preloaded.add(name)
         if values.range is not None:
             deployed.ranges[name] = values.range
         deployed.settings += values.rows(prefix)

@@ -179,6 +179,7 @@ def _stages(
 def _with_bounds(stages: list[PreparedStage], deployed: Deployed) -> list[PreparedStage]:
     for stage in stages:
         name = stage.name or PREDICT
+        stage.preload = name in deployed.preloaded
         stage.range, stage.max_memory = deployed.ranges.get(name), deployed.max_memory[name]
         stage.cpus = deployed.cpus[name]
     return stages

@@ -23,7 +23,17 @@ Leaf = tuple[str, ...]  #: the keys that lead to a value: ("batching", "max_batc
 DEFAULT, ARCHIVE, DEVICES = "default", "archive", "devices"
 REPLICAS: Final = ("replicas",)
 MERGED: Final = ("env", "options", "batching")  #: tables whose keys are separate settings
-ORDER: Final = ("replicas", "max_memory", "ranks", "cpus", "devices", "batching", "env", "options")
+ORDER: Final = (
+    "replicas",
+    "max_memory",
+    "preload",
+    "ranks",
+    "cpus",
+    "devices",
+    "batching",
+    "env",
+    "options",
+)
 DEFAULTS: Final = {
     "replicas": WorkerSettings().replicas,
     "ranks": WorkerSettings().ranks,
@@ -69,6 +79,11 @@ class StageValues:
     def max_memory(self) -> int:
         """The memory above which a replica is replaced, in bytes; 0 for none."""
         return self._value("max_memory") or 0
+
+    @property
+    def preload(self) -> bool:
+        """Whether the replicas come from a parent that has imported the service."""
+        return bool(self._value("preload"))
 
     def overlay(self, table: Mapping[str, Any], source: str) -> None:
         """Take the values of *table* in place of those there are."""

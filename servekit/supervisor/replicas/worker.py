@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One worker as the supervisor sees it."""
 
+import dataclasses
 import os
 import signal
 import socket
@@ -15,7 +16,9 @@ from servekit.supervisor.os.loop import Loop
 from servekit.supervisor.os.process import ProcessSpec, python_module
 from servekit.supervisor.os.user import User
 
-__all__ = ["Exit", "Worker", "worker_command"]
+__all__ = ["Exit", "Worker", "preloading", "worker_command"]
+
+WORKER, PRELOAD = "servekit.worker", "servekit.worker.preload"  #: modules
 
 LEAVE_S = 1.0  #: from the end of its connection to the end of its process
 
@@ -43,7 +46,7 @@ def worker_command(
         arguments = ["--parent", str(os.getpid()), "--control", str(control)]
         arguments += ["--listener", str(listener)]
         return ProcessSpec(
-            arguments=python_module("servekit.worker", label, *arguments, python=python),
+            arguments=python_module(WORKER, label, *arguments, python=python),
             environment=environment,
             directory=directory,
             inherited=(control, listener),
@@ -51,6 +54,12 @@ def worker_command(
         )
 
     return command
+
+
+def preloading(spec: ProcessSpec) -> ProcessSpec:
+    """Return how to start the preloaded parent of workers that *spec* would start."""
+    arguments = [PRELOAD if each == WORKER else each for each in spec.arguments]
+    return dataclasses.replace(spec, arguments=arguments)
 
 
 class Worker:

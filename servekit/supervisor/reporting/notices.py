@@ -20,6 +20,7 @@ __all__ = [
     "model_wanted",
     "operation_done",
     "operation_failed",
+    "preloaded",
     "process_exited",
     "process_started",
     "reload_failed",
@@ -99,6 +100,17 @@ def replica_grown(model: str, stage: str, replica: int, used: int, bound: int) -
     fields = {"model": model, "stage": stage, "replica": replica}
     fields |= {"used_bytes": used, "max_bytes": bound}
     return Notice("replica_grown", subject_of(model, stage, replica), text, fields=fields)
+
+
+def preloaded(model: str, stage: str, import_s: float | None, reason: str) -> Notice:
+    """``digits forks its replicas from a parent that has imported the service in 1.8 s``."""
+    subject = "/".join(filter(None, (model, stage)))
+    fields = {"model": model, "stage": stage, "reason": reason}
+    if import_s is None:
+        text = f"is not preloaded: {reason}; each replica imports for itself"
+        return Notice("not_preloaded", subject, text, "warning", fields)
+    text = f"forks its replicas from a parent that has imported the service in {import_s:.2f} s"
+    return Notice("preloaded", subject, text, fields=fields)
 
 
 def model_unchanged(label: str) -> Notice:

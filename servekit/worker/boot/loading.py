@@ -29,7 +29,7 @@ from servekit.worker.streaming.stepping import CurrentMembers
 if TYPE_CHECKING:
     from servekit.worker.transport.calls import CallSockets, StandIn
 
-__all__ = ["Loading", "load_class", "load_service", "loading_of", "named_stage"]
+__all__ = ["Loading", "import_services", "load_class", "load_service", "loading_of", "named_stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,14 @@ def load_service(loading: Loading) -> Loaded:
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
     return replace(loaded, colocated=colocated, measures=measures, calls=state.calls)
+
+
+def import_services(loading: Loading) -> None:
+    """Import the service, and those beside it, without an instance of them."""
+    sys.path.insert(0, str(loading.directory))
+    manager = create_plugin_manager()
+    for part in [loading, *(loading.of_stage(name) for name in loading.launch.colocated)]:
+        find_service(part.manifest.service or "", part.directory, manager)
 
 
 def load_class(
