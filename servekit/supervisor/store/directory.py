@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks again and again at a directory of archives. Runs in: the store child."""
 
+import os
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import servekit_archiver
 from servekit_archiver import ArchiveError, Manifest
+from servekit_archiver.zip.format import END, MAX16
 
 from servekit.supervisor.preparing.stamping import stamp
 from servekit.supervisor.store.messages import StoredModel, StoreRemark, newest
@@ -71,7 +72,7 @@ class StoreDirectory:
             self._changing.add(path)
             return
         self._changing.discard(path)
-        if path.is_file() and not zipfile.is_zipfile(path):
+        if path.is_file() and not has_end(path):
             yield from self._remark(path, "has no end of a zip file; waits until it is complete")
             return
         self._read[path] = now
@@ -110,6 +111,17 @@ class StoreDirectory:
 def is_waiting(text: str) -> bool:
     """Return whether a remark says that a file is not complete."""
     return text.endswith("waits until it is complete")
+
+
+def has_end(path: Path) -> bool:
+    """Return whether *path* has the end record of a zip file, a comment after it or not."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - END.size - MAX16))
+            return END.signature in file.read()
+    except OSError:  # it has been removed
+        return False
 
 
 def read_manifest(path: Path) -> Manifest:
