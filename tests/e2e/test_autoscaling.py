@@ -80,6 +80,7 @@ def serve_slow(tmp_path):
     shutil.rmtree(tmp_path / "slow")
 
 
+@pytest.mark.slow
 def test_replicas_follow_the_load_and_no_request_fails(serve_slow):
     served = serve_slow(WIDE, "batching.max_batch_size=1")
     with Clients(served, 1, pause_s=0.2) as few:
@@ -96,6 +97,7 @@ def test_replicas_follow_the_load_and_no_request_fails(serve_slow):
     assert few.failures + many.failures == []
 
 
+@pytest.mark.slow
 def test_a_replica_that_grows_is_replaced_and_no_request_fails(serve_slow):
     served = serve_slow("max_memory=150MiB")
     with Clients(served, 2, item=2) as clients:

@@ -123,6 +123,7 @@ def test_a_deadline_of_the_client_ends_the_call(server):
     assert status == 504
 
 
+@pytest.mark.slow
 def test_calls_go_on_after_the_called_worker_dies_and_after_a_reload(serve):
     server = serve(MODELS / "calling", MODELS / "called")
     assert ask(server, "x")[0] == 200

@@ -105,6 +105,7 @@ def test_conflicting_versions_serve_side_by_side_and_are_built_once(start, two, 
     assert {path: path.stat().st_mtime_ns for path in logs} == logs
 
 
+@pytest.mark.slow
 def test_a_swap_takes_the_packages_of_the_new_version_along(
     start, packages, tmp_path, tmp_path_factory
 ):
@@ -139,6 +140,7 @@ def test_a_swap_takes_the_packages_of_the_new_version_along(
     assert "DO NOT MATCH THE HASHES" in str(row)
 
 
+@pytest.mark.slow
 def test_prune_leaves_what_a_server_uses(start, two, tmp_path):
     server = start(two[0])
     start(two[1]).stop()

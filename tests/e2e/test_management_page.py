@@ -12,6 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "management.md"
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.slow
 def test_the_page_on_management_works_as_it_is_written(tmp_path_factory):
     place = tmp_path_factory.mktemp("r")  # short: the paths of sockets are limited
     text = PAGE.read_text(encoding="utf-8").replace("8081", free_port())

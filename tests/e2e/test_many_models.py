@@ -98,6 +98,7 @@ def measure(server, models, requests):
     return {status for _, status, _ in answers}, durations
 
 
+@pytest.mark.slow
 def test_more_models_than_fit_are_all_answered_within_the_budget(serve_many):
     budget = 8 * 55 * MIB
     server = serve_many(30, budget)
@@ -130,7 +131,7 @@ def test_models_that_may_sleep_do_so_at_the_start_if_there_is_no_room(serve_many
     server = serve_many(1, 60 * MIB, others).wait_ready()
     wait_until(lambda: len(server.workers()) == 1, "one of the two is loaded")
 
-    assert server.get("/ping")[0] == 200
+    wait_until(lambda: server.get("/ping")[0] == 200, "the server is ready")
     assert [server.post(f"/{name}/predict", b"3")[0] for name in ("other", "more")] == [200] * 2
     assert len(server.workers()) <= 2
 

@@ -156,6 +156,7 @@ def test_the_command_line_wins_over_the_store(store, tmp_path):
     assert "one.mar is not served: one is configured" in server.output
 
 
+@pytest.mark.slow
 def test_what_was_changed_at_run_time_survives_a_restart(store, run):
     store.put("one.mar", store.build("one", "1.0", "first"))
     store.put("two.mar", store.build("two", "1.0", "second"))

@@ -96,6 +96,7 @@ def test_a_worker_that_is_killed_is_forked_again(serve_slow):
     assert {imported_by for _, imported_by in workers(served).values()} == {parent}
 
 
+@pytest.mark.slow
 def test_without_its_parent_a_model_serves_on(serve_slow):
     served = serve_slow()
     (first, parent), _ = workers(served).values()
@@ -108,6 +109,7 @@ def test_without_its_parent_a_model_serves_on(serve_slow):
     assert any(pid == imported_by for pid, imported_by in importers.items())
 
 
+@pytest.mark.slow
 def test_imports_that_start_threads_are_not_forked(serve_slow):
     served = serve_slow(threads=True)
     notice = served.log.wait_for("not_preloaded", level="warning")

@@ -149,6 +149,7 @@ def test_a_rank_that_cannot_load_ends_the_load_of_all(serve_model, rank):
     assert served.log.find("worker_ready") == []
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_get_ready_ends_the_load_of_all(serve_model):
     served = serve_model("ranked.options.slow_rank=1", load_timeout=5.0)
 

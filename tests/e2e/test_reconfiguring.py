@@ -82,6 +82,7 @@ class Load:
             thread.join()
 
 
+@pytest.mark.slow
 def test_changed_settings_are_applied_under_load_and_no_request_is_lost(configured):
     running = configured(greeter("hello 0"))
     with Load(running) as load:

@@ -179,6 +179,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_twenty_swaps_at_100_requests_per_second_cost_no_request(served, archive):
     server, management = served
     kinds = [*BROKEN] * 2
@@ -256,6 +257,7 @@ def test_one_by_one_under_load_costs_no_request(served, archive):
     assert by_version["1"] < by_version["2"]
 
 
+@pytest.mark.slow
 def test_fifty_hang_ups_and_kills_of_workers_cost_no_request(served, archive):
     server, management = served
     management.do("PUT", "/models/digits", replicas=2)

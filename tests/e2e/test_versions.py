@@ -161,6 +161,7 @@ service = "service:Second"
 """
 
 
+@pytest.mark.slow
 def test_swaps_of_a_model_with_stages_cost_no_request_and_never_mix_versions(
     serve, tmp_path_factory
 ):

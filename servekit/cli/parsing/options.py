@@ -32,7 +32,8 @@ NAMED = {
 ALSO = {"manage": ("--management",)}
 #: the headings of ``servekit start --help`` and the options below each; the rest comes last
 GROUPS = {
-    "models": "models replicas strict reload dev install_requirements fetch_assets cache_dir state",
+    "models": "models model_store watch replicas strict reload dev install_requirements"
+    " fetch_assets cache_dir state",
     "network": "host port bind socket_mode front_ends http2 compression compression_min"
     " cors_origins",
     "access": "predict_token_file manage_token_file manage require_plugins"
@@ -40,8 +41,8 @@ GROUPS = {
     " tls_certificate tls_key tls_client_ca",
     "sizes": "max_body max_answer max_header max_target max_connections queue",
     "time": "predict_timeout load_timeout header_timeout body_timeout body_rate send_timeout"
-    " keep_alive drain_delay grace",
-    "memory": "memory queue_memory large_body arena",
+    " keep_alive wake_timeout drain_delay grace",
+    "memory": "models_memory memory queue_memory large_body arena",
     "jobs": "jobs jobs_size job_ttl",
     "workers": "worker_user worker_memory worker_files pass_env",
     "logs and files": "log_level log_format access_log run_dir",
