@@ -90,6 +90,7 @@ VERSION = "'.'.join(map(str, sys.version_info[:2]))"
 TOLD = [{"prediction": ["1.0", 7]}, {"prediction": ["2.0", 7]}]
 
 
+@pytest.mark.slow
 def test_conflicting_versions_serve_side_by_side_and_are_built_once(start, two, tmp_path):
     first = start(*two)
     assert answers(first) == TOLD

@@ -96,6 +96,7 @@ def test_an_empty_store_is_served_and_filled_later(store):
     store.wait_for("one", "first")
 
 
+@pytest.mark.slow
 def test_a_half_written_archive_waits_until_it_is_complete(store):
     server, content = store.start("--watch"), store.build("one", "1.0", "first")
     with (store.directory / "one.mar").open("wb") as file:
@@ -109,6 +110,7 @@ def test_a_half_written_archive_waits_until_it_is_complete(store):
     assert server.output.count("waits until it is complete") == 1
 
 
+@pytest.mark.slow
 def test_broken_archives_change_nothing_and_are_said_once(store):
     store.put("one.mar", store.build("one", "1.0", "first"))
     server = store.start("--watch")

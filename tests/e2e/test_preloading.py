@@ -85,6 +85,7 @@ def test_replicas_come_from_a_parent_that_has_imported_the_service(serve_slow):
     assert not any(is_alive(pid) for pid in (*pids, parent))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_forked_again(serve_slow):
     served = serve_slow()
     (first, parent), _ = workers(served).values()

@@ -224,6 +224,7 @@ def test_a_version_that_errs_after_it_has_loaded_is_rolled_back(served, archive)
     assert errors[-1] - errors[2] < 2.0, "three errors cross the bound"
 
 
+@pytest.mark.slow
 def test_scale_up_and_down_under_load_costs_no_request(served):
     server, management = served
     with Clients(server) as load:
@@ -238,6 +239,7 @@ def test_scale_up_and_down_under_load_costs_no_request(served):
     assert len(server.workers()) == 1
 
 
+@pytest.mark.slow
 def test_one_by_one_under_load_costs_no_request(served, archive):
     server, management = served
     with Clients(server) as load:
@@ -288,6 +290,7 @@ class Stage(Service):
 """
 
 
+@pytest.mark.slow
 def test_no_request_of_a_pipeline_meets_two_versions(serve, tmp_path, run_dir):
     directory = tmp_path / "digits"
     directory.mkdir()

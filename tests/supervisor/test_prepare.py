@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import pwd
+import shutil
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -232,3 +234,29 @@ def test_child_that_does_not_answer(model, act, timeout_s, error):
     loop.run()
 
     assert [outcome.error for outcome in outcomes] == [error]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes of other users")
+def test_a_model_directory_in_memory_changes_the_rights_of_no_other_directory(
+    tmp_path, monkeypatch
+):
+    """It is the operator's, and not one that was made for decrypted files."""
+    monkeypatch.chdir(tmp_path)
+    place = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        place.chmod(0o755)
+        (place / "service.py").write_text(
+            "from servekit import Service\n\nclass Any(Service): pass\n"
+        )
+        (place / "model.toml").write_text('service = "service:Any"\n')
+        before = {each: stat_of(each) for each in (place, tmp_path, tmp_path.parent)}
+        prepare(place, tmp_path / "cache", worker_user="nobody")
+        assert {each: stat_of(each) for each in before} == before
+    finally:
+        shutil.rmtree(place)
+
+
+def stat_of(path):
+    """Return mode and group."""
+    found = path.stat()
+    return found.st_mode, found.st_gid

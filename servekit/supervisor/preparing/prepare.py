@@ -19,7 +19,7 @@ from servekit.errors import ArchiveRefused, StartupError
 from servekit.extension.archives import ArchiveInfo
 from servekit.ipc.batches import PREDICT
 from servekit.settings.models import ModelSource
-from servekit.supervisor.os.memory_directory import MEMORY, admit
+from servekit.supervisor.os.memory_directory import admit
 from servekit.supervisor.os.user import (
     ENTERED,
     User,
@@ -106,7 +106,7 @@ def prepare(request: PrepareRequest, tell: Tell) -> PreparedModel:
         opened.path.unlink()  # it is unpacked, and takes as much memory again
     provide(model, manifest, request, cache, tell)
     if user:
-        _let_read(user, model, cache)
+        _let_read(user, model, cache, request.memory)
     return model
 
 
@@ -128,10 +128,13 @@ def _archive_info(model: PreparedModel, path: Path) -> ArchiveInfo:
     )
 
 
-def _let_read(user: User, model: PreparedModel, cache: Path | None) -> None:
-    """Let *user* read what is in *cache*, and pass if it can then read everything."""
+def _let_read(user: User, model: PreparedModel, cache: Path | None, memory: str) -> None:
+    """Let *user* read what is in *cache*, and pass if it can then read everything.
+
+    :param memory: the directory for decrypted files.
+    """
     directory = Path(model.directory)
-    if directory.is_relative_to(MEMORY):
+    if memory and model.scratch == memory:
         admit(user, Path(model.scratch))
         open_entry(directory)
     elif cache in directory.parents:
