@@ -149,6 +149,7 @@ def _joined(row: ModelRow, steps: Sequence[StepRow], rows: Rows) -> Interface | 
         produces=_of_lists(last.produces) if is_list else last.produces,
         request_headers=sorted({name for each in every for name in each.request_headers}),
         request_query=sorted({name for each in every for name in each.request_query}),
+        task=last.task,
     )
 
 

@@ -54,8 +54,12 @@ class Protocol:
     """
 
     #: a path that ends in a slash stands for all paths below it. Routes of models come first; a
-    #: path that two protocols have is a ``PluginError``
+    #: path that two protocols have is a ``PluginError``, unless one of them leaves requests to the
+    #: other
     paths: Sequence[str] = ()
+    #: it answers for some models only (``Interface.task`` tells them apart), and ``find`` returns
+    #: ``None`` for the others. It is asked before protocols with the same path that answer for all
+    is_selective: bool = False
     envelope: str = ""  #: ``module:class`` of the worker half, an ``Envelope``
     #: sent in a stream that says nothing for some seconds; b"" for nothing
     keep_alive: bytes = b""

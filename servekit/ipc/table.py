@@ -42,6 +42,7 @@ class Interface(Struct):
     request_headers: list[str] = []  #: in lower case: those that the service reads
     request_query: list[str] = []  #: parameters of the query that it reads
     endpoints: list["EndpointRow"] = []  #: other methods that it serves
+    task: str = ""  #: ``Service.task``
 
     @property
     def asked(self) -> list[str]:

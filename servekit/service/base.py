@@ -168,6 +168,10 @@ class Service:
     #: names of the request headers for ``Request.headers``; no others leave the front-end
     request_headers: Sequence[str] = ()
 
+    #: what the model is for, such as ``chat``: protocols made for one task serve only its models.
+    #: Set by base classes of plugins; "" is none in particular
+    task: str = ""
+
     #: names of the URL parameters for ``Request.query``
     request_query: Sequence[str] = ()
 

@@ -85,8 +85,9 @@ class Scripted(Protocol):
 
     envelope = "package.module:Class"
 
-    def __init__(self, *paths, found=None, model=""):
+    def __init__(self, *paths, found=None, model="", is_selective=False):
         self.paths, self.found, self.asked, self.model = paths, found, [], model
+        self.is_selective = is_selective
 
     def find(self, head):
         self.asked.append(head)
@@ -228,6 +229,22 @@ def test_the_longest_path_is_asked_first_and_passes_on_by_none():
 
     assert list(bodies.values()) == [b"short", b"long", b"long", b"short"]
     assert len(silent.asked) == 2
+
+
+@pytest.mark.parametrize("path", ["/v1/", "/v1/x"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_protocol_for_some_models_is_asked_before_that_of_all(path, is_first):
+    every = Scripted(path, found=PredictionCall(model="m"))
+    some = Scripted(path, is_selective=True)
+    router, _ = table(*([some, every] if is_first else [every, some]))
+    passed_on = router.find(b"POST", b"/v1/x", HEADERS)
+    asked = len(some.asked), len(every.asked)
+    some.found = PredictionCall(model="o")
+    taken = router.find(b"POST", b"/v1/x", HEADERS)
+
+    assert (passed_on.protocol, taken.protocol) == (every, some)
+    assert asked == (1, 1)
+    assert len(every.asked) == 1
 
 
 def test_a_request_that_no_protocol_wants_is_left_to_flask():

@@ -18,6 +18,7 @@ from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from servekit.extension.exchange import Exchange
     from servekit.frontend.batching.channel import Channel
     from servekit.frontend.batching.environment import SlotOwner
     from servekit.frontend.batching.queue import BatchFeed
@@ -127,13 +128,14 @@ class BatchSlot:
 
 
 def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, lend: Lend) -> None:
-    """Answer the tasks of *batch*, sent at *sent_at*, in one pass, and count them.
+    """Answer the tasks of *batch*, sent at *sent_at*, after they have been counted.
 
     :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
     """
     owner, queue_s, responses = batch[0].owner, sent_at - batch[0].arrived, reply.responses
     timing = _server_timing(len(batch), reply, now - sent_at)
     durations_s: list[float] = []
+    answers: list[tuple[Exchange, HttpResponse]] = []
     try:
         for task, (error, media_type, content) in zip(batch, reply.answers, strict=True):
             body: bytes | memoryview = content  # type: ignore[assignment]
@@ -154,17 +156,19 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
             if task.consumer is not None:
                 task.consumer.take(task, response)
             elif task.exchange is not None:
+                answers.append((task.exchange, response))
                 if response.status == 200:
                     durations_s.append(now - task.arrived)
                 else:
                     owner.metrics.observe_response(response.status, now - task.arrived)
-                task.exchange.respond(response)
     finally:
         if owner.colocated:
             count_stages(batch, queue_s, reply.steps)
             owner.metrics.observe_successes(durations_s)
         else:
             owner.metrics.observe_batch(len(batch), queue_s, reply.predict_s, durations_s)
+        for exchange, response in answers:  # counted before: a client may look at once
+            exchange.respond(response)
 
 
 def _content_of(

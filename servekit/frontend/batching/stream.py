@@ -116,22 +116,22 @@ class StreamedResponse:
             self._answer(part, now, lend)
             return
         task, (error, _, content) = self.task, part.end
+        queue_s = self._sent_at - task.arrived
+        if task.owner.colocated:
+            count_stages([task], queue_s, self._steps)
+        else:
+            task.owner.metrics.observe_batch(1, queue_s, now - self._sent_at)
         if self._exchange.is_closed:
             task.is_done = True
         elif error:
             task.fail(error_from(error, content if isinstance(content, bytes) else b""))
         elif not task.is_done:
             task.is_done = True
-            self._finish(self._format.end)
             if task.consumer is None:
                 task.owner.metrics.observe_response(200, now - task.arrived)
             else:
                 task.consumer.end_stream(task, now)
-        queue_s = self._sent_at - task.arrived
-        if task.owner.colocated:
-            count_stages([task], queue_s, self._steps)
-        else:
-            task.owner.metrics.observe_batch(1, queue_s, now - self._sent_at)
+            self._finish(self._format.end)
 
     def _answer(self, part: Part, now: float, lend: Lend) -> None:
         """Answer with the end of *part* alone: no output has been sent."""

@@ -47,13 +47,17 @@ class Protocols:
         :param judge: asks plugins whether a client may predict with a model, if they decide that.
         """
         self._router, self._judge = router, judge
-        paths = [(path.encode(), each) for each in protocols for path in each.paths]
+        ordered = sorted(protocols, key=lambda each: not each.is_selective)
+        paths = [(path.encode(), each) for each in ordered for path in each.paths]
         # the longest that fits comes first
         self._below = sorted(
             (entry for entry in paths if entry[0].endswith(b"/")), key=lambda entry: -len(entry[0])
         )
         self._starts = tuple(start for start, _ in self._below)
-        self._exact = {path: each for path, each in paths if not path.endswith(b"/")}
+        self._exact: dict[bytes, list[Protocol]] = {}
+        for path, each in paths:
+            if not path.endswith(b"/"):
+                self._exact.setdefault(path, []).append(each)
 
     def find(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes]
@@ -96,8 +100,7 @@ class Protocols:
 
     def _at(self, path: bytes) -> Iterator[Protocol]:
         """Yield the protocols whose paths *path* is among, those of the longest one first."""
-        if path in self._exact:
-            yield self._exact[path]
+        yield from self._exact.get(path, ())
         for start, protocol in self._below:
             if path.startswith(start):
                 yield protocol

@@ -106,6 +106,8 @@ def _protocols(plugins: PluginManager, server: Server) -> list[Protocol]:
         for path in protocol.paths:
             if not path.startswith("/") or path == "/":
                 raise PluginError(f"{plugin}: register_protocols: {path!r} is not a path")
+            if protocol.is_selective:
+                continue
             other = owners.setdefault(path, plugin)
             if other != plugin:
                 text = f"register_protocols: {other} and {plugin} both answer at {path}"

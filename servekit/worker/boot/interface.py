@@ -52,6 +52,7 @@ def describe(
         produces=written,
         request_headers=_headers(service.request_headers),
         request_query=_query(service.request_query),
+        task=str(service.task),
     )
 
 
