@@ -239,9 +239,9 @@ def register_protocols(server: "Server") -> "Iterable[Protocol]":  # type: ignor
     the worker of the model, by the class that ``Protocol.envelope`` names.
 
     :return: instances of ``servekit.extension.Protocol``. Models come first: a protocol is never
-        asked about a path at which a model answers. Two protocols that answer for all
-        models at one path are a ``PluginError`` that names both, and the server does not start. Where a path of one lies
-        below that of another, the longer one is asked first.
+        asked about a path at which a model answers. Two protocols that answer for all models at
+        one path are a ``PluginError`` that names both, and the server does not start. Where a path
+        of one lies below that of another, the longer one is asked first.
     """
 
 

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from servekit.errors import StartupError
@@ -108,12 +107,7 @@ class LocalServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _run(self, command: Sequence[str]) -> None:

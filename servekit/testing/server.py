@@ -9,7 +9,6 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from types import TracebackType
 from typing import IO, Any, Self, cast
 
 import msgspec
@@ -144,10 +143,5 @@ class ServedModel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()

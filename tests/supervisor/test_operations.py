@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations step by step, with workers and prepare children that only stand in for them."""
 
+from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -252,6 +253,17 @@ def test_after_a_swap_the_old_version_is_kept_for_a_rollback(server):
     assert digits.traffic.aliases == {"stable": "1.0"}
 
 
+def test_a_version_that_cannot_be_prepared_leaves_the_kept_one(server):
+    server.do(Swap(model="digits", source="/digits-2.0", watch_s=0.0))
+    failed = server.do(Swap(model="digits", source="/none.mar"))
+    kept = versions(server.digits)
+    row = server.do(Swap(model="digits", source="/digits-3.0", watch_s=0.0))
+    replaced = versions(server.digits)
+
+    assert (failed.state, kept) == ("failed", ["2.0", "1.0"])
+    assert (row.state, replaced) == ("done", ["3.0", "2.0"])
+
+
 def test_a_version_that_is_no_longer_loaded_is_loaded_again_for_a_rollback(server):
     server.do(Swap(model="digits", source="/digits-2.0", **QUICK))
     row = server.do(RollBack(model="digits"))
@@ -324,6 +336,22 @@ def test_without_memory_nothing_is_started(server):
 
     assert (row.state, row.status) == ("failed", 507)
     assert "1 MiB are free" in row.error
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param(Swap(model="digits", source="/digits-2.0"), id="swap"),
+        pytest.param(Load(source="/digits-2.0"), id="load"),
+        pytest.param(Scale(model="digits", replicas=2), id="scale"),
+    ],
+)
+def test_models_stay_within_their_memory(server, operation):
+    server.registry.settings = replace(server.registry.settings, models_memory=40 << 20)
+    row = server.do(operation)
+
+    assert (row.state, row.status) == ("failed", 507)
+    assert "of 40 MiB for models; models that stay loaded take" in row.error
 
 
 def test_a_version_that_errs_is_rolled_back_within_two_seconds(server):

@@ -56,7 +56,7 @@ def wheels_path(requirements: Path) -> Path:
 
 
 def read_header(path: Path) -> LockHeader | None:
-    """Return the header of the lock at *path*, or ``None`` if there is none of ours.
+    """Return the header of the lock at *path*, or ``None`` if the archiver did not write it.
 
     :raises ArchiveError: a newer archiver wrote it.
     """

@@ -87,7 +87,7 @@ def find_uv() -> str:
 def find_python(version: str) -> str:
     """Return an installed interpreter of *version*, such as 3.12: this one, or one that uv finds.
 
-    :raises ArchiveError: there is none. None is downloaded.
+    :raises ArchiveError: it is not installed. Nothing is downloaded.
     """
     if version == RUNNING:
         return sys.executable

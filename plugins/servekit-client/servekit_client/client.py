@@ -4,7 +4,6 @@
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from time import sleep
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -163,12 +162,7 @@ class Client:
         """Use the client as a context: it is closed at the end."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _ask(

@@ -40,7 +40,7 @@ def _predict(model: str, native: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of JSON; any, if there is none."""
+    """Return the schema of JSON, or one that allows anything."""
     schema: Mapping[str, Any] = content.get("application/json", {}).get("schema", {})
     return schema
 

@@ -71,18 +71,7 @@ def create_core(
         samples = BatchSamples(run_directory / "observer.sock")
     pressure = Pressure(settings.memory, settings.body_timeout)
     router = Router()
-    environment = BatchingEnvironment(
-        loop=loop,
-        pressure=pressure,
-        queue_memory=QueueMemory(settings.queue_memory),
-        report=control.say,
-        wake_timeout_s=settings.wake_timeout,
-        begin_call=ModelCalls(router).begin,
-        front_ends=settings.front_ends,
-        arena_bytes=settings.arena,
-        large_body_bytes=settings.large_body,
-        samples=samples,
-    )
+    environment = _batching(settings, loop, pressure, control, router, samples)
     return Core(
         settings=settings,
         run_directory=run_directory,
@@ -95,4 +84,27 @@ def create_core(
         pressure=pressure,
         slices=TimeSlices(loop),
         date=HttpDate(),
+    )
+
+
+def _batching(
+    settings: Settings,
+    loop: EventLoop,
+    pressure: Pressure,
+    control: Control,
+    router: Router,
+    samples: BatchSamples | None,
+) -> BatchingEnvironment:
+    """Return what all batchers share."""
+    return BatchingEnvironment(
+        loop=loop,
+        pressure=pressure,
+        queue_memory=QueueMemory(settings.queue_memory),
+        report=control.say,
+        wake_timeout_s=settings.wake_timeout,
+        begin_call=ModelCalls(router).begin,
+        front_ends=settings.front_ends,
+        arena_bytes=settings.arena,
+        large_body_bytes=settings.large_body,
+        samples=samples,
     )

@@ -3,7 +3,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -56,32 +56,23 @@ def boot_of(
     )
     own = stage.environments[replica.place % len(stage.environments)]
     user = find_user(prepared.user)
+    label = "#".join(filter(None, (prepared.label, stage.name, str(replica.index))))
     passed = [*settings.pass_env, *prepared.pass_env]
     ranks = []
     for rank, variables in enumerate(_rank_variables(stage.ranks)):
-        is_follower = rank > 0
-        label = (prepared.label, stage.name, str(replica.index), f"rank{rank}" * is_follower)
-        command = worker_command(
-            prepared.python,
-            "#".join(filter(None, label)),
-            worker_environment(os.environ, threads, own | variables, user, passed),
-            prepared.directory,
-            user,
-        )
-        colocated = {} if is_follower else launch.colocated
-        ranks.append(
-            RankBoot(
-                structs.replace(
-                    launch,
-                    rank=rank,
-                    world_size=stage.ranks,
-                    cpus=shares[rank],
-                    colocated=colocated,
-                ),
-                command,
-            )
-        )
+        environment = worker_environment(os.environ, threads, own | variables, user, passed)
+        name = f"{label}#rank{rank}" if rank else label
+        command = worker_command(prepared.python, name, environment, prepared.directory, user)
+        ranks.append(RankBoot(_of_rank(launch, rank, shares), command))
     return Boot(ranks, settings.load_timeout or stage.load_timeout_s)
+
+
+def _of_rank(launch: Launch, rank: int, shares: Sequence[list[int]]) -> Launch:
+    """Return *launch* for one of the ranks, each with its own of the *shares* of the cores."""
+    colocated = {} if rank else launch.colocated  # only rank 0 answers requests
+    return structs.replace(
+        launch, rank=rank, world_size=len(shares), cpus=shares[rank], colocated=colocated
+    )
 
 
 def _rank_variables(count: int) -> Iterator[dict[str, str]]:

@@ -68,10 +68,10 @@ class ModelMemory:
         """Whether there is no room for *version* beside those that are loaded."""
         return bool(self.limit) and self.taken + self.of(version) > self.limit
 
-    def problem(self, version: Measured) -> str:
-        """Return why *version* has no room even if all others that may sleep do, or ""."""
+    def problem(self, needed: int) -> str:
+        """Return why *needed* bytes have no room even if all that may sleep do, or ""."""
         kept = [each for each in self._loaded if not each.prepared.may_sleep and each.pids]
-        needed, held = self.of(version), sum(map(self.of, kept))
+        held = sum(map(self.of, kept))
         if not self.limit or needed + held <= self.limit:
             return ""
         others = f"; models that stay loaded take {held >> 20} MiB" if held else ""

@@ -85,7 +85,7 @@ class OnDemand:
         memory, loop = self._registry.memory, self._registry.loop
         deadline = monotonic() + self._registry.settings.wake_timeout
         while memory.lacks(version):
-            if problem := memory.problem(version):
+            if problem := memory.problem(memory.of(version)):
                 return problem
             if monotonic() >= deadline:
                 return "no other model could be unloaded in time"

@@ -69,8 +69,11 @@ class OperatedServer:
         :raises OperationFailed: there is not.
         """
         available, needed = self.available_bytes(), replicas * BASE_BYTES + size_bytes
+        label = version.prepared.label
+        if replicas > 0 and (problem := self.registry.memory.problem(needed)):
+            raise OperationFailed(NO_MEMORY, f"{label} {problem}")
         if available is not None and needed > available:
-            label, free = version.prepared.label, f"{available >> 20} MiB are free"
+            free = f"{available >> 20} MiB are free"
             reason = f"{label} needs about {needed >> 20} MiB of memory, and {free}"
             raise OperationFailed(NO_MEMORY, reason)
 

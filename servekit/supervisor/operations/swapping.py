@@ -60,13 +60,14 @@ async def swap(server: OperatedServer, model: Model, order: Swap, progress: Prog
         new = version_of(model, order.version)
         progress.row.version = new.version
     else:
-        release_kept(model)
         source = source_of(order.source, model.name, order.settings)
         new = await prepare_version(model, source, progress)
         if order.shift and new.version == old.version:
             new.files.release()
             reason = f"shift: the new version is called {new.version}, as the old one is"
             raise OperationFailed(UNPROCESSABLE, reason)
+        if (kept := release_kept(model)) is not None:  # it makes room for the new one
+            await model.versions.until(lambda: not kept.pids)
         if order.one_by_one:
             await OneByOne(server, model, order, progress, old, new).run()
             return
@@ -164,13 +165,15 @@ async def _drain(server: OperatedServer, version: ReplicaSet) -> None:
             return
 
 
-def release_kept(model: Model) -> None:
-    """Unload the version that is kept for a rollback: it makes room for another one."""
+def release_kept(model: Model) -> ReplicaSet | None:
+    """Unload the version that is kept for a rollback, and return it if there is one."""
     kept, model.kept = model.kept, None
     if kept is None or kept is model.versions.default or kept not in model.versions:
-        return
-    if kept.version not in model.traffic.named:
-        model.versions.retire(kept)
+        return None
+    if kept.version in model.traffic.named:
+        return None
+    model.versions.retire(kept)
+    return kept
 
 
 def _unload_kept(server: OperatedServer, model: Model, version: ReplicaSet) -> None:

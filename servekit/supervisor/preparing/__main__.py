@@ -6,25 +6,20 @@ answers one request over the descriptor CONTROL; its output is for people.
 """
 
 import os
-import socket
 import sys
 
-from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.channel import ChannelClosed, encode_frame
+from servekit.supervisor.os.child_side import receive_request
 from servekit.supervisor.preparing.messages import PrepareOutcome, PrepareRequest
 from servekit.supervisor.preparing.prepare import answer
-from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Answer the one request that comes over the control descriptor."""
-    parent, descriptor = (int(number) for number in sys.argv[1:])
-    die_with_parent(parent)
-    control = socket.socket(fileno=descriptor)
-    control.set_inheritable(False)
     try:
-        request = read_request(control)
+        control, request = receive_request(PrepareRequest)
     except ChannelClosed:
         return 1
 
@@ -34,14 +29,6 @@ def main() -> int:
     outcome = answer(request, tell)
     control.sendall(encode_frame(outcome))
     return 1 if outcome.error else 0
-
-
-def read_request(control: socket.socket) -> PrepareRequest:
-    """Wait for the request."""
-    reader: FrameReader[PrepareRequest] = FrameReader(control, PrepareRequest)
-    while not (requests := reader.read()):
-        pass
-    return requests[0]
 
 
 if __name__ == "__main__":

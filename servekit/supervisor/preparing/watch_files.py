@@ -7,16 +7,15 @@ separate process, since a large directory takes long.
 
 import os
 import socket
-import sys
 from pathlib import Path
 from select import select
 
 from servekit_archiver import ArchiveError
 
-from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.channel import ChannelClosed, encode_frame
+from servekit.supervisor.os.child_side import receive_request
 from servekit.supervisor.preparing.messages import FileChanged, WatchBegan, WatchFiles
 from servekit.supervisor.preparing.stamping import stamp
-from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
 
@@ -26,17 +25,11 @@ CALM_S = 0.05  #: without a change, before one is reported: a save can take seve
 
 def main() -> int:
     """Watch the paths that come over the control descriptor, until it is closed."""
-    parent, descriptor = (int(number) for number in sys.argv[1:])
-    die_with_parent(parent)
-    control = socket.socket(fileno=descriptor)
-    control.set_inheritable(False)
-    reader: FrameReader[WatchFiles] = FrameReader(control, WatchFiles)
     try:
-        while not (messages := reader.read()):
-            pass
-        watch([Path(path) for path in messages[0].paths], control)
+        control, request = receive_request(WatchFiles)
+        watch([Path(path) for path in request.paths], control)
     except (ChannelClosed, BrokenPipeError):
-        return 0
+        pass
     return 0
 
 

@@ -7,17 +7,16 @@ works on every file system.
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from select import select
 
 from servekit_archiver import ArchiveError
 
-from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
+from servekit.ipc.channel import ChannelClosed, encode_frame
+from servekit.supervisor.os.child_side import receive_request
 from servekit.supervisor.store.directory import StoreDirectory, read_manifest
 from servekit.supervisor.store.messages import ReadStore, StoreContent
-from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
 
@@ -26,15 +25,9 @@ POLL_S = 0.2  #: between two looks: a file that does not change meanwhile is rea
 
 def main() -> int:
     """Read what the request names; with ``is_watched`` until the supervisor has ended."""
-    parent, descriptor = (int(number) for number in sys.argv[1:])
-    die_with_parent(parent)
-    control = socket.socket(fileno=descriptor)
-    control.set_inheritable(False)
-    reader: FrameReader[ReadStore] = FrameReader(control, ReadStore)
     try:
-        while not (requests := reader.read()):
-            pass
-        read_store(requests[0], control)
+        control, request = receive_request(ReadStore)
+        read_store(request, control)
     except (ChannelClosed, BrokenPipeError):
         pass
     return 0
