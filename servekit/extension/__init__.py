@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from servekit.extension.exchange import Exchange, InThread, ResponseFilter
     from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.extension.instances import read_instances
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.extension.models import ModelView
     from servekit.extension.problems import error_fields, error_message, problem_response
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
     from servekit.extension.transport import TransportOffer
+    from servekit.ipc.operations import Load, OperationRow, Unload
     from servekit.service.identity import Identity
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "InThread",
     "Kept",
     "LifeEvent",
+    "Load",
     "LogRecord",
     "MetricFamily",
     "MetricSample",
@@ -68,6 +71,7 @@ __all__ = [
     "ModelLoaded",
     "ModelUnloaded",
     "ModelView",
+    "OperationRow",
     "Policy",
     "PredictionCall",
     "Proceed",
@@ -80,11 +84,13 @@ __all__ = [
     "ServerStarted",
     "ServerStopping",
     "TransportOffer",
+    "Unload",
     "WorkerExited",
     "WorkerReady",
     "error_fields",
     "error_message",
     "problem_response",
+    "read_instances",
 ]
 
 MODULES = {
@@ -114,6 +120,7 @@ MODULES = {
     ),
     ".exchange": ("Exchange", "InThread", "ResponseFilter"),
     ".http": ("HttpRequest", "HttpResponse"),
+    ".instances": ("read_instances",),
     ".middleware": ("Middleware", "Proceed"),
     ".models": ("ModelView",),
     ".problems": ("error_fields", "error_message", "problem_response"),
@@ -121,6 +128,7 @@ MODULES = {
     ".routes": ("Routes",),
     ".server": ("Server",),
     ".transport": ("TransportOffer",),
+    "servekit.ipc.operations": ("Load", "OperationRow", "Unload"),
     "servekit.service.identity": ("Identity",),
 }
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from servekit.extension.http import HttpRequest
     from servekit.extension.models import ModelView
+    from servekit.ipc.operations import Load, OperationRow, Unload
     from servekit.settings import Settings
 
 __all__ = ["Server"]
@@ -61,6 +62,18 @@ class Server(Protocol):
 
     def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
         """Call *function* every *interval_s* seconds, as long as the process lives."""
+
+    def operate(self, operation: Load | Unload, wait_s: float = 0.0) -> OperationRow:
+        """Have a model, or a version of one, loaded or unloaded, as operators do.
+
+        Blocks until the operation has ended, for at most *wait_s* seconds, or until this front-end
+        ends. Call it in a greenlet, such as a view of ``register_routes``. Whoever may call it may
+        have any file of the server loaded: the plugin decides who that is.
+
+        :return: how far it is: its ``state`` is ``done``, ``failed`` (then ``error`` says why, and
+            ``status`` is a status of HTTP) or still ``running``.
+        :raises Draining: the server shuts down.
+        """
 
     def wait_for(self, is_busy: Callable[[], bool]) -> None:
         """Let a shutdown wait, within the grace, while *is_busy* returns true."""

@@ -9,11 +9,11 @@ file, the file over the default.
     values      what a value may be
     addresses   where to listen
     sources     where it comes from
-    models      what --models names
+    models      what --models names, and what is in a directory
 """
 
 from servekit.settings.fields import Option, Settings, options
-from servekit.settings.models import ModelSource, parse_models
+from servekit.settings.models import ModelSource, find_models, parse_models
 from servekit.settings.sources import SettingsError, load_settings
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Option",
     "Settings",
     "SettingsError",
+    "find_models",
     "load_settings",
     "options",
     "parse_models",

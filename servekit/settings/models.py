@@ -16,6 +16,7 @@ from servekit.settings.values import did_you_mean, is_url, shown_url, split_clas
 __all__ = [
     "ModelSource",
     "deployments_of",
+    "find_models",
     "model_sources",
     "name_clash",
     "name_of_class",
@@ -23,6 +24,7 @@ __all__ = [
     "unknown_model",
 ]
 
+ARCHIVES = (".mar", ".mar.enc")  #: ends of the names of archives
 NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -99,6 +101,27 @@ def parse_models(texts: Iterable[str]) -> list[ModelSource]:
     :raises StartupError: there is none, a path does not exist, or two have the same name.
     """
     return _distinct([_parse(text) for text in texts])
+
+
+def find_models(directory: Path) -> list[str]:
+    """Return the paths of the models in *directory*, by name; none if it is empty or missing.
+
+    That is the directory itself if it has a ``model.toml``, otherwise the archives and the model
+    directories in it. If there are none but other files, it is the directory again: a plugin may
+    recognise it.
+    """
+    if not directory.is_dir():
+        return []
+    if is_model(directory):
+        return [str(directory)]
+    entries = sorted(path for path in directory.iterdir() if not path.name.startswith("."))
+    models = [str(each) for each in entries if each.name.endswith(ARCHIVES) or is_model(each)]
+    return models or ([str(directory)] if entries else [])
+
+
+def is_model(path: Path) -> bool:
+    """Whether *path* is a directory with a ``model.toml``."""
+    return (path / "model.toml").is_file()
 
 
 def _distinct(found: list[ModelSource]) -> list[ModelSource]:

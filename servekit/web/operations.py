@@ -34,7 +34,7 @@ from servekit.web.requested import asked_body, asked_object, asked_wait, checked
 from servekit.web.table import find_model
 from servekit.web.view import ServerView
 
-__all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations"]
+__all__ = ["OperatedView", "OperationList", "OperationViews", "add_operations", "operate"]
 
 APPEARS_S: Final = 2.0  #: how long the supervisor may take to show a new operation
 LOOK_S: Final = 1.0  #: how often a waiting request looks whether the front-end drains
@@ -48,7 +48,7 @@ class OperatedView(ServerView, Protocol):
         """Whether this front-end ends: nobody should wait for it."""
         ...
 
-    def operate(self, id_: str, operation: Operation) -> None:
+    def begin_operation(self, id_: str, operation: Operation) -> None:
         """Ask the supervisor to begin *operation*; the next tables have its row."""
         ...
 
@@ -123,7 +123,9 @@ class OperationViews:
 
     def show(self, id_: str) -> Response:
         """Show one operation, at its end if the request waits for it."""
-        row = self._follow(id_, _has_ended, asked_wait()) if self._find(id_) else None
+        server, row = self._server, None
+        if _find(server, id_):
+            row = _follow(server, id_, _has_ended, asked_wait())
         if row is None:
             raise RouteNotFound(f"no operation has the id {quoted(id_)}")
         return _json(row)
@@ -137,30 +139,41 @@ class OperationViews:
 
     def _begin(self, operation: Operation) -> Response:
         """Pass *operation* on, and answer with its row or with its failure."""
-        wait_s = asked_wait()
-        if self._server.routing.table.is_draining:
-            raise Draining
-        id_ = secrets.token_hex(6)
-        self._server.operate(id_, operation)
-        row = self._follow(id_, lambda _row: True, APPEARS_S)
-        if row is not None and wait_s:
-            row = self._follow(id_, _has_ended, wait_s)
-        return _answer(row or _announced(id_, operation))
+        return _answer(operate(self._server, operation, asked_wait()))
 
-    def _follow(
-        self, id_: str, is_enough: Callable[[OperationRow], bool], patience_s: float
-    ) -> OperationRow | None:
-        """Return the row of an operation once it *is_enough*, or what there is in the end."""
-        deadline = monotonic() + patience_s
-        while True:
-            row, left = self._find(id_), deadline - monotonic()
-            if (row is not None and is_enough(row)) or left <= 0 or self._server.is_draining:
-                return row
-            self._server.wait_for_table(min(left, LOOK_S))
 
-    def _find(self, id_: str) -> OperationRow | None:
-        rows = self._server.routing.table.operations
-        return next((row for row in rows if row.id == id_), None)
+def operate(server: OperatedView, operation: Operation, wait_s: float) -> OperationRow:
+    """Have *operation* begun; return its row at its end, or after *wait_s* seconds.
+
+    Runs in a greenlet.
+
+    :raises Draining: the server shuts down.
+    """
+    if server.routing.table.is_draining:
+        raise Draining
+    id_ = secrets.token_hex(6)
+    server.begin_operation(id_, operation)
+    row = _follow(server, id_, lambda _row: True, APPEARS_S)
+    if row is not None and wait_s:
+        row = _follow(server, id_, _has_ended, wait_s)
+    return row or _announced(id_, operation)
+
+
+def _follow(
+    server: OperatedView, id_: str, is_enough: Callable[[OperationRow], bool], patience_s: float
+) -> OperationRow | None:
+    """Return the row of an operation once it *is_enough*, or what there is in the end."""
+    deadline = monotonic() + patience_s
+    while True:
+        row, left = _find(server, id_), deadline - monotonic()
+        if (row is not None and is_enough(row)) or left <= 0 or server.is_draining:
+            return row
+        server.wait_for_table(min(left, LOOK_S))
+
+
+def _find(server: OperatedView, id_: str) -> OperationRow | None:
+    rows = server.routing.table.operations
+    return next((row for row in rows if row.id == id_), None)
 
 
 def _has_ended(row: OperationRow) -> bool:

@@ -57,7 +57,7 @@ class FakeOperated(FakeServer):
         self.waits: list[float] = []
         self.log: list[LogEntry] = []
 
-    def operate(self, id_: str, operation: Operation) -> None:
+    def begin_operation(self, id_: str, operation: Operation) -> None:
         self.operations.append(operation)
         kind = type(operation).__struct_config__.tag
         self.table.operations.append(OperationRow(id_, kind, operation.model))

@@ -220,7 +220,7 @@ def test_nothing_begins_while_the_server_shuts_down(operator, managed):
 
 def test_an_operation_that_is_not_shown_yet_has_been_asked_for(operator, managed, monkeypatch):
     monkeypatch.setattr("servekit.web.operations.APPEARS_S", 0.01)
-    monkeypatch.setattr(managed, "operate", lambda id_, operation: None)
+    monkeypatch.setattr(managed, "begin_operation", lambda id_, operation: None)
     answer = operator.delete("/models/digits")
 
     assert (answer.status_code, answer.json["kind"], answer.json["model"]) == (

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from servekit.errors import BodyMalformed, InputError
-from servekit.extension import EncodedInput, EncodedResponse, Envelope
+from servekit.extension import EncodedResponse, Envelope, read_instances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from servekit.extension import EnvelopeRequest
 
 __all__ = ["Instances"]
-
-JSON = "application/json"
 
 
 class Body(msgspec.Struct):
@@ -40,32 +37,9 @@ class Instances(Envelope):
             raise InputError(f"body: {error}") from None
         except msgspec.DecodeError as error:
             raise BodyMalformed(f"body: {error}") from None
-        texts = [bytes(instance) for instance in instances]
-        return [
-            _with_bytes(self.codecs.read(JSON, text))
-            if b'"b64"' in text
-            else EncodedInput(JSON, text)
-            for text in texts
-        ]
+        return read_instances(self.codecs, map(bytes, instances))
 
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the outputs under the name that the verb of the path gives them."""
-        body = self.codecs.write(JSON, {request.parameters["member"]: list(outputs)})
-        return EncodedResponse(body=body)
-
-
-def _with_bytes(value: Any) -> Any:
-    """Return *value* with bytes in place of ``{"b64": "..."}``.
-
-    :raises InputError: the string is not base64.
-    """
-    if isinstance(value, list):
-        return [_with_bytes(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() != {"b64"}:
-        return {name: _with_bytes(each) for name, each in value.items()}
-    try:
-        return b64decode(value["b64"], validate=True)
-    except (TypeError, ValueError):
-        raise InputError("b64: not base64") from None
+        answer = {request.parameters["member"]: list(outputs)}
+        return EncodedResponse(body=self.codecs.write("application/json", answer))

@@ -10,7 +10,7 @@ from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
 from servekit.ipc.kept_log import read_log
 from servekit.ipc.operations import Operate
-from servekit.web import health
+from servekit.web import health, operations
 from servekit.web.table import OncePerTable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from servekit.ipc.counters import Counters
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
-    from servekit.ipc.operations import Operation
+    from servekit.ipc.operations import Operation, OperationRow
     from servekit.ipc.table import ModelRow, Table
     from servekit.settings import Settings
 
@@ -114,9 +114,13 @@ class FrontEndView:
         """Ask the supervisor to reload, as SIGHUP does."""
         self._core.control.say(Reload())
 
-    def operate(self, id_: str, operation: Operation) -> None:
+    def begin_operation(self, id_: str, operation: Operation) -> None:
         """Ask the supervisor to begin *operation*; the next tables have its row."""
         self._core.control.say(Operate(id_, operation))
+
+    def operate(self, operation: Operation, wait_s: float = 0.0) -> OperationRow:
+        """Have *operation* begun; return its row at its end, or after *wait_s* seconds."""
+        return operations.operate(self, operation, wait_s)
 
     def wait_for_table(self, timeout_s: float) -> None:
         """Return when a new routing table has arrived, or after *timeout_s* seconds."""

@@ -17,7 +17,7 @@ from servekit.worker.prediction.objects import OBJECT, DecodedInput
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from servekit.ipc.control import Launch
     from servekit.worker.prediction.batch_result import Answered
@@ -33,14 +33,22 @@ known_types: set[str] = set()
 class OpenedRequest:
     """One request, read and written by its envelope. What that raises is the answer."""
 
-    def __init__(self, envelope: Envelope, item: OpenItem, launch: Launch) -> None:
+    def __init__(
+        self,
+        envelope: Envelope,
+        item: OpenItem,
+        launch: Launch,
+        takes_view: Callable[[bytes], bool],
+    ) -> None:
         """Prepare for *item*, which has a protocol.
 
         :param launch: has the limits of answers.
+        :param takes_view: whether bodies of a content type may be views.
         """
         assert item.protocol is not None
         assert not isinstance(item.body, DecodedInput)
         self._envelope, self._item, self._launch = envelope, item, launch
+        self._takes_view = takes_view
         self.request = EnvelopeRequest(
             body=item.body,
             content_type=item.content_type.decode("latin-1"),
@@ -97,8 +105,8 @@ class OpenedRequest:
     def _item_of(self, value: Any) -> OpenItem:
         item = self._item
         if isinstance(value, EncodedInput):
-            body: Any = value.body
             header = value.content_type.encode("latin-1")
+            body: Any = value.body if self._takes_view(header) else bytes(value.body)
         else:
             body, header = DecodedInput(value, self.request.body), OBJECT
         return Item(

@@ -50,7 +50,7 @@ class EnvelopeTable:
         envelope = self._envelopes.get(key)
         if envelope is None:
             self._envelopes[key] = envelope = self._make(*key)
-        return OpenedRequest(envelope, item, self._launch)
+        return OpenedRequest(envelope, item, self._launch, self._codecs.takes_view)
 
     def failed(self, item: OpenItem, error: BaseException) -> Answered:
         """Return the answer of *error*, which was raised while the request of *item* was read."""
@@ -88,6 +88,10 @@ class WorkerCodecs:
     def read(self, content_type: str, body: bytes) -> Any:
         """Return the value of *body*."""
         return self._readers[content_type.encode("latin-1")].decode(body)
+
+    def takes_view(self, content_type: bytes) -> bool:
+        """Whether bodies of *content_type* may be read as memoryviews."""
+        return self._readers.takes_views(content_type)
 
     def write(self, media_type: str, output: Any) -> bytes:
         """Return *output* as *media_type*."""

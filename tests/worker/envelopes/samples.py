@@ -8,7 +8,7 @@ import numpy as np
 from servekit.errors import ClientError
 from servekit.extension import EncodedInput, EncodedResponse, Envelope
 
-__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted"]
+__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted", "Whole"]
 
 
 class Bare(Envelope):
@@ -72,3 +72,10 @@ class Arrays(Bare):
 
 class NotOne:
     """Not an envelope."""
+
+
+class Whole(Bare):
+    """The body is the one input, as the model would read it."""
+
+    def decode(self, request):
+        return [EncodedInput(request.content_type, request.body)]

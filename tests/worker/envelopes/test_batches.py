@@ -21,6 +21,7 @@ from tests.worker.worker_process import item
 
 SAMPLES = "tests.worker.envelopes.samples"
 LIMIT, LARGE = 5000, 1000
+FORM = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--b--\r\n'
 
 
 class Marks:
@@ -99,6 +100,22 @@ def test_inputs_that_are_encoded_are_read_and_checked_as_bodies():
 
     assert found[0] == ("application/json", b"[2,3]")
     assert found[1][0] == "InputError"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "value"),
+    [
+        ("application/json", b"[1, 2]", b"[[1,2]]"),
+        ("application/msgpack", b"\x93\x01\x02\x03", b"[[1,2,3]]"),
+        ("text/plain", b"abc", b'["abc"]'),
+        ("multipart/form-data; boundary=b", FORM, b'[{"a":"b"}]'),
+    ],
+)
+def test_views_of_inputs_that_are_encoded_are_read_by_every_codec(content_type, body, value):
+    request = sent(body, "Whole", content_type=content_type)
+    request.body = memoryview(body)
+
+    assert answered(service_of(echo), request) == [("application/json", value)]
 
 
 @pytest.mark.parametrize("value", [["1"], [None]])
