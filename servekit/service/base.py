@@ -168,8 +168,8 @@ class Service:
     #: names of the request headers for ``Request.headers``; no others leave the front-end
     request_headers: Sequence[str] = ()
 
-    #: what the model is for, such as ``chat``: protocols made for one task serve only its models.
-    #: Set by base classes of plugins; "" is none in particular
+    #: the task of the model, such as ``chat``, which base classes of plugins set: a protocol made
+    #: for one task serves only models with that task
     task: str = ""
 
     #: names of the URL parameters for ``Request.query``

@@ -42,7 +42,7 @@ class Case:
         if self.model == "pipeline":
             return THREE_STAGES
         if self.model == "apart":
-            return f"{THREE_STAGES}, each in a process of its own"
+            return f"{THREE_STAGES}, each in a separate process"
         if self.model == "mlp":
             return f"784 float32 as {self.form} → their class, by an MLP 784-256-10"
         if self.model == "array-in":

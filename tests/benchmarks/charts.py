@@ -44,7 +44,7 @@ def open_loop(results: Results) -> Chart:
     """Draw the 99th percentile at each share of a server's own capacity."""
     panels = [
         Panel(
-            f"at {share:.0%} of its own capacity",
+            f"at {share:.0%} of its capacity",
             _bars(
                 results, [s for s in results.open if s.share == share], lambda s: s.p99_ms, ".3g"
             ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each server's programs come from: a virtual environment of its own, or Debian."""
+"""Where each server's programs come from: a separate virtual environment, or Debian."""
 
 import os
 import shutil

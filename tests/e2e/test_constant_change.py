@@ -100,4 +100,5 @@ def test_scaling_reloads_and_kills_under_load_cost_no_request(server):
         wait_until(lambda: len(clients.pids) == 4, "all four answer")
         scale(server, 1)
 
+    print(f"{clients.outcomes.total()} requests")
     assert set(clients.outcomes) == {"answered"}, clients.outcomes

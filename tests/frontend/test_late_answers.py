@@ -32,6 +32,18 @@ def batcher():
     return SimpleNamespace(metrics=counters, colocated={})
 
 
+def test_a_response_is_counted_before_it_is_sent(batcher):
+    counted, seen = [], []
+    batcher.metrics.observe_batch = lambda size, *_: counted.append(size)
+    listener = SimpleNamespace(respond=lambda _: seen.append(list(counted)))
+    tasks = [make_task(batcher, listener, Item(b"", b"", b"", "id", 1.0), 0.0) for _ in range(2)]
+    reply = Reply(1, [("", "text/plain", b"a")] * 2, 0.0, 0.0, 0.0)
+
+    answer_batch(tasks, reply, 0.0, 0.1, None)
+
+    assert seen == [[2], [2]]
+
+
 def test_only_those_whose_time_is_over_are_late(batcher):
     listeners = [Listener() for _ in range(3)]
     tasks = [
