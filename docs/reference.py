@@ -31,6 +31,9 @@ spaces as in a shell.
 The settings of a single model are tables `[models.NAME]` of the file, or `--set` on the command
 line; see [settings of a deployment](deploying.md).
 
+The settings of a plugin are tables `[plugins.NAME]` of the file, `--plugin NAME.KEY=VALUE` on the
+command line, or variables `SERVEKIT_PLUGIN_NAME_KEY`; `servekit plugins` lists them.
+
 Two secrets can only be set as variables: `SERVEKIT_PREDICT_TOKEN` and `SERVEKIT_MANAGE_TOKEN`, each
 a bearer token in addition to those in the token files (see [securing](securing.md)).
 

@@ -20,10 +20,13 @@ from servekit_archiver.hookspecs import extend_verify, recognise_model, register
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from msgspec import Struct
+
     from servekit.errors import Forbidden, TooManyRequests, Unauthorized
     from servekit.extension import (
         Identity,
         Middleware,
+        ProcessOffer,
         Protocol,
         Routes,
         Server,
@@ -67,9 +70,11 @@ __all__ = [
     "register_commands",
     "register_fetchers",
     "register_middleware",
+    "register_processes",
     "register_protocols",
     "register_routes",
     "register_services",
+    "register_settings",
     "register_transports",
     "server_started",
     "server_stopping",
@@ -147,6 +152,21 @@ def register_services() -> Mapping[str, str]:  # type: ignore[empty-body]
     :return: service name to import string, ``{"onnx": "servekit_onnx.service:OnnxService"}``.
         Two plugins offering one name is a ``PluginError`` for the models that use it;
         the order of plugins never decides.
+    """
+
+
+@hookspec
+def register_settings() -> "type[Struct]":  # type: ignore[empty-body]
+    """Offer settings that operators give this plugin.
+
+    Runs in: front-end, once when the server starts; and ``servekit plugins``.
+
+    :return: a ``msgspec.Struct``: each field is a setting, with a default, a type that JSON has,
+        and what ``msgspec.Meta`` says of it: its ``description``, its bounds. A setting is a key
+        of ``[plugins.NAME]`` in ``servekit.toml``, ``--plugin NAME.KEY=VALUE`` or
+        ``SERVEKIT_PLUGIN_NAME_KEY``, where NAME is that of the entry point. The server does not
+        start with a name, a key or a value that is not valid. ``Server.plugin_settings`` returns
+        an instance.
     """
 
 
@@ -242,6 +262,18 @@ def register_protocols(server: "Server") -> "Iterable[Protocol]":  # type: ignor
         asked about a path at which a model answers. Two protocols that answer for all models at
         one path are a ``PluginError`` that names both, and the server does not start. Where a path
         of one lies below that of another, the longer one is asked first.
+    """
+
+
+@hookspec
+def register_processes(server: "Server") -> "Iterable[ProcessOffer]":  # type: ignore[empty-body]
+    """Add processes that run beside the server, such as one that speaks another protocol.
+
+    Runs in: front-end, once when the process starts; the front-end reports what is returned to the
+    supervisor, which starts each process once, starts it again when it ends, and stops it. A
+    process reaches the server as a client does, at the socket ``Server.client_socket``.
+
+    :return: offers. Two with the same name are a ``PluginError``, and the server does not start.
     """
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.extension.models import ModelView
     from servekit.extension.problems import error_fields, error_message, problem_response
+    from servekit.extension.processes import ProcessOffer
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
@@ -75,6 +76,7 @@ __all__ = [
     "Policy",
     "PredictionCall",
     "Proceed",
+    "ProcessOffer",
     "Protocol",
     "Refused",
     "RequestHead",
@@ -124,6 +126,7 @@ MODULES = {
     ".middleware": ("Middleware", "Proceed"),
     ".models": ("ModelView",),
     ".problems": ("error_fields", "error_message", "problem_response"),
+    ".processes": ("ProcessOffer",),
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
     ".routes": ("Routes",),
     ".server": ("Server",),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,8 +31,21 @@ class Server(Protocol):
         """Directory that all processes of this server share, and nobody else can read."""
 
     @property
+    def client_socket(self) -> Path:
+        """Path of the Unix socket where processes of plugins make requests, as clients do.
+
+        It is in the run directory; it serves HTTP in the clear, whatever other listeners do.
+        """
+
+    @property
     def models(self) -> Mapping[str, ModelView]:
         """The models as they are now, by name; another object after every change."""
+
+    def plugin_settings(self, plugin: str) -> Any:
+        """Return the settings of *plugin*: an instance of what ``register_settings`` returned.
+
+        :param plugin: the name of its entry point.
+        """
 
     @property
     def is_draining(self) -> bool:
@@ -67,8 +80,8 @@ class Server(Protocol):
         """Have a model, or a version of one, loaded or unloaded, as operators do.
 
         Blocks until the operation has ended, for at most *wait_s* seconds, or until this front-end
-        ends. Call it in a greenlet, such as a view of ``register_routes``. Whoever may call it may
-        have any file of the server loaded: the plugin decides who that is.
+        ends. Call it in a greenlet, such as a view of ``register_routes``. Its clients can have any
+        file of the server loaded: the plugin decides who they are.
 
         :return: how far it is: its ``state`` is ``done``, ``failed`` (then ``error`` says why, and
             ``status`` is a status of HTTP) or still ``running``.

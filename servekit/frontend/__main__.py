@@ -11,6 +11,7 @@ from servekit.errors import StartupError
 from servekit.frontend.server.application import Application
 from servekit.ipc.counters import Counters
 from servekit.settings import Settings
+from servekit.settings.plugin_values import PluginValue
 from servekit.system.parent_death import die_with_parent
 
 
@@ -27,6 +28,7 @@ def main() -> None:
     die_with_parent(args.parent)
     values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+    values["plugins"] = tuple(PluginValue(**each) for each in values["plugins"])
     try:
         counters = Counters(args.counters)
         sockets = args.listener, args.manage

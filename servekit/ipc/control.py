@@ -18,11 +18,13 @@ __all__ = [
     "Leaving",
     "Lost",
     "PluginHooks",
+    "ProcessRow",
     "Ready",
     "Reload",
     "Retire",
     "Stop",
     "Wanted",
+    "WantedProcesses",
     "WorkerMessage",
 ]
 
@@ -127,4 +129,21 @@ class Wanted(Struct, array_like=True, tag=27):
     version: str
 
 
-ControlMessage = FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload | Wanted
+class ProcessRow(Struct, array_like=True):
+    """One process of a plugin."""
+
+    name: str  #: ``oip/grpc``
+    module: str
+    arguments: list[str]
+    is_required: bool  #: the server is not ready without it
+
+
+class WantedProcesses(Struct, array_like=True, tag=28):
+    """Front-end to supervisor, once: processes that plugins have beside the server."""
+
+    processes: list[ProcessRow]
+
+
+ControlMessage = (
+    FrontEndReady | Hung | Lost | Operate | PluginHooks | Reload | Wanted | WantedProcesses
+)

@@ -264,3 +264,4 @@ class Table(Struct, array_like=True, tag=20):
     missing_daemons: list[str] = []  #: required daemons that do not run
     tally: Tally = field(default_factory=Tally)
     operations: list[OperationRow] = []  #: those of the last minutes, newest last
+    missing_processes: list[str] = []  #: required processes of plugins that do not run

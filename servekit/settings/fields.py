@@ -11,6 +11,7 @@ from servekit.settings.addresses import absolute_bind, address, bind_address, fi
 from servekit.settings.archive_keys import archive_key_source
 from servekit.settings.daemons import DaemonSpec
 from servekit.settings.deployments import Deployment
+from servekit.settings.plugin_values import PluginValue
 from servekit.settings.values import (
     DAY_S,
     GIB,
@@ -334,6 +335,8 @@ class Settings:
     )
     daemons: tuple[DaemonSpec, ...] = ()  #: no option: tables of ``servekit.toml`` alone
     deployments: tuple[Deployment, ...] = ()  #: no option: ``[models.NAME]``, then ``--set``
+    #: no option: ``[plugins.NAME]``, then variables, then ``--plugin``
+    plugins: tuple[PluginValue, ...] = ()
 
     @property
     def state_file(self) -> str:

@@ -17,6 +17,13 @@ from servekit.settings.daemons import read_daemons
 from servekit.settings.deployments import Deployment
 from servekit.settings.fields import PREFIX, Option, Settings, options
 from servekit.settings.model_tables import read_assignments, read_model_tables
+from servekit.settings.plugin_values import (
+    PLUGIN_PREFIX,
+    PluginValue,
+    read_plugin_assignments,
+    read_plugin_tables,
+    read_plugin_variables,
+)
 from servekit.settings.tokens import MANAGE_VARIABLE, PREDICT_VARIABLE
 from servekit.settings.values import did_you_mean
 
@@ -26,6 +33,8 @@ __all__ = ["SettingsError", "load_settings"]
 SECRETS = (PREDICT_VARIABLE, MANAGE_VARIABLE)
 DAEMONS = "daemons"  #: a key of the file that is not an option
 MODELS = "models"  #: a list of paths, or a table for each model
+PLUGINS = "plugins"  #: tables of the file, and values from flags and variables
+TABLES = ("set", "plugin")  #: flags that are not options
 #: a file with both, which TOML does not allow
 TWO_KINDS = re.compile(
     r"^\s*models\s*=.*^\s*\[\s*models\b|^\s*\[\s*models\b.*^\s*models\s*=", re.M | re.S
@@ -45,12 +54,17 @@ def load_settings(
     """Merge the sources into one ``Settings``, all of whose paths are absolute.
 
     :param flags: option name to string, number, list of strings or bool; ``None`` means not given.
-        ``set`` has the ``NAME.KEY=VALUE`` of single models.
+        ``set`` has the ``NAME.KEY=VALUE`` of single models, and ``plugin`` those of plugins.
     :raises SettingsError: an unknown name, a value out of range, or ``dev`` at an
         address that other machines can reach.
     """
     values = _from_file(file) if file else {}
     values["deployments"] = (*values.get("deployments", ()), *_assigned(flags.get("set") or ()))
+    values[PLUGINS] = (
+        *values.get(PLUGINS, ()),
+        *read_plugin_variables(environment),
+        *_told_plugins(flags.get("plugin") or ()),
+    )
     values |= _from_environment(environment) | _from_flags(flags)
     settings = Settings(**values)
     for name in ("host", "port"):
@@ -83,7 +97,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    _refuse_unknown(flags, [*(option.name for option in options()), "set"], "unknown setting")
+    _refuse_unknown(flags, [*(option.name for option in options()), *TABLES], "unknown setting")
     return {
         option.name: _value(option, given, option.name if option.is_list else option.flag, HERE)
         for option in options()
@@ -100,12 +114,20 @@ def _assigned(assignments: Iterable[str]) -> list[Deployment]:
         raise SettingsError(f"--set: {error.strerror}") from error
 
 
+def _told_plugins(assignments: Iterable[str]) -> list[PluginValue]:
+    try:
+        return read_plugin_assignments(assignments)
+    except ValueError as error:
+        raise SettingsError(f"--plugin: {error}") from error
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     known = {option.variable: option for option in options()}
     given = {
         name: text
         for name, text in environment.items()
         if name.startswith(PREFIX)
+        and not name.startswith(PLUGIN_PREFIX)
         and text
         and name not in SECRETS
         and not _is_service_link(name, text)
@@ -137,14 +159,16 @@ def _from_file(path: Path) -> dict[str, Any]:
     known = {option.name: option for option in options()}
     table = _table(path)
     daemons = table.pop(DAEMONS, [])
+    plugins = table.pop(PLUGINS, {})
     models = table.pop(MODELS) if isinstance(table.get(MODELS), dict) else {}
-    _refuse_unknown(table, [*known, DAEMONS], f"{path}: unknown key")
+    _refuse_unknown(table, [*known, DAEMONS, PLUGINS], f"{path}: unknown key")
     values = {
         key: _value(known[key], value, f"{path}: {key}", path.parent)
         for key, value in table.items()
     }
     try:
         values["deployments"] = tuple(read_model_tables(models, path.name, path.parent))
+        values[PLUGINS] = tuple(read_plugin_tables(plugins, str(path)))
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from error
     try:

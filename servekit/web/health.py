@@ -54,6 +54,7 @@ def why_not_ready(server: ServerView, model: str = "") -> list[str]:
     if not table.models:
         reasons.append("no models")
     reasons += [f"daemon {name} does not run" for name in table.missing_daemons]
+    reasons += [f"process {name} does not run" for name in table.missing_processes]
     for row in table.models:
         reasons += _model_reasons(server, row)
     return reasons

@@ -33,6 +33,7 @@ class FrontEndPath:
 
     def __init__(self, directory: Path) -> None:
         from servekit.frontend.server.assembly import Assembly, Resources
+        from servekit.frontend.server.contributions import read_plugin_settings
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
         from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
@@ -45,7 +46,13 @@ class FrontEndPath:
         settings = Settings(header_timeout=1e6, keep_alive=1e6)
         plugins = create_plugin_manager()
         resources = Resources(
-            plugins=plugins, tokens=Tokens(), tls=None, codings={}, access_log=None, shares=None
+            plugins=plugins,
+            plugin_settings=read_plugin_settings(settings, plugins),
+            tokens=Tokens(),
+            tls=None,
+            codings={},
+            access_log=None,
+            shares=None,
         )
         listener = socket.create_server(("127.0.0.1", 0))
         address = listener.getsockname()

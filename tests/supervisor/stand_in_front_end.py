@@ -15,7 +15,7 @@ from servekit.system.parent_death import die_with_parent
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--run-dir", type=Path)
-parser.add_argument("--listener", type=int)
+parser.add_argument("--listener", type=int, nargs="+")
 parser.add_argument("--manage", type=int, nargs="*")
 parser.add_argument("--counters", type=int)
 parser.add_argument("--parent", type=int)

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND
 from servekit.extension.commands import Run
 from servekit.hookspecs import ReadOnly
 from servekit.plugins import InstalledPlugin, installed_plugins
 from servekit.service.base import Service
+from servekit.settings.plugin_values import known_settings
 
 __all__ = ["plugins"]
 
@@ -22,6 +25,7 @@ examples:
   servekit plugins --json
   servekit plugins --strict       import everything; exit with 1 if a plugin is broken
 """
+SETTINGS = "register_settings"
 IMPORT_STRING = re.compile(r"[\w.]+:\w+")
 #: hooks whose contributions are listed, and what those are
 CONTRIBUTIONS = {
@@ -64,12 +68,14 @@ def describe(plugin: InstalledPlugin) -> dict[str, Any]:
         "is_builtin": plugin.is_builtin,
         "hooks": list(plugin.hooks),
         **{kind: {} for kind in CONTRIBUTIONS.values()},
+        "settings": {},
         "error": plugin.error,
     }
-    for hook, kind in CONTRIBUTIONS.items():
+    for hook, kind in [*CONTRIBUTIONS.items(), (SETTINGS, "settings")]:
         if hook in plugin.hooks:
             try:
-                facts[kind] = _targets(getattr(plugin.module, hook)())
+                found = getattr(plugin.module, hook)()
+                facts[kind] = _settings(found) if hook == SETTINGS else _targets(found)
             except Exception as error:  # noqa: BLE001 - a plugin may raise anything
                 facts["error"] = f"{hook}: {type(error).__name__}: {error}"
     return facts
@@ -80,6 +86,14 @@ def _targets(contribution: Any) -> dict[str, str]:
     if isinstance(contribution, Mapping):
         return dict(contribution)
     return {command.name: command.target for command in contribution}
+
+
+def _settings(kind: Any) -> dict[str, dict[str, Any]]:
+    """Return the settings of a plugin by key."""
+    return {
+        key: {"default": msgspec.to_builtins(setting.default), "help": setting.help}
+        for key, setting in known_settings(kind).items()
+    }
 
 
 def offer_problems(plugin: dict[str, Any], every: list[dict[str, Any]]) -> Iterator[str]:
@@ -154,6 +168,10 @@ def _lines(plugin: dict[str, Any]) -> str:
         lines.append(f"  broken    {plugin['error']}")
     for kind in CONTRIBUTIONS.values():
         lines += [f"  {kind[:-1]:<9} {key}  ->  {target}" for key, target in plugin[kind].items()]
+    lines += [
+        f"  setting   {key} = {json.dumps(setting['default'])}  {setting['help']}".rstrip()
+        for key, setting in plugin["settings"].items()
+    ]
     if plugin["hooks"]:
         lines.append(f"  hooks     {', '.join(plugin['hooks'])}")
     return "\n".join(lines)

@@ -23,7 +23,8 @@ __all__ = ["start"]
 EPILOG = """\
 Each option is also a key of servekit.toml (max_body) and a variable (SERVEKIT_MAX_BODY).
 A flag takes precedence over a variable, and a variable over the file.
-Settings of a single model are tables [models.NAME] of servekit.toml, or --set.
+Settings of a single model are tables [models.NAME] of servekit.toml, or --set; those of a
+plugin are [plugins.NAME], or --plugin (servekit plugins lists them).
 
 examples:
   servekit start digits.mar
@@ -65,6 +66,13 @@ def start(parser: argparse.ArgumentParser) -> "Run":
         help="settings of single models, as in [models.NAME] of servekit.toml: digits.replicas=2"
         " digits.env.MODE=fast digits.stages.decode.replicas=4",
     )
+    parser.add_argument(
+        "--plugin",
+        nargs="+",
+        action="extend",
+        metavar="NAME.KEY=VALUE",
+        help="settings of plugins, as in [plugins.NAME] of servekit.toml",
+    )
     add_options(parser)
     return run
 
@@ -75,7 +83,7 @@ def run(parsed: argparse.Namespace) -> int:
     :raises StartupError: nothing could be served. A log of JSON gets it as its last line.
     :raises KeyboardInterrupt: Ctrl-C came before it was serving.
     """
-    flags = given_flags(parsed) | {"set": parsed.set}
+    flags = given_flags(parsed) | {"set": parsed.set, "plugin": parsed.plugin}
     if parsed.paths:
         flags["models"] = [*parsed.paths, *(flags["models"] or [])]
     read = partial(load_settings, flags, parsed.config)

@@ -18,7 +18,7 @@ from servekit.frontend.exchange.connection_shares import ConnectionShares
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import NO_ADDRESS, Assembly, Resources
-from servekit.frontend.server.contributions import check_settings
+from servekit.frontend.server.contributions import check_settings, read_plugin_settings
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
 from servekit.plugins import create_plugin_manager
 from servekit.settings.tls import server_context
@@ -58,7 +58,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         :param counters: shared by all front-ends, past and future.
         :param stdout: descriptor of the server's standard output, if the access log goes there.
         :raises StartupError: a required plugin, a token file, a certificate or a library is missing
-            or invalid.
+            or invalid, or a setting of a plugin is.
         """
         self._settings = settings
         self._run_dir = run_dir
@@ -69,6 +69,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._stdout = stdout
         self._plugins = create_plugin_manager(required=settings.require_plugins)
         check_settings(settings, self._plugins)
+        self._plugin_settings = read_plugin_settings(settings, self._plugins)
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._codings = create_codings(settings)
@@ -130,6 +131,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         """
         resources = Resources(
             plugins=self._plugins,
+            plugin_settings=self._plugin_settings,
             tokens=self._tokens,
             tls=self._tls,
             codings=self._codings,

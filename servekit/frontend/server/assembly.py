@@ -22,6 +22,7 @@ from servekit.frontend.server.dispatch import Dispatcher
 from servekit.frontend.server.front_end import FrontEnd
 from servekit.frontend.server.view import FrontEndView
 from servekit.hookspecs import OBSERVER_HOOKS
+from servekit.ipc.control import WantedProcesses
 from servekit.plugins import implemented
 from servekit.web import RouteMetrics, create_app, create_management
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from msgspec import Struct
 
     from servekit.extension.middleware import Middleware
     from servekit.frontend.exchange.connection_shares import ConnectionShares
@@ -50,6 +53,7 @@ class Resources:
     """Everything that the parent of the front-ends has read, and reads again on SIGHUP."""
 
     plugins: PluginManager
+    plugin_settings: Mapping[str, Struct]  #: by plugin
     tokens: Tokens
     tls: ssl.SSLContext | None
     codings: Mapping[bytes, Coding]  #: for compression; empty: it is off
@@ -78,12 +82,15 @@ class Assembly:
         self._core = core = create_core(
             settings, run_directory, counters, observed, resources.shares
         )
-        self._view = FrontEndView(core, needs_token=bool(resources.tokens.predict))
+        self._view = FrontEndView(
+            core, resources.plugin_settings, needs_token=bool(resources.tokens.predict)
+        )
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
         self._management = create_management(self._view, self._metrics, self._added.management)
         middleware = [*self._middleware(is_public=True), *self._added.middleware]
+        core.control.say(WantedProcesses(list(self._added.processes)))
         router, guard = core.routing.router, self._guard()
         protocols = self._protocols(guard)
         if protocols is not None:

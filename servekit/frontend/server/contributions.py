@@ -8,22 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import PluginError
+from servekit.extension.processes import ProcessOffer
 from servekit.extension.protocol import Protocol
 from servekit.extension.routes import Routes
 from servekit.extension.transport import TransportOffer
 from servekit.frontend.http1.listener import LazyTransport
 from servekit.frontend.middleware.contained import ContainedMiddleware
+from servekit.ipc.control import ProcessRow
+from servekit.settings.plugin_values import known_settings, plugin_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from msgspec import Struct
 
     from servekit.extension.middleware import Middleware
     from servekit.extension.server import Server
     from servekit.plugins import PluginManager
     from servekit.settings import Settings
 
-__all__ = ["Contributions", "check_settings", "gather"]
-
+__all__ = ["Contributions", "check_settings", "gather", "read_plugin_settings"]
 
 log = logging.getLogger("servekit.frontend")
 
@@ -37,6 +41,7 @@ class Contributions:
     management: Sequence[Routes]
     middleware: Sequence[Middleware]  #: the outermost first
     protocols: Sequence[Protocol]
+    processes: Sequence[ProcessRow]
 
     @property
     def protected(self) -> Mapping[str, Callable[[str], str]]:
@@ -58,6 +63,24 @@ def check_settings(settings: Settings, plugins: PluginManager) -> None:
     raise PluginError(f"jobs: needs the plugin servekit-jobs: {reason}")
 
 
+def read_plugin_settings(settings: Settings, plugins: PluginManager) -> dict[str, Struct]:
+    """Return the settings of each plugin that has registered some.
+
+    :raises PluginError: a plugin registers something else than settings, or a value is refused.
+    """
+    kinds: dict[str, type[Struct]] = {}
+    for plugin, kind in plugins.contributions("register_settings"):
+        try:
+            known_settings(kind)
+        except ValueError as error:
+            raise PluginError(f"{plugin}: register_settings: {error}") from error
+        kinds[plugin] = kind
+    try:
+        return plugin_settings(settings.plugins, kinds)
+    except ValueError as error:
+        raise PluginError(str(error)) from error
+
+
 def gather(plugins: PluginManager, server: Server) -> Contributions:
     """Call the hooks of the front-end, once for each process.
 
@@ -75,6 +98,7 @@ def gather(plugins: PluginManager, server: Server) -> Contributions:
             for plugin, each in _offered(plugins, "register_middleware", None, server=server)
         ],
         protocols=protocols,
+        processes=_processes(plugins, server),
     )
 
 
@@ -113,6 +137,17 @@ def _protocols(plugins: PluginManager, server: Server) -> list[Protocol]:
                 text = f"register_protocols: {other} and {plugin} both answer at {path}"
                 raise PluginError(text)
     return [protocol for _, protocol in offers]
+
+
+def _processes(plugins: PluginManager, server: Server) -> list[ProcessRow]:
+    found: dict[str, ProcessRow] = {}
+    for plugin, offer in _offered(plugins, "register_processes", ProcessOffer, server=server):
+        name = f"{plugin}/{offer.name}"
+        if name in found:
+            raise PluginError(f"{plugin}: register_processes: two are called {offer.name!r}")
+        arguments = [str(argument) for argument in offer.arguments]
+        found[name] = ProcessRow(name, offer.module, arguments, offer.is_required)
+    return list(found.values())
 
 
 def _transports(plugins: PluginManager, settings: Settings) -> list[LazyTransport]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from msgspec import Struct
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
@@ -37,14 +38,19 @@ __all__ = ["FrontEndView"]
 class FrontEndView:
     """``servekit.extension.Server`` for plugins, and ``ManagedView`` for the Flask apps."""
 
-    def __init__(self, core: Core, *, needs_token: bool) -> None:
+    def __init__(
+        self, core: Core, plugin_settings: Mapping[str, Struct], *, needs_token: bool
+    ) -> None:
         """Show *core*.
 
+        :param plugin_settings: those of each plugin that has some.
         :param needs_token: whether predictions need a bearer token of the server's own.
         """
         self._core = core
+        self._plugin_settings = plugin_settings
         self.settings: Settings = core.settings
         self.run_directory: Path = core.run_directory
+        self.client_socket: Path = core.run_directory / "clients.sock"
         self.routing: Routing = core.routing
         self.counters: Counters | None = core.counters
         self.share: Share | None = core.share
@@ -58,6 +64,10 @@ class FrontEndView:
     def models(self) -> Mapping[str, ModelView]:
         """The models as they are now, by name."""
         return self._models_of(self.routing.table)
+
+    def plugin_settings(self, plugin: str) -> Any:
+        """Return the settings of *plugin*: an instance of what its hook returned."""
+        return self._plugin_settings[plugin]
 
     @property
     def is_draining(self) -> bool:

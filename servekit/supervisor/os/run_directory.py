@@ -13,6 +13,7 @@ from servekit.errors import StartupError
 from servekit.supervisor.os.memory_directory import memory_twin
 
 __all__ = [
+    "CLIENT_SOCKET",
     "CONTROL_SOCKET",
     "MANAGE_SOCKET",
     "OBSERVER_SOCKET",
@@ -21,6 +22,7 @@ __all__ = [
     "running",
 ]
 
+CLIENT_SOCKET = "clients.sock"  #: predictions, for processes of plugins
 CONTROL_SOCKET = "control.sock"  #: front-ends connect to it
 MANAGE_SOCKET = "manage.sock"  #: management, for our own user
 OBSERVER_SOCKET = "observer.sock"  #: supervisor and front-ends send events to it

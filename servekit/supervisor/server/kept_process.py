@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that is started again whenever it ends: a front-end, a daemon, or the observer."""
+"""A program that is started again whenever it ends: a front-end, a daemon, the observer ..."""
 
 import signal
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from servekit.supervisor.reporting.journal import Journal
 
 __all__ = ["LEAVE_S", "KeptProcess"]
 
-LEAVE_S = 5.0  #: from the request to leave to SIGKILL
+LEAVE_S = 5.0  #: from the request to leave to SIGKILL, by default
 
 
 class KeptProcess:
@@ -26,18 +26,21 @@ class KeptProcess:
         make_spec: Callable[[], ProcessSpec],
         journal: Journal,
         on_change: Callable[[], object],
+        leave_s: float = LEAVE_S,
     ) -> None:
         """Start nothing yet.
 
         :param subject: its name in the log: ``daemon/redis``.
         :param make_spec: called at each start.
         :param on_change: called when the program starts, and when it is gone.
+        :param leave_s: from the request to leave to SIGKILL.
         """
         self._loop = loop
         self._subject = subject
         self._make_spec = make_spec
         self._journal = journal
         self._on_change = on_change
+        self._leave_s = leave_s
         self._backoff = Backoff()
         self._process: Process | None = None
         self._timer: Timer | None = None
@@ -84,7 +87,7 @@ class KeptProcess:
 
     def _leave(self) -> None:
         """Ask it to leave, and kill it if it does not."""
-        self._set_timer(LEAVE_S, self.kill)
+        self._set_timer(self._leave_s, self.kill)
         if self._process:
             self._process.signal(signal.SIGTERM)
 

@@ -12,6 +12,7 @@ from servekit.settings.addresses import SYSTEMD, split_address, unix_path
 from servekit.settings.archive_keys import read_archive_keys
 from servekit.settings.tokens import MANAGE_VARIABLE, open_files, read_tokens
 from servekit.supervisor.os.listeners import (
+    BACKLOG,
     SocketFile,
     bind_tcp,
     bind_unix,
@@ -19,7 +20,7 @@ from servekit.supervisor.os.listeners import (
     passed_sockets,
     url_of,
 )
-from servekit.supervisor.os.run_directory import MANAGE_SOCKET
+from servekit.supervisor.os.run_directory import CLIENT_SOCKET, MANAGE_SOCKET
 from servekit.supervisor.reporting.journal import Journal, Notice
 
 __all__ = ["Listeners", "check_access"]
@@ -58,6 +59,7 @@ class Listeners:
         self._scheme = "https" if settings.tls_certificate else "http"
         self._public: list[socket.socket] = []
         self._manage: list[socket.socket] = []
+        self._private: list[socket.socket] = []  #: for processes of plugins
         self._files: list[SocketFile] = []
         try:
             self._bind(settings, passed_sockets(environment))
@@ -90,13 +92,14 @@ class Listeners:
             raise StartupError(f"manage: {error}") from error
 
     def bind_private(self, run_dir: Path) -> None:
-        """Add the management socket of our own user: nobody else can enter *run_dir*.
+        """Add the sockets for our own user: nobody else can enter *run_dir*.
 
         :raises OSError: the disk is full, or no descriptor is left.
         """
-        path = run_dir / MANAGE_SOCKET
-        self._manage.append(bind_unix(path))
-        path.chmod(0o600)
+        for name, listeners in ((MANAGE_SOCKET, self._manage), (CLIENT_SOCKET, self._private)):
+            listeners.append(bind_unix(run_dir / name))
+            (run_dir / name).chmod(0o600)
+        self._private[0].listen(BACKLOG)
 
     @property
     def url(self) -> str:
@@ -112,7 +115,7 @@ class Listeners:
     @property
     def public(self) -> list[int]:
         """The descriptors of the listeners of predictions."""
-        return [listener.fileno() for listener in self._public]
+        return [listener.fileno() for listener in (*self._public, *self._private)]
 
     @property
     def manage(self) -> list[int]:
@@ -132,7 +135,7 @@ class Listeners:
         """Stop taking connections: the kernel takes them as long as any copy is open."""
         for file in self._files:
             file.remove()
-        for listener in self._public:
+        for listener in (*self._public, *self._private):
             listener.close()
 
     def close(self) -> None:

@@ -5,7 +5,15 @@ import os
 import signal
 
 from servekit.errors import StartupError
-from servekit.ipc.control import ControlMessage, Hung, Lost, PluginHooks, Reload, Wanted
+from servekit.ipc.control import (
+    ControlMessage,
+    Hung,
+    Lost,
+    PluginHooks,
+    Reload,
+    Wanted,
+    WantedProcesses,
+)
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
@@ -32,6 +40,7 @@ from servekit.supervisor.server.front_end import FrontEndProcess, front_end_comm
 from servekit.supervisor.server.listeners import Listeners, check_access
 from servekit.supervisor.server.observer import ObserverProcess
 from servekit.supervisor.server.origins import Origins
+from servekit.supervisor.server.plugin_processes import PluginProcesses
 from servekit.supervisor.server.set_up import check_users, standard_output, write_settings
 from servekit.supervisor.server.shutdown import Shutdown
 from servekit.supervisor.server.start_up import StartUp
@@ -80,6 +89,7 @@ class Supervisor:
         state.tell(starts)
         self._orphans = Orphans(loop, run_dir, self._pids)
         self._daemons = Daemons(loop, settings.daemons, self._reporter, self.changed)
+        self._plugins = PluginProcesses(loop, self._reporter, settings.grace, self.changed)
         with self._run_directory.beginning():
             path, on_ready = run_dir / CONTROL_SOCKET, self._front_ends_ready
             self._control = ControlSocket(loop, path, self._table, on_ready, self._reported)
@@ -99,6 +109,7 @@ class Supervisor:
             self._reporter,
             self._registry,
             self._front_end,
+            self._plugins,
             self._daemons,
             self._observer,
             listeners.close_public,
@@ -160,7 +171,9 @@ class Supervisor:
     def _table(self) -> Table:
         rows, missing = self._registry.rows(), self._daemons.missing
         tally, operations = self._reporter.tally, self._operations.rows
-        return Table(rows, self._shutdown.has_begun, missing, tally, operations)
+        return Table(
+            rows, self._shutdown.has_begun, missing, tally, operations, self._plugins.missing
+        )
 
     def _name_clash(self, problem: str) -> None:
         """End the start: which of the two models would be served is a matter of luck."""
@@ -175,6 +188,8 @@ class Supervisor:
         match report:
             case PluginHooks():
                 self._observer.want(report.hooks)
+            case WantedProcesses():
+                self._plugins.want(report.processes)
             case Hung():
                 self._registry.hung(report)
             case Lost():
@@ -221,10 +236,11 @@ class Supervisor:
 
     def _pids(self) -> set[int]:
         others = (self._front_end.pid, self._observer.pid)
-        pids = {pid for pid in others if pid is not None}
-        return pids | self._origins.pids | self._daemons.pids | self._registry.pids
+        pids = {pid for pid in others if pid is not None} | self._plugins.pids | self._daemons.pids
+        return pids | self._origins.pids | self._registry.pids
 
     def _clean_up(self) -> None:
+        self._plugins.kill()
         self._front_end.kill()
         self._observer.kill()
         self._origins.kill()
