@@ -127,6 +127,7 @@ def test_every_key_is_kept():
         "worker": {
             "replicas": 2,
             "ranks": 4,
+            "preload": True,
             "predict_timeout_s": 1,
             "load_timeout_s": 2.5,
             "env": {"A": "b"},
@@ -145,6 +146,7 @@ def test_every_key_is_kept():
                 "worker": {
                     "replicas": 2,
                     "ranks": 1,
+                    "preload": False,
                     "predict_timeout_s": 1,
                     "load_timeout_s": 2.5,
                     "env": [{"A": "b"}, {"A": "c"}],

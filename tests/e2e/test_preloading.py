@@ -31,7 +31,7 @@ class Slow(Service):
         time.sleep(0.02)
         return [[os.getpid(), IMPORTED_BY, *self.facts]] * len(batch)
 """
-MODEL = 'name = "slow"\nversion = "1"\nservice = "service:Slow"\nbatching.max_batch_size = 1\n'
+MODEL = 'name = "slow"\nversion = "1"\nservice = "service:Slow"\nbatching.max_batch_size = 1\nworker.preload = true\n'
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def serve_slow(tmp_path):
     def start(*, threads=False):
         (tmp_path / "service.py").write_text(SERVICE.replace("THREADS", str(threads)))
         (tmp_path / "model.toml").write_text(MODEL)
-        given = ["slow.preload=true", "slow.replicas=2", "slow.env.MODE=fast"]
+        given = ["slow.replicas=2", "slow.env.MODE=fast"]
         started.append(ServedModel(tmp_path, set=given))
         served = started[-1].wait_ready()
         served.log.wait_for("worker_ready", count=2)

@@ -9,7 +9,16 @@ from typing import Any, Final
 
 from servekit_archiver import strictjson
 from servekit_archiver.counting import counted
-from servekit_archiver.manifest.kinds import Choice, Either, Json, ListOf, MapOf, Number, Text
+from servekit_archiver.manifest.kinds import (
+    Choice,
+    Either,
+    Json,
+    ListOf,
+    MapOf,
+    Number,
+    Switch,
+    Text,
+)
 from servekit_archiver.manifest.record import ManifestTable, TableOf, key
 from servekit_archiver.manifest.texts import PATH
 
@@ -123,6 +132,11 @@ class WorkerSettings(ManifestTable):
 
     replicas: int = key(REPLICAS, default=1, help="processes that hold the model at once")
     ranks: int = key(RANKS, default=1, help="processes of each replica; rank 0 answers")
+    preload: bool = key(
+        Switch(),
+        default=False,
+        help="whether replicas are forked from a process that has imported the service",
+    )
     predict_timeout_s: float = key(SECONDS, default=30, help="limit of one predict, in seconds")
     load_timeout_s: float = key(SECONDS, default=120, help="limit of one load, in seconds")
     env: Mapping[str, str] | tuple[Mapping[str, str], ...] = key(

@@ -37,6 +37,7 @@ ORDER: Final = (
 DEFAULTS: Final = {
     "replicas": WorkerSettings().replicas,
     "ranks": WorkerSettings().ranks,
+    "preload": WorkerSettings().preload,
     "batching": Batching().to_mapping(),
 }
 
@@ -57,6 +58,7 @@ class StageValues:
         }
         if stage.host is None:
             archive |= {"replicas": worker.replicas, "ranks": worker.ranks}
+            archive["preload"] = worker.preload
             archive["batching"] = stage.batching.to_mapping()
         self.overlay(archive, ARCHIVE)
         defaults = dict(_leaves(DEFAULTS))
