@@ -31,7 +31,13 @@ class Slow(Service):
         time.sleep(0.02)
         return [[os.getpid(), IMPORTED_BY, *self.facts]] * len(batch)
 """
-MODEL = 'name = "slow"\nversion = "1"\nservice = "service:Slow"\nbatching.max_batch_size = 1\nworker.preload = true\n'
+MODEL = """
+name = "slow"
+version = "1"
+service = "service:Slow"
+batching.max_batch_size = 1
+worker.preload = true
+"""
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ def test_values_and_their_sources():
     assert sources(found) == {
         "replicas": (2, "--replicas"),
         "ranks": (1, "default"),
+        "preload": (False, "default"),
         "batching.max_batch_size": (4, "archive"),
         "batching.max_delay_ms": (0, "default"),
         "env.A": ("1", "archive"),
