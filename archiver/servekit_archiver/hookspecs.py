@@ -28,6 +28,8 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     :return: keys such as ``{"service": "onnx", "signature": {...}}``, or ``None`` if this is
         no model the plugin knows. They fill only what ``model.toml`` leaves out. Two plugins
         that recognise one directory is an ``ArchiveError``; the order of plugins never decides.
+        A format that may contain the files of others, such as that of MLflow, goes before them:
+        its hook is marked ``@hookimpl(tryfirst=True)``.
     """
 
 

@@ -55,6 +55,15 @@ def test_two_plugins_that_know_a_directory_are_refused_by_name(tmp_path):
         recognise(tmp_path, Knows({"service": "a"}), Knows({"service": "b"}), discover=False)
 
 
+def test_a_format_that_contains_others_comes_before_them(tmp_path):
+    outer = Knows(None)
+    outer.recognise_model = hookimpl(tryfirst=True)(lambda directory: {"service": "mlflow"})
+
+    offer = recognise(tmp_path, outer, Knows({"service": "onnx"}), discover=False)
+
+    assert offer == {"service": "mlflow"}
+
+
 def test_a_plugin_that_raises_is_named(tmp_path):
     with pytest.raises(ArchiveError, match=r"plugin .*: RuntimeError: oops"):
         recognise(tmp_path, Fails(), discover=False)

@@ -37,6 +37,7 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
         if not isinstance(offer, Mapping):
             reason = f"offers {show(offer)}, not a mapping"
             raise ArchiveError(f"{directory}: plugin {name}: {reason}")
+    offers = _enclosing(offers, manager) or offers
     if len(offers) > 1:
         names = " and ".join(sorted(offers))
         raise ArchiveError(f"{directory}: recognised by {names}; name a service in model.toml")
@@ -45,3 +46,10 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
         named = "; ".join(failed)
         raise ArchiveError(f"{directory}: not recognised, and these plugins failed: {named}")
     return next(iter(offers.values()), None)
+
+
+def _enclosing(offers: Mapping[str, Any], manager: HookManager) -> dict[str, Any]:
+    """Return the *offers* of plugins whose formats contain files of other formats."""
+    hooks = manager.hook.recognise_model.get_hookimpls()
+    first = {each.plugin_name for each in hooks if each.tryfirst}
+    return {name: offer for name, offer in offers.items() if name in first}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves MLflow models, and answers MLflow's clients."""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker half: requests and responses pass unchanged, since the service knows the formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from servekit.errors import BodyMalformed, UnknownMediaType
+from servekit.extension import EncodedResponse, Envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.extension import EnvelopeRequest
+
+__all__ = ["Invocation", "Invocations"]
+
+
+class Invocation(NamedTuple):
+    """One request in a format of MLflow."""
+
+    content_type: str
+    body: str
+
+
+class Invocations(Envelope):
+    """Makes one input of a request, however many rows it has."""
+
+    def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
+        """Return the request as an ``Invocation``."""
+        if not request.content_type.strip():
+            raise UnknownMediaType("Content-Type: missing; one of application/json, text/csv")
+        try:
+            return [Invocation(request.content_type, str(request.body, "utf-8"))]
+        except UnicodeDecodeError as error:
+            raise BodyMalformed(f"body: not UTF-8 at byte {error.start}") from None
+
+    def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
+        """Return the ``Response`` of the service, whose body is written already."""
+        (body,) = outputs
+        media_type = request.response.content_type if request.response is not None else None
+        encoded = body.encode() if isinstance(body, str) else body
+        return EncodedResponse(body=encoded, media_type=media_type or "application/json")
