@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.instances import read_instances
     from servekit.extension.middleware import Middleware, Proceed
-    from servekit.extension.models import ModelView
+    from servekit.extension.models import ModelStatistics, ModelView
     from servekit.extension.problems import error_fields, error_message, problem_response
     from servekit.extension.processes import ProcessOffer
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
     from servekit.extension.transport import TransportOffer
-    from servekit.ipc.operations import Load, OperationRow, Unload
+    from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
     from servekit.service.identity import Identity
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "MetricSample",
     "Middleware",
     "ModelLoaded",
+    "ModelStatistics",
     "ModelUnloaded",
     "ModelView",
     "OperationRow",
@@ -79,6 +80,7 @@ __all__ = [
     "ProcessOffer",
     "Protocol",
     "Refused",
+    "ReloadModels",
     "RequestHead",
     "ResponseFilter",
     "Routes",
@@ -124,14 +126,14 @@ MODULES = {
     ".http": ("HttpRequest", "HttpResponse"),
     ".instances": ("read_instances",),
     ".middleware": ("Middleware", "Proceed"),
-    ".models": ("ModelView",),
+    ".models": ("ModelStatistics", "ModelView"),
     ".problems": ("error_fields", "error_message", "problem_response"),
     ".processes": ("ProcessOffer",),
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
     ".routes": ("Routes",),
     ".server": ("Server",),
     ".transport": ("TransportOffer",),
-    "servekit.ipc.operations": ("Load", "OperationRow", "Unload"),
+    "servekit.ipc.operations": ("Load", "OperationRow", "ReloadModels", "Unload"),
     "servekit.service.identity": ("Identity",),
 }
 

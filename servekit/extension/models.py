@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from servekit.ipc.table import Interface
 
-__all__ = ["ModelView"]
+__all__ = ["ModelStatistics", "ModelView"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +24,24 @@ class ModelView:
     #: input and output of its ``predict``: signature, JSON schemas, media types; ``None`` until a
     #: worker of the model has been ready
     interface: Interface | None
+    max_batch_size: int = 1  #: inputs in one call of ``predict``
+    source: str = ""  #: path or URL that it was loaded from; "" if that is not known here
+    directory: Path | None = None  #: in a worker: where the files of the model are
     #: for the default version: the other loaded versions by name, and all of them by their aliases
     others: Mapping[str, ModelView] = field(default_factory=dict)
 
     def find_version(self, name: str) -> ModelView | None:
         """Return the version or the alias *name*; "" is this one."""
         return self if name in ("", self.version) else self.others.get(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStatistics:
+    """The work of one version of a model since the server started, in all front-ends."""
+
+    statuses: Mapping[int, int]  #: how many responses had each status
+    response_s: float  #: sum of the times from request to response, of those with an output
+    inputs: int  #: inputs of all calls of ``predict``
+    batches: int
+    queue_s: float  #: sum of the times that the oldest input of each batch waited
+    predict_s: float  #: sum of the times in ``predict``

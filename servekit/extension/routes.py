@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,11 +34,14 @@ class Routes:
     #: starts of paths where reading needs what a prediction needs: the token, and ``authorize``.
     #: Each with a function from a request target to the name of its model, or ""
     protected: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    #: starts of paths of the public listener where every request needs the token for management
+    managed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning for management."""
-        if self.listener == "management" and (self.openapi or self.protected):
-            raise PluginError("routes for management have neither openapi nor protected")
+        if self.listener == "management" and (self.openapi or self.protected or self.managed):
+            text = "routes for management have none of openapi, protected and managed"
+            raise PluginError(text)
 
 
 def merged(document: Mapping[str, Any], fragment: Mapping[str, Any], path: str = "") -> Any:

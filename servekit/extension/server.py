@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from servekit.extension.http import HttpRequest
-    from servekit.extension.models import ModelView
-    from servekit.ipc.operations import Load, OperationRow, Unload
+    from servekit.extension.models import ModelStatistics, ModelView
+    from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
     from servekit.settings import Settings
 
 __all__ = ["Server"]
@@ -61,6 +61,9 @@ class Server(Protocol):
         :raises ModelNotFound: there is no such model.
         """
 
+    def statistics(self, model: str, version: str) -> ModelStatistics:
+        """Return what *version* of *model* has done; reading it takes tens of microseconds."""
+
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not.
 
@@ -76,12 +79,12 @@ class Server(Protocol):
     def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
         """Call *function* every *interval_s* seconds, as long as the process lives."""
 
-    def operate(self, operation: Load | Unload, wait_s: float = 0.0) -> OperationRow:
-        """Have a model, or a version of one, loaded or unloaded, as operators do.
+    def operate(self, operation: Load | ReloadModels | Unload, wait_s: float = 0.0) -> OperationRow:
+        """Have a model, or a version of one, loaded, reloaded or unloaded, as operators do.
 
         Blocks until the operation has ended, for at most *wait_s* seconds, or until this front-end
-        ends. Call it in a greenlet, such as a view of ``register_routes``. Its clients can have any
-        file of the server loaded: the plugin decides who they are.
+        ends. Call it in a greenlet, such as a view of ``register_routes``. Its users can
+        have any file of the server loaded: see ``Routes.managed``.
 
         :return: how far it is: its ``state`` is ``done``, ``failed`` (then ``error`` says why, and
             ``status`` is a status of HTTP) or still ``running``.

@@ -127,6 +127,7 @@ class StageCounts(NamedTuple):
     predict_s: float  #: the sum of the times in predict
     waiting: int  #: tasks in the queue; sampled ten times a second, as *running* is
     running: int  #: tasks that workers have
+    tasks: int = 0  #: those of all batches
 
 
 class VersionCounts(NamedTuple):
@@ -139,6 +140,7 @@ class VersionCounts(NamedTuple):
     waiting: int  #: tasks in the queues; sampled ten times a second, as *running* is
     running: int  #: tasks that workers have
     stages: dict[str, StageCounts] = {}  # noqa: RUF012 - by name; that of an only stage is ""
+    response_s: float = 0.0  #: the sum of the durations
 
 
 def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
@@ -156,6 +158,7 @@ def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
         int(total[PLACES["waiting"]]),
         int(total[PLACES["running"]]),
         {label_of(key).stage: _stage_counts(numbers) for key, numbers in found.items()},
+        total[start + len(DURATIONS) + 1],
     )
 
 
@@ -168,6 +171,7 @@ def _stage_counts(numbers: list[float]) -> StageCounts:
         predict_s=numbers[predict + last],
         waiting=int(numbers[PLACES["waiting"]]),
         running=int(numbers[PLACES["running"]]),
+        tasks=int(numbers[PLACES["batch_size"] + len(SIZES) + 1]),
     )
 
 

@@ -226,8 +226,8 @@ class Settings:
     )
     compression: tuple[str, ...] = setting(
         (),
-        "codings for compressed requests and responses, preferred first: gzip, zstd",
-        one_of("gzip", "zstd"),
+        "codings for compressed requests and responses, preferred first: gzip, zstd, deflate",
+        one_of("gzip", "zstd", "deflate"),
     )
     compression_min: int = setting(KIB, "smallest response that is compressed", **a_size(1, GIB))
     http2: bool = setting(True, "enable HTTP/2", switch)

@@ -41,6 +41,7 @@ def create_app(server: ServerView, metrics: RouteMetrics, routes: Sequence[Route
     add_health(app, server)
     add_descriptions(app, server, routes)
     add_predict_errors(app, server)
+    guard_managed(app, server, routes)
     add_routes(app, routes)
     return app
 
@@ -61,6 +62,22 @@ def add_routes(app: Flask, routes: Iterable[Routes]) -> None:
         added = [rule.rule for rule in app.url_map.iter_rules() if _is_of(rule, each.blueprint)]
         if taken := known.intersection(added):
             raise PluginError(f"routes {each.blueprint.name}: {min(taken)} exists already")
+
+
+def guard_managed(app: Flask, server: ServerView, routes: Iterable[Routes]) -> None:
+    """Have requests to the managed paths of *routes* refused without the token for management."""
+    managed = tuple(path for each in routes for path in each.managed)
+    if not managed:
+        return
+
+    def check() -> None:
+        if request.path.startswith(managed):
+            given = request.headers.get("Authorization")
+            refusal = server.judge_manager(given.encode("latin-1") if given else None)
+            if refusal is not None:
+                raise refusal
+
+    app.before_request(check)
 
 
 def with_links(links: Mapping[str, str], routes: Iterable[Routes]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from prometheus_client import Metric
 
+from servekit.errors import ServekitError
 from servekit.ipc.counter_share import Share
 from servekit.ipc.counters import Counters
 from servekit.ipc.table import Table
@@ -73,4 +74,8 @@ class ServerView(Protocol):
     @property
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token."""
+        ...
+
+    def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
+        """Return why a request with *authorization* may not manage the server; ``None``: it may."""
         ...

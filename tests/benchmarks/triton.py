@@ -42,6 +42,20 @@ def read_binary(answer: bytes) -> float:
     return float(value)
 
 
+def v2_request(path: str, case: Case, seed: int) -> Request:
+    """Return the request of the Open Inference Protocol for *case*: JSON, or nothing but bytes."""
+    values = case.values(seed)
+    is_raw = case.form == "raw"
+    return Request(
+        path=path,
+        content_type=CONTENT_TYPES[case.form],
+        body=case.body(values) if is_raw else to_v2(values),
+        expected=case.expected(values),
+        read=read_binary if is_raw else read_v2,
+        headers=RAW if is_raw else (),
+    )
+
+
 class Triton(Server):
     """Triton Inference Server: a front-end in C++ and one Python process for the model."""
 
@@ -77,16 +91,7 @@ class Triton(Server):
         return f"/v2/models/{case.model}/infer"
 
     def request(self, case: Case, seed: int = 0) -> Request:
-        values = case.values(seed)
-        is_raw = case.form == "raw"
-        return Request(
-            path=self.path(case),
-            content_type=CONTENT_TYPES[case.form],
-            body=case.body(values) if is_raw else to_v2(values),
-            expected=case.expected(values),
-            read=read_binary if is_raw else read_v2,
-            headers=RAW if is_raw else (),
-        )
+        return v2_request(self.path(case), case, seed)
 
     def start(self, directory: Path, port: int, case: Case) -> ServerProcess:
         self._write_model(directory / "repository" / case.model, case)

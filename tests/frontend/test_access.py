@@ -2,6 +2,7 @@
 """Who may predict: judged when the header section is whole, and before any body is kept."""
 
 import json
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -189,7 +190,7 @@ def judge(
 
     protected = {"/jobs/": lambda target: "echo" if target.encode().startswith(JOB) else ""}
     exchange = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
-    access = Access(tokens or Tokens(), authorize, find, protected)
+    access = Access(tokens or Tokens(), authorize, find, protected, ["/managed/"])
     given = {name.encode(): value.encode() for name, value in headers.items()}
     return access(exchange)(method, target, given, False), asked, counted
 
@@ -268,3 +269,19 @@ def test_plugins_are_not_asked_where_the_token_is_wrong():
     refusal, asked, _ = judge([], tokens=Tokens(predict=(b"0" * 32,)))
 
     assert (refusal.status, asked) == (401, [])
+
+
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        pytest.param({}, 401, id="no token"),
+        pytest.param({"authorization": "Bearer client"}, 403, id="that for predictions"),
+        pytest.param({"authorization": "Bearer manager"}, None, id="that for management"),
+    ],
+)
+def test_managed_paths_need_the_token_for_management(method, given, status):
+    tokens = Tokens((sha256(b"client").digest(),), (sha256(b"manager").digest(),))
+    verdict, asked, _ = judge([], method=method, target=b"/managed/x", tokens=tokens, **given)
+
+    assert (verdict.status if verdict else None, asked) == (status, [])

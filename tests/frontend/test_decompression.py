@@ -5,6 +5,7 @@ import gzip
 import os
 import threading
 import tracemalloc
+import zlib
 from time import monotonic
 from types import SimpleNamespace
 
@@ -141,6 +142,17 @@ def test_a_client_that_leaves_meanwhile_harms_nobody(front):
 
 def test_other_routes_know_it_too(front):
     assert ask(front, post(gzip.compress(b"[1]"), HEADER, path="/nobody/predict"))[0] == 404
+
+
+def test_deflate(start):
+    front_end = start(compression=("deflate",))
+    header = "Content-Encoding: deflate"
+    packed = zlib.compress(b"1" * 500_000)
+
+    assert ask(front_end, post(packed, header))[2] == b"1" * 500_000
+    assert ask(front_end, post(packed[:-1], header))[0] == 400
+    answer = ask(front_end, post(b"1" * 5000, "Accept-Encoding: deflate"))[2]
+    assert zlib.decompress(answer) == b"1" * 5000
 
 
 def test_zstd(start):

@@ -8,7 +8,7 @@ from flask import Blueprint, jsonify
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from prometheus_client.parser import text_string_to_metric_families as families
 
-from servekit.errors import NotReady, PluginError
+from servekit.errors import NotReady, PluginError, Unauthorized
 from servekit.extension import Routes
 from servekit.web import RouteMetrics, create_app, create_management
 
@@ -113,9 +113,11 @@ def test_a_model_that_takes_a_path_of_a_plugin_leaves_the_plugin_out_of_the_docu
     assert "/openapi.json leaves out a plugin: openapi: /paths//late/predict/post" in caplog.text
 
 
-@pytest.mark.parametrize("more", [{"openapi": FRAGMENT}, {"protected": {"/x": str}}])
+@pytest.mark.parametrize(
+    "more", [{"openapi": FRAGMENT}, {"protected": {"/x": str}}, {"managed": ["/x"]}]
+)
 def test_routes_for_management_have_no_part_in_what_is_public(more):
-    with pytest.raises(PluginError, match="routes for management have neither"):
+    with pytest.raises(PluginError, match="routes for management have none"):
         page(listener="management", **more)
 
 
@@ -140,3 +142,20 @@ def test_pages_of_both_listeners_are_measured_and_shown_together(server):
         ("management", "/greetings/<name>"): 2.0,
         ("management", "/ping"): 1.0,
     }
+
+
+def test_managed_paths_need_the_token_for_management(server):
+    asked = []
+
+    def judge(given):
+        asked.append(given)
+        return None if given == b"Bearer manager" else Unauthorized("a bearer token is needed")
+
+    server.judge_manager = judge
+    client = server.client(page(managed=["/greetings/"]))
+    token = {"Authorization": "Bearer manager"}
+
+    assert client.get("/greetings/Ada").status_code == 401
+    assert client.get("/greetings/Ada", headers=token).status_code == 200
+    assert client.get("/ping").status_code == 200
+    assert asked == [None, b"Bearer manager"]

@@ -54,16 +54,19 @@ class Access:
         authorize: Authorize | None,
         find: Find,
         protected: Mapping[str, Callable[[str], str]],
+        managed: Sequence[str] = (),
     ) -> None:
         """Admit requests that have a token for predictions and that no plugin refuses.
 
         :param find: looks up the route of a request.
         :param protected: as ``Routes.protected``.
+        :param managed: as ``Routes.managed``.
         """
         self._tokens = tokens
         self._authorize = authorize
         self._find = find
         self._protected = {path.encode(): model_of for path, model_of in protected.items()}
+        self._managed = tuple(path.encode() for path in managed)
 
     def __call__(self, exchange: Exchange) -> Guard:
         """Return the guard of the requests of *exchange*."""
@@ -87,6 +90,9 @@ class Access:
         has_body: bool,
     ) -> ServekitError | Identity | None:
         model_of, route = self._model_of(target), self._find(method, target, headers)
+        if route is None and target.startswith(self._managed):
+            given = headers.get(b"authorization")
+            return check_token(given, self._tokens.manage, self._tokens.predict)
         if method in READING and not has_body and model_of is None and route is None:
             return None
         if route is not None and route.is_provisional:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content codings (RFC 9110 8.4.1), both ways: gzip, and zstd if a library is installed."""
+"""Content codings (RFC 9110 8.4.1), both ways: gzip, deflate, and zstd with a library."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Coding", "Decompressor", "coding"]
 
-LEVEL = 1  #: for gzip and zstd: a body that is sent once is not worth a higher level
-GZIP = 31  #: ``wbits`` of zlib: a window of 32 KiB, and the frame of gzip
+LEVEL = 1  #: a body that is sent once is not worth a higher level
+#: ``wbits`` of zlib: a window of 32 KiB, and the frame of gzip or of zlib
+GZIP, DEFLATE = 31, 15
 ZSTD = ("compression.zstd", "backports.zstd")  #: Python 3.14 has the first one
 ZSTD_WINDOW_LOG = 23  #: 8 MiB (RFC 9659 3.1): frames that ask for a larger window are refused
 
@@ -48,11 +49,11 @@ class Coding(NamedTuple):
     error: type[Exception]  #: raised by ``Decompressor.decompress``
 
 
-class GzipDecompressor:
-    """The ``Decompressor`` of gzip: zlib's, which hands input that is left to its caller."""
+class ZlibDecompressor:
+    """The ``Decompressor`` of gzip and deflate: zlib hands input that is left to its caller."""
 
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(GZIP)
+    def __init__(self, frame: int) -> None:
+        self._zlib = zlib.decompressobj(frame)
 
     @property
     def eof(self) -> bool:
@@ -76,16 +77,15 @@ class GzipDecompressor:
 
 
 def coding(name: str) -> Coding:
-    """Return the coding called *name*, ``gzip`` or ``zstd``.
+    """Return the coding called *name*: ``gzip``, ``deflate`` or ``zstd``.
 
     :raises StartupError: its library is not installed.
     """
-    return _zstd() if name == "zstd" else Coding(gzip, GzipDecompressor, zlib.error)
-
-
-def gzip(body: Any) -> bytes:
-    """Compress *body* with gzip."""
-    return zlib.compress(body, LEVEL, GZIP)
+    if name == "zstd":
+        return _zstd()
+    frame = {"gzip": GZIP, "deflate": DEFLATE}[name]
+    compress = partial(zlib.compress, level=LEVEL, wbits=frame)
+    return Coding(compress, partial(ZlibDecompressor, frame), zlib.error)
 
 
 def _zstd() -> Coding:

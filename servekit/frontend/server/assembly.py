@@ -82,9 +82,7 @@ class Assembly:
         self._core = core = create_core(
             settings, run_directory, counters, observed, resources.shares
         )
-        self._view = FrontEndView(
-            core, resources.plugin_settings, needs_token=bool(resources.tokens.predict)
-        )
+        self._view = FrontEndView(core, resources.tokens, resources.plugin_settings)
         self._added = gather(resources.plugins, self._view)
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
@@ -147,7 +145,7 @@ class Assembly:
         if not tokens.predict and authorize is None:
             return None
         find = self._core.routing.router.find
-        return Access(tokens, authorize, find, self._added.protected)
+        return Access(tokens, authorize, find, self._added.protected, self._added.managed)
 
     def _protocols(self, guard: Access | None) -> Protocols | None:
         """Return what finds the predictions of plugins' protocols; ``None`` without protocols."""

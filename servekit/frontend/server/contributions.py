@@ -48,6 +48,11 @@ class Contributions:
         """As ``Routes.protected``, of all routes."""
         return {path: name for each in self.public for path, name in each.protected.items()}
 
+    @property
+    def managed(self) -> tuple[str, ...]:
+        """As ``Routes.managed``, of all routes."""
+        return tuple(path for each in self.public for path in each.managed)
+
 
 def check_settings(settings: Settings, plugins: PluginManager) -> None:
     """Refuse a setting whose plugin is missing; without HTTP/2, which is on by default, warn.

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from servekit.extension.models import ModelView
+from servekit.extension.models import ModelStatistics, ModelView
+from servekit.frontend.middleware.auth import check_token
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
 from servekit.ipc.kept_log import read_log
+from servekit.ipc.model_counters import read_version
 from servekit.ipc.operations import Operate
 from servekit.web import health, operations
 from servekit.web.table import OncePerTable
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from prometheus_client import Metric
 
+    from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.table import Routing
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from servekit.ipc.operations import Operation, OperationRow
     from servekit.ipc.table import ModelRow, Table
     from servekit.settings import Settings
+    from servekit.settings.tokens import Tokens
 
 __all__ = ["FrontEndView"]
 
@@ -38,27 +42,35 @@ __all__ = ["FrontEndView"]
 class FrontEndView:
     """``servekit.extension.Server`` for plugins, and ``ManagedView`` for the Flask apps."""
 
-    def __init__(
-        self, core: Core, plugin_settings: Mapping[str, Struct], *, needs_token: bool
-    ) -> None:
+    def __init__(self, core: Core, tokens: Tokens, plugin_settings: Mapping[str, Struct]) -> None:
         """Show *core*.
 
+        :param tokens: those of the server's own.
         :param plugin_settings: those of each plugin that has some.
-        :param needs_token: whether predictions need a bearer token of the server's own.
         """
         self._core = core
-        self._plugin_settings = plugin_settings
+        self._tokens, self._plugin_settings = tokens, plugin_settings
         self.settings: Settings = core.settings
         self.run_directory: Path = core.run_directory
         self.client_socket: Path = core.run_directory / "clients.sock"
         self.routing: Routing = core.routing
-        self.counters: Counters | None = core.counters
+        self.counters: Counters = core.counters
         self.share: Share | None = core.share
-        self.needs_token = needs_token
         self.collectors: list[Callable[[], Iterable[Metric]]] = []
         self.waits: list[Callable[[], bool]] = []
         self._models_of = OncePerTable(models_of)
         self._timers: list[Any] = []
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether predictions need a bearer token of the server's own."""
+        return bool(self._tokens.predict)
+
+    def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
+        """Return why a request with *authorization* may not manage the server; ``None``: it may."""
+        return check_token(authorization, self._tokens.manage, self._tokens.predict)
+
+    # ------------------------------------------------------------ what models there are
 
     @property
     def models(self) -> Mapping[str, ModelView]:
@@ -83,10 +95,24 @@ class FrontEndView:
         """Return why *model*, or the server with all of its models, is not ready."""
         return health.why_not_ready(self, model)
 
+    def statistics(self, model: str, version: str) -> ModelStatistics:
+        """Return what *version* of *model* has done since the server started."""
+        counts = read_version(self.counters, model, version)
+        return ModelStatistics(
+            statuses=counts.statuses,
+            response_s=counts.response_s,
+            inputs=sum(stage.tasks for stage in counts.stages.values()),
+            batches=sum(stage.batches for stage in counts.stages.values()),
+            queue_s=sum(stage.queue_s for stage in counts.stages.values()),
+            predict_s=sum(stage.predict_s for stage in counts.stages.values()),
+        )
+
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
         route = self._find(request)
         return route.row.name if route is not None and route.call is None else ""
+
+    # ------------------------------------------------------------ what plugins add
 
     def count_refusal(self, request: HttpRequest, status: int) -> None:
         """Count a prediction that was refused with *status*."""
@@ -111,6 +137,8 @@ class FrontEndView:
     def wait_for(self, is_busy: Callable[[], bool]) -> None:
         """Let a shutdown wait while *is_busy* returns true."""
         self.waits.append(is_busy)
+
+    # ------------------------------------------------------------ for operators
 
     def crashes(self) -> list[CrashReport]:
         """Return the crash reports that are kept."""
@@ -143,12 +171,22 @@ def models_of(table: Table) -> dict[str, ModelView]:
 
 
 def _view_of(row: ModelRow) -> ModelView:
-    others = {
-        each.version: ModelView(name=row.name, version=each.version, interface=each.interface)
-        for each in row.versions
+    others: dict[str, ModelView] = {
+        each.version: _version_of(each, row.name, {}) for each in row.versions
     }
-    view = ModelView(name=row.name, version=row.version, interface=row.interface, others=others)
+    view = _version_of(row, row.name, others)
     for alias, version in row.traffic.aliases.items():
         if (found := view.find_version(version)) is not None:
             others.setdefault(alias, found)
     return view
+
+
+def _version_of(row: ModelRow, name: str, others: Mapping[str, ModelView]) -> ModelView:
+    return ModelView(
+        name=name,
+        version=row.version,
+        interface=row.interface,
+        max_batch_size=row.max_batch_size,
+        source=next((str(each.value) for each in row.settings if each.name == "path"), ""),
+        others=others,
+    )

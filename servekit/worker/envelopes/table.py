@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -67,6 +68,8 @@ class EnvelopeTable:
             name=manifest["name"],
             version=manifest.get("version", ""),
             interface=self._interface_of(calls),
+            max_batch_size=self._launch.max_batch_size,
+            directory=Path(self._launch.directory),
         )
         return kind(model, self._codecs)
 

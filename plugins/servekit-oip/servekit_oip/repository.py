@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model repository extension: lists, loads and unloads models, with the management token."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from flask import Blueprint, Response, request
+from msgspec import Struct
+
+from servekit.errors import BodyMalformed, InputError, ServekitError
+from servekit.extension import Load, ReloadModels, Unload, error_fields
+from servekit_oip.errors import error_body, http_status
+
+if TYPE_CHECKING:
+    from servekit.extension import OperationRow, Server
+
+__all__ = ["create_repository"]
+
+JSON: Final = "application/json"
+WAIT_S: Final = 600.0
+LOOK_S: Final = 1.0  #: how often the sources of models are noted
+REACH_S: Final = 5.0  #: how long a front-end may take to reach workers that are ready
+POLL_S: Final = 0.01
+
+
+class LoadParameters(Struct, frozen=True):
+    """The parameters of a load."""
+
+    config: str = ""  #: JSON
+
+
+class LoadRequest(Struct):
+    """The body of a load."""
+
+    parameters: LoadParameters = LoadParameters()
+
+
+class ConfigOverride(Struct, forbid_unknown_fields=True):
+    """The part of a configuration that can be set at a load."""
+
+    max_batch_size: int | str  #: clients send 64-bit integers as strings
+
+
+def create_repository(server: Server) -> Blueprint:
+    """Return the routes; their views run in greenlets, so they can wait."""
+    repository, pages = Repository(server), Blueprint("oip", __name__)
+    server.call_every(LOOK_S, repository.note_sources)
+    pages.add_url_rule("/v2/repository/index", "index", repository.index, methods=["POST"])
+    for verb, view in (("load", repository.load), ("unload", repository.unload)):
+        path = f"/v2/repository/models/<name>/{verb}"
+        pages.add_url_rule(path, verb, view, methods=["POST"])
+    pages.register_error_handler(ServekitError, _answer_error)
+    return pages
+
+
+class Repository:
+    """The models that this front-end serves or has served."""
+
+    def __init__(self, server: Server) -> None:
+        """Show and change the models of *server*."""
+        self._server = server
+        self._sources: dict[str, str] = {}  #: sources of models by name
+
+    def note_sources(self) -> None:
+        """Remember where the models are from, so that they can be loaded again."""
+        self._sources |= {name: model.source for name, model in self._server.models.items()}
+
+    def index(self) -> Response:
+        """List all versions of all models; ``{"ready": true}`` asks for those that serve."""
+        asked = _body(dict[str, Any])
+        self.note_sources()
+        models, rows = self._server.models, []
+        for name, model in models.items():
+            is_ready = not self._server.why_not_ready(name)
+            versions = dict.fromkeys([model.version, *(v.version for v in model.others.values())])
+            state = "READY" if is_ready else "UNAVAILABLE"
+            reason = "" if is_ready else "not ready"
+            rows += [
+                {"name": name, "version": each, "state": state, "reason": reason}
+                for each in versions
+            ]
+        gone = (name for name in self._sources if name not in models)
+        rows += [{"name": name, "state": "UNAVAILABLE", "reason": "unloaded"} for name in gone]
+        if asked.get("ready"):
+            rows = [row for row in rows if row["state"] == "READY"]
+        return _json(rows)
+
+    def load(self, name: str) -> Response:
+        """Load a model that was unloaded, or what has changed of one that serves."""
+        try:
+            settings = _settings(_body(LoadRequest).parameters.config)
+        except ServekitError as error:
+            return _failed("load", name, http_status(error), str(error))
+        self.note_sources()
+        if name not in self._sources:
+            return _failed("load", name, 404, "no model of this name is or was served")
+        if name in self._server.models and not settings:
+            return self._run("load", name, ReloadModels(model=name))
+        order = Load(source=self._sources[name], model=name, settings=settings)
+        return self._run("load", name, order)
+
+    def unload(self, name: str) -> Response:
+        """Unload a model with all of its versions."""
+        self.note_sources()
+        return self._run("unload", name, Unload(model=name))
+
+    def _run(self, verb: str, name: str, operation: Load | ReloadModels | Unload) -> Response:
+        row: OperationRow = self._server.operate(operation, WAIT_S)
+        if row.state == "done":
+            self._wait_ready(name)
+            return Response(b"", mimetype=JSON)
+        return _failed(verb, name, row.status or 500, row.error or "it takes too long")
+
+    def _wait_ready(self, name: str) -> None:
+        """Return when this front-end reaches the workers of a model that has been loaded."""
+        deadline = monotonic() + REACH_S
+        while name in self._server.models and self._server.why_not_ready(name):
+            if monotonic() > deadline:
+                return
+            sleep(POLL_S)
+
+
+def _settings(config: str) -> dict[str, Any]:
+    """Return what *config* overrides, as ``servekit.toml`` has it.
+
+    :raises InputError: it is not JSON, or has other members.
+    """
+    if not config:
+        return {}
+    try:
+        override = msgspec.json.decode(config, type=ConfigOverride)
+        return {"batching": {"max_batch_size": int(override.max_batch_size)}}
+    except ValueError as error:  # every error of msgspec is one
+        raise InputError(f"config: {error}".replace("`", "")) from None
+
+
+def _body(kind: Any) -> Any:
+    """Return the body as *kind*; without a body an empty one.
+
+    :raises BodyMalformed: it is not.
+    """
+    try:
+        return msgspec.json.decode(request.get_data() or b"{}", type=kind)
+    except ValueError as error:
+        raise BodyMalformed(f"request: {error}".replace("`", "")) from None
+
+
+def _failed(verb: str, name: str, status: int, reason: str) -> Response:
+    return _json({"error": f"failed to {verb} {name[:80]!r}, {reason}"}, status)
+
+
+def _answer_error(error: ServekitError) -> Response:
+    response = Response(error_body(error), http_status(error), mimetype=JSON)
+    response.headers.extend(error_fields(error))
+    return response
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, mimetype=JSON)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors of a model in the words of the protocol. Imports no numpy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from servekit_oip.datatypes import BYTES, OF_DTYPE, Datatype
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from servekit.extension import ModelView
+
+__all__ = ["ModelTensors", "TensorSpec", "model_tensors"]
+
+INPUT, OUTPUT = "input", "output"  #: the tensors of a model without a signature
+TEXT: Final = "string"  #: the JSON Schema type of strings
+STREAM: Final = "text/event-stream"
+
+
+class TensorSpec(NamedTuple):
+    """One input or output of a model."""
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]  #: the shape of one row; -1 is any size
+
+    @property
+    def batch_shape(self) -> list[int]:
+        """The shape with the axis of the rows."""
+        return [-1, *self.shape]
+
+    def sized(self, elements: int) -> list[int]:
+        """Return the shape of a row of *elements*, which go to its first open axis."""
+        fixed = math.prod(size for size in self.shape if size != -1)
+        shape = [1 if size == -1 else size for size in self.shape]
+        if -1 in self.shape:
+            shape[self.shape.index(-1)] = elements // fixed if fixed else 0
+        return shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTensors:
+    """The inputs and outputs of a model, each with an axis of rows in front.
+
+    Without a signature, a row is one string in the tensor ``input``: the input itself if the
+    service takes ``str``, otherwise its JSON. It is the same for ``output``.
+    """
+
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+    takes_signature: bool  #: the inputs are those of the signature
+    gives_signature: bool  #: the outputs are those of the signature
+    takes_text: bool  #: without a signature: an input is a string, not its JSON
+    gives_text: bool  #: the same for outputs
+    streams: bool  #: outputs of one input come one by one
+
+
+def model_tensors(model: ModelView) -> ModelTensors:
+    """Return the tensors of *model*, which has been loaded at least once."""
+    interface = model.interface
+    assert interface is not None
+    signature = interface.signature or {}
+    inputs, outputs = _specs(signature.get("inputs")), _specs(signature.get("outputs"))
+    streams = STREAM in interface.produces
+    output_schema = interface.output_schema
+    if streams:  # the schema is that of the list of outputs
+        output_schema = output_schema.get("items", {})
+    return ModelTensors(
+        inputs=inputs or {INPUT: TensorSpec(INPUT, BYTES, (1,))},
+        outputs=outputs or {OUTPUT: TensorSpec(OUTPUT, BYTES, (1,))},
+        takes_signature=bool(inputs),
+        gives_signature=bool(outputs),
+        takes_text=interface.input_schema.get("type") == TEXT,
+        gives_text=output_schema.get("type") == TEXT,
+        streams=streams,
+    )
+
+
+def _specs(declared: Sequence[Mapping[str, Any]] | None) -> dict[str, TensorSpec]:
+    return {
+        each["name"]: TensorSpec(each["name"], OF_DTYPE[each["dtype"]], tuple(each["shape"]))
+        for each in declared or ()
+    }

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same requests to servekit and to Triton: the same class of status, and the same answers.
+
+Texts of errors are not compared, nor names of servers. ``DIFFERENCES`` lists what else differs, and
+why; what it lists has to differ. ``docs/oip.md`` has the same reasons for users.
+"""
+
+import json
+import math
+import os
+import re
+import tomllib
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from servekit.testing import ServedModel
+
+from .differential_requests import LENGTH, all_requests
+from .oip_models import MODELS, write_models
+from .triton_server import running_triton
+
+PACKAGES = os.environ.get("SERVEKIT_TRITON_PACKAGES", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.e2e,
+    pytest.mark.skipif(
+        not PACKAGES, reason="SERVEKIT_TRITON_PACKAGES: the site-packages of nvidia-pytriton"
+    ),
+]
+SHARED = ("simple", "simple_string", "simple_identity", "total", "everything")
+REQUESTS = all_requests()
+#: patterns of names, and the reason
+DIFFERENCES: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory):
+    """Return the address of a Triton with the models that both have."""
+    signatures = {name: tomllib.loads(MODELS[name][2])["signature"] for name in SHARED}
+    with running_triton(PACKAGES, tmp_path_factory.mktemp("triton"), signatures) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """Return the address of a servekit with the same models."""
+    store = write_models(tmp_path_factory.mktemp("ours") / "store", SHARED)
+    with ServedModel(store / "total", model_store=str(store)) as model:
+        yield model.wait_ready().url.partition("://")[2]
+
+
+def send(address, request):
+    """Return status, the length of the JSON or ``None``, and the body."""
+    connection = HTTPConnection(address, timeout=30)
+    method = request.method or ("GET" if request.body is None else "POST")
+    try:
+        connection.request(method, request.path, request.body, request.headers)
+        response = connection.getresponse()
+        body = response.read()
+    finally:
+        connection.close()
+    length = response.headers.get(LENGTH)
+    return response.status, int(length) if length else None, body
+
+
+def plain(status, length, body):
+    """Return what is compared of an answer."""
+    if status >= 400:
+        return {"has error": isinstance(json.loads(body or b"{}").get("error"), str)}
+    text, rest = (body, b"") if length is None else (body[:length], body[length:])
+    found = json.loads(text) if text.strip() else {}
+    return told(found), rest
+
+
+def told(found):
+    """Return what of a JSON answer has a meaning in both servers."""
+    if not isinstance(found, dict):
+        return found
+    if "outputs" in found and "platform" not in found:
+        return found.get("id", ""), [output_of(each) for each in found["outputs"]]
+    if "platform" in found and "inputs" in found:
+        return {key: found[key] for key in ("name", "versions", "inputs", "outputs")}
+    if "max_batch_size" in found:
+        sides = [
+            [each[key] for key in ("name", "data_type", "dims")]
+            for side in ("input", "output")
+            for each in found[side]
+        ]
+        return found["name"], found["max_batch_size"], sides
+    if "model_stats" in found:
+        return sorted((each["name"], each["version"]) for each in found["model_stats"])
+    return {}
+
+
+def output_of(output):
+    data = [round_(each) for each in output.get("data", [])]
+    size = output.get("parameters", {}).get("binary_data_size")
+    return output["name"], output["datatype"], output["shape"], data, size
+
+
+def round_(value):
+    """Forget how many digits of a number are written."""
+    return float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value
+
+
+def compare(ours, theirs):
+    """Return how two answers differ, or ``None``."""
+    if ours[0] // 100 != theirs[0] // 100:
+        return f"status {ours[0]}, Triton {theirs[0]}: {ours[2][:200]!r} | {theirs[2][:200]!r}"
+    mine, other = plain(*ours), plain(*theirs)
+    return None if mine == other or ours[0] >= 400 else f"{mine!r:.400} | Triton {other!r:.400}"
+
+
+def test_there_are_many_requests_with_names():
+    names = [request.name for request in REQUESTS]
+
+    assert len(names) >= 300
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture(scope="module")
+def differences(ours, triton):
+    """Return how the answers differ, by the names of the requests."""
+    found = {each.name: compare(send(ours, each), send(triton, each)) for each in REQUESTS}
+    if report := os.environ.get("SERVEKIT_DIFFERENTIAL_REPORT"):
+        Path(report).write_text(json.dumps(found, indent=1))
+    return {name: how for name, how in found.items() if how}
+
+
+def test_answers_differ_only_where_we_know_why(differences):
+    unknown = {
+        name: how
+        for name, how in differences.items()
+        if not any(re.fullmatch(pattern, name) for pattern in DIFFERENCES)
+    }
+
+    assert unknown == {}
+
+
+def test_every_known_difference_is_one(differences):
+    same = [
+        pattern
+        for pattern in DIFFERENCES
+        if not any(re.fullmatch(pattern, name) for name in differences)
+    ]
+
+    assert same == []
+
+
+def test_errors_are_objects_with_a_text(ours):
+    for request in REQUESTS:
+        status, _, body = send(ours, request)
+        if status >= 400:
+            assert list(json.loads(body)) == ["error"], request.name
