@@ -138,6 +138,8 @@ def test_every_key_is_kept():
         "retry": True,
         "calls": ["embed", "rank"],
         "cache": {"max_bytes": 1000, "ttl_s": 0.5},
+        "envelope": False,
+        "stream": {"end": "", "raw": True, "field": "stream"},
         "stages": {
             "a": {
                 "service": "s:A",
@@ -166,6 +168,8 @@ def test_every_key_is_kept():
                 "steps": [{"stage": "a", "inputs": [], "each": False}],
                 "description": "of a alone",
                 "instances": True,
+                "envelope": True,
+                "stream": {"raw": False},
             }
         },
         "options": {"a": {"b": [1.5, "c", True, None]}},
@@ -209,6 +213,9 @@ def test_every_key_is_kept():
         ({"requirements": "../r.txt"}, "requirements: '../r.txt' contains the part '..'"),
         ({"requirements": "r.txt"}, "requirements: 'r.txt' is not a file of the model"),
         ({"batching": 3}, "batching: 3 is a number, not a table"),
+        ({"envelope": 0}, "envelope: 0 is a number, not true or false"),
+        ({"stream": {"end": "a\nb"}}, "stream.end: 'a\\nb' contains a control character"),
+        ({"stream": {"field": ""}}, "stream.field: '' is 0 characters long, 1 to 128"),
         ({"batching": {"max_batch_size": 0}}, "batching.max_batch_size: 0 is below 1"),
         ({"batching": {"max_batch_size": True}}, "batching.max_batch_size: True is a boolean, not"),
         (

@@ -16,12 +16,13 @@ from servekit.description.interface import (
 from servekit.description.sample_values import sample_value
 from servekit.description.schemas import (
     Schema,
+    answer,
+    answer_value,
     input_schema,
     instances,
-    output_schema,
-    prediction,
     predictions,
 )
+from servekit.ipc.response_style import ResponseStyle, StreamStyle
 from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS
 
 __all__ = ["REFERENCES", "answer_content", "request_content"]
@@ -50,13 +51,17 @@ def answer_content(model: PathDescription) -> dict[str, Any]:
     """Return the ``content`` of the answer to a prediction."""
     if model.instances:
         return {JSON: {"schema": predictions(model, REFERENCES)}}
-    schema = prediction(output_schema(model, REFERENCES))
+    schema = answer(model, REFERENCES)
     examples = {
-        name: {"value": {"prediction": example.output}}
+        name: {"value": answer_value(model, example.output)}
         for name, example in _named(model)
         if example.output is not None
     }
-    return {media_type: _value(media_type, schema, examples) for media_type in model.produces}
+    content = {name: _value(name, schema, examples) for name in model.produces}
+    for media_type in STREAM_FORMATS.keys() & content:
+        words = _stream_words(media_type, model.style)
+        content[media_type] = {"schema": {**TEXT, "description": words}}
+    return content
 
 
 def _inputs(model: PathDescription) -> dict[str, Any]:
@@ -89,8 +94,6 @@ def _input(
 
 
 def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[str, Any]:
-    if media_type in STREAM_FORMATS:
-        return {"schema": {**TEXT, "description": _stream_words(media_type)}}
     if "json" in media_type:
         return {"schema": schema, "examples": examples} if examples else {"schema": schema}
     if "msgpack" in media_type:
@@ -98,15 +101,29 @@ def _value(media_type: str, schema: Schema, examples: dict[str, Any]) -> dict[st
     return {"schema": TEXT if media_type.startswith("text/") else BINARY}
 
 
-def _stream_words(media_type: str) -> str:
-    if media_type == EVENT_STREAM:
-        return (
-            "An event for each output as soon as it exists: its data is JSON, an element of the "
-            "list of a response without streaming. The last event has the type end, or error with "
-            "a problem."
-        )
+def _stream_words(media_type: str, style: ResponseStyle) -> str:
+    asked = f'It is asked for by `"{style.stream.field}": true`, or by Accept. '
+    return (asked if style.stream.field else "") + (
+        _event_words(style.stream) if media_type == EVENT_STREAM else _line_words(style)
+    )
+
+
+def _event_words(stream: StreamStyle) -> str:
+    data = "the text of an output that is a string, and JSON otherwise" if stream.raw else "JSON"
+    last = "The last event has the type end, or error with a problem."
+    if stream.end is not None:
+        end = f"The data of the last event is `{stream.end}`." if stream.end else ""
+        last = f"{end} After a failure the last event has the type error, with a problem.".lstrip()
     return (
-        'A line for each output as soon as it exists: {"output": ...}, an element of the list of a '
+        f"An event for each output as soon as it exists: its data is {data}, an element of the "
+        f"list of a response without streaming. {last}"
+    )
+
+
+def _line_words(style: ResponseStyle) -> str:
+    line = "the output" if style.is_bare else '{"output": ...}'
+    return (
+        f"A line for each output as soon as it exists: {line}, an element of the list of a "
         'response without streaming. After a failure the last line is {"error": a problem}.'
     )
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from servekit.ipc.response_style import ResponseStyle, style_of
 from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface
 from servekit.types.file_types import media_type_of
@@ -84,6 +85,8 @@ class PathDescription(Struct, frozen=True):
     request_query: list[str]  #: the parameters of the query that they read
     instances: bool = False  #: takes several inputs, and answers each separately
     slug: str = ""  #: a name for the path, unique in the model; "" is ``/predict``
+    style: ResponseStyle = ResponseStyle()  #: of its responses
+    get: bool = False  #: it answers GET too: the parameters of the query are the input
 
     @property
     def is_of_versions(self) -> bool:
@@ -155,6 +158,7 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Pat
         request_query=known.request_query if known else [],
         examples=_examples(manifest),
         path=f"/{manifest['name']}/predict",
+        style=style_of(manifest) or ResponseStyle(),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import servekit
 from servekit.description import problems
 from servekit.description.content import REFERENCES, answer_content, request_content
-from servekit.description.forms import TEXT
+from servekit.description.forms import TEXT, form_schema
 from servekit.description.interface import PathDescription
 from servekit.description.schemas import Schema, definitions
 
@@ -63,7 +63,10 @@ def openapi(models: Sequence[PathDescription], *, needs_token: bool = False) -> 
     paths = _server_paths()
     for model in models:
         schemas |= definitions(model, REFERENCES)
-        paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
+        secured = SECURED if needs_token else {}
+        paths[model.path] = {"post": _predict(model) | secured}
+        if model.get:
+            paths[model.path]["get"] = _predict_by_query(model) | secured
         paths[f"/{model.name}/ping"] = {"get": _health(model.name, f"Is {model.name} ready?")}
     components: dict[str, Any] = {
         "schemas": schemas,
@@ -143,4 +146,18 @@ def _predict(model: PathDescription) -> Schema:
         "parameters": [*known, *({**each, "schema": TEXT} for each in model.parameters)],
         "requestBody": {"required": True, "content": request_content(model)},
         "responses": {**answers, **problems.responses()},
+        **({"x-servekit-envelope": False} if model.style.is_bare else {}),
     }
+
+
+def _predict_by_query(model: PathDescription) -> Schema:
+    """Return the operation of GET, which has the fields of the input as parameters."""
+    described, fields = _predict(model), form_schema(model)
+    del described["requestBody"]
+    required = fields.get("required", ())
+    described["parameters"] += [
+        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        for name, schema in fields.get("properties", {}).items()
+        if name not in model.request_query
+    ]
+    return described | {"operationId": f"{model.operation}_get"}

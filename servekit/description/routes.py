@@ -10,6 +10,7 @@ from msgspec import structs
 from servekit.description.interface import JSON, MULTIPART, VERSION, PathDescription, describe
 from servekit.description.schemas import relocate
 from servekit.ipc.batches import PREDICT
+from servekit.ipc.response_style import ResponseStyle
 from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow, path_of_version, stage_rows
 
@@ -72,13 +73,18 @@ def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> PathDescription:
     said = row.manifest.get("routes", {}).get(route.path, {}).get("description", "")
     described = describe({**manifest, "examples": [], "description": said}, known)
     slug = re.sub(r"[^A-Za-z0-9_-]+", "_", route.path.removeprefix(f"/{row.name}/")).strip("_")
-    described = structs.replace(described, path=route.path, slug=slug)
+    style = route.style or ResponseStyle()
+    described = structs.replace(described, path=route.path, slug=slug, style=style, get=route.get)
     return _of_instances(described) if route.instances else described
 
 
 def _of_instances(described: PathDescription) -> PathDescription:
     return structs.replace(
-        described, instances=True, consumes=[*STRUCTURED, MULTIPART], produces=[JSON]
+        described,
+        instances=True,
+        consumes=[*STRUCTURED, MULTIPART],
+        produces=[JSON],
+        style=described.style.whole or ResponseStyle(),
     )
 
 

@@ -10,11 +10,12 @@ from servekit.description.interface import PathDescription, TensorType
 
 __all__ = [
     "Schema",
+    "answer",
+    "answer_value",
     "definitions",
     "input_schema",
     "instances",
     "output_schema",
-    "prediction",
     "predictions",
     "relocate",
     "tensor_schema",
@@ -39,9 +40,17 @@ def output_schema(model: PathDescription, prefix: str) -> Schema:
     return _schema(model, model.output_schema, model.signature.outputs, prefix)
 
 
-def prediction(output: Schema) -> Schema:
-    """Return the schema of a whole answer."""
+def answer(model: PathDescription, prefix: str) -> Schema:
+    """Return the schema of a whole answer, or of that to one of several inputs."""
+    output = output_schema(model, prefix)
+    if model.style.is_bare:
+        return output
     return {"type": "object", "properties": {"prediction": output}, "required": ["prediction"]}
+
+
+def answer_value(model: PathDescription, output: Any) -> Any:
+    """Return the whole answer with *output*."""
+    return output if model.style.is_bare else {"prediction": output}
 
 
 def instances(model: PathDescription, prefix: str) -> Schema:
@@ -57,7 +66,9 @@ def predictions(model: PathDescription, prefix: str) -> Schema:
         "properties": {"error": {"$ref": f"{prefix}Problem"}},
         "required": ["error"],
     }
-    each = {"anyOf": [prediction(output_schema(model, prefix)), error]}
+    each = {"anyOf": [answer(model, prefix), error]}
+    if model.style.is_bare:
+        return {"type": "array", "items": each}
     return {
         "type": "object",
         "properties": {"predictions": {"type": "array", "items": each}},

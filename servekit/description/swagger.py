@@ -13,11 +13,11 @@ from servekit.description.forms import FormPart, parts
 from servekit.description.interface import JSON, MULTIPART, PathDescription
 from servekit.description.schemas import (
     Schema,
+    answer,
+    answer_value,
     definitions,
     input_schema,
     instances,
-    output_schema,
-    prediction,
     predictions,
 )
 from servekit.description.swagger_schemas import swagger_schema
@@ -44,7 +44,10 @@ def swagger(models: Sequence[PathDescription], *, needs_token: bool = False) -> 
     for model in models:
         own = definitions(model, REFERENCES)
         schemas |= {name: swagger_schema(schema) for name, schema in own.items()}
-        paths[model.path] = {"post": _predict(model) | (SECURED if needs_token else {})}
+        secured = SECURED if needs_token else {}
+        paths[model.path] = {"post": _predict(model) | secured}
+        if model.get:
+            paths[model.path]["get"] = _predict_by_query(model) | secured
     return {
         "swagger": "2.0",
         "info": {"version": "1.0.0", "title": "Model Serving Apis"},
@@ -93,6 +96,17 @@ def _predict(model: PathDescription) -> dict[str, Any]:
     }
 
 
+def _predict_by_query(model: PathDescription) -> dict[str, Any]:
+    """Return the operation of GET, which has the fields of the input as parameters."""
+    described = _predict(model)
+    fields = [_field(part) | {"in": "query", "type": "string"} for part in parts(model)]
+    own = [each for each in described["parameters"] if each["in"] not in ("body", "formData")]
+    names = [each["name"] for each in own]
+    described["parameters"] = [*own, *(each for each in fields if each["name"] not in names)]
+    del described["consumes"]
+    return described | {"operationId": f"{model.operation}_get"}
+
+
 def _bodies(model: PathDescription) -> list[str]:
     """Return the media types of a body; a form needs the names of its fields."""
     return [each for each in model.consumes if each != MULTIPART] or [JSON]
@@ -135,11 +149,11 @@ def _answers(model: PathDescription) -> dict[str, Any]:
 
 
 def _answer(model: PathDescription) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+    described: dict[str, Any] = {
         "description": "OK",
-        "schema": swagger_schema(prediction(output_schema(model, REFERENCES))),
+        "schema": swagger_schema(answer(model, REFERENCES)),
     }
     for example in model.examples:
         if example.output is not None and JSON in model.produces:
-            return answer | {"examples": {JSON: {"prediction": example.output}}}
-    return answer
+            return described | {"examples": {JSON: answer_value(model, example.output)}}
+    return described

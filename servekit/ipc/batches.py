@@ -11,9 +11,12 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from servekit.ipc.response_style import ResponseStyle
+
 __all__ = [
     "PREDICT",
     "QUERY",
+    "QUERY_BODY",
     "VALUE",
     "VALUES",
     "Answer",
@@ -49,6 +52,10 @@ VALUE = "application/vnd.servekit.value"
 
 #: media type of a list, each element of which will be a separate input
 VALUES = "application/vnd.servekit.values"
+
+
+#: media type of the parameters of a query in place of a body
+QUERY_BODY = "application/vnd.servekit.query"
 
 
 PREDICT = "predict"  #: the stage that is the model's own service
@@ -113,6 +120,7 @@ class Item(Struct, Generic[Body], array_like=True, gc=False):
     calls: Calls = ()
     protocol: ProtocolCall | None = None
     identity: tuple[str, dict[str, str]] | None = None  #: name and attributes of the client
+    style: ResponseStyle | None = None  #: how the response is written, if not as usual
 
 
 #: an item on its way to a worker

@@ -4,9 +4,12 @@
 The worker writes the outputs, the front-end the end of the stream.
 """
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = ["EVENT_STREAM", "STREAM_FORMATS", "StreamFormat"]
+from servekit.ipc.response_style import ResponseStyle
+
+__all__ = ["EVENT_STREAM", "STREAM_FORMATS", "StreamFormat", "styled"]
 
 EVENT_STREAM: Final = "text/event-stream"
 
@@ -19,6 +22,12 @@ class StreamFormat(NamedTuple):
     error: bytes  #: problem details, the last piece
     end: bytes  #: the last piece of a complete stream
     keep_alive: bytes = b""  #: a piece without content; "" if the format has none
+    is_raw: bool = False  #: an output that is a string is written by ``text_piece``
+
+    def text_piece(self, text: bytes) -> bytes:
+        """Return the event whose data is *text*: each of its lines is a line of data."""
+        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return b"data: %b\n\n" % lines.replace(b"\n", b"\ndata: ")
 
 
 #: by media type, the best first
@@ -36,3 +45,18 @@ STREAM_FORMATS: Final = {
     )
     for media_type in ("application/x-ndjson", "application/jsonl")
 }
+
+
+@lru_cache(maxsize=256)
+def styled(media_type: str, style: ResponseStyle | None) -> StreamFormat:
+    """Return the format of *media_type*, one of ``STREAM_FORMATS``, on a route with *style*."""
+    found = STREAM_FORMATS[media_type]
+    if style is None:
+        return found
+    if media_type != EVENT_STREAM:
+        return found._replace(output=b"%b\n") if style.is_bare else found
+    found = found._replace(is_raw=style.stream.raw)
+    if style.stream.end is None:
+        return found
+    end = style.stream.end.encode()
+    return found._replace(end=found.text_piece(end) if end else b"")

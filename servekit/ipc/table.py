@@ -7,6 +7,7 @@ from msgspec import Struct, field, structs
 
 from servekit.ipc.batches import QUERY
 from servekit.ipc.operations import OperationRow
+from servekit.ipc.response_style import ResponseStyle
 
 __all__ = [
     "CAUSES",
@@ -56,6 +57,9 @@ class EndpointRow(Struct):
     name: str
     path: str  #: "" is ``/<model>/<name>``
     interface: Interface
+    envelope: bool | None = None  #: as in ``model.toml``; ``None``: that of the model
+    stream: dict[str, Any] | None = None  #: the same
+    get: bool = False  #: as in ``RouteRow``
 
 
 class ReplicaRow(Struct):
@@ -106,6 +110,8 @@ class RouteRow(Struct):
     steps: list[StepRow]
     problem: str = ""  #: why nothing answers there
     instances: bool = False  #: the body is ``{"instances": [...]}``, and each is a separate run
+    style: ResponseStyle | None = None  #: of its responses, if it is not that of other routes
+    get: bool = False  #: it also answers GET, with the parameters of the query as the input
 
 
 EVERYTHING = "*"  #: stands for all headers and query parameters

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Marks methods of a service that are served besides ``predict``."""
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar
 
-__all__ = ["Endpoint", "endpoint", "endpoints_of"]
+__all__ = ["Endpoint", "StreamOptions", "endpoint", "endpoints_of"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -16,22 +15,48 @@ TAKEN: Final = ("predict", "ping")
 MARK: Final = "__servekit_endpoint__"
 
 
+class StreamOptions(TypedDict, total=False):
+    """How outputs that come one by one are sent; the keys of ``[stream]`` in ``model.toml``."""
+
+    end: str  #: data of the last event, "" for none
+    raw: bool  #: an output that is a string is sent without quotes
+    field: str  #: member of the body that asks for a stream
+
+
+STREAM_KEYS: Final = StreamOptions.__annotations__
+
+
 class Endpoint(NamedTuple):
-    """The name and path of a method."""
+    """A method with its own path."""
 
     name: str
     path: str  #: "" is ``/<model>/<name>``
+    envelope: bool | None = None  #: ``None``: as the model
+    stream: StreamOptions | None = None  #: ``None``: as the model
+    get: bool = False  #: it answers GET as well as POST
 
 
-def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
+def endpoint(
+    name: str = "",
+    *,
+    path: str = "",
+    envelope: bool | None = None,
+    stream: StreamOptions | None = None,
+    get: bool = False,
+) -> Callable[[Method], Method]:
     """Serve a method as ``POST /<model>/<name>``, or at *path*, in the same way as ``predict``.
 
-    The method takes a batch and returns an output for each input; its own annotations say
-    what they are. ``preprocess``, ``postprocess`` and the signature are those of ``predict``.
+    The method takes a batch and returns an output for each input. A generator takes one input, and
+    yields outputs, which can be streamed. The annotations of the method say what inputs and outputs
+    are; ``preprocess``, ``postprocess`` and the signature are those of ``predict``.
 
     :param name: the method's own if left out.
-    :raises ValueError: the name or the path is not valid, or the method is a generator: only
-        ``stream`` returns outputs one by one.
+    :param envelope: ``False``: the output itself is the body of a response, without
+        ``{"prediction": ...}``.
+    :param stream: how the outputs of a generator are sent.
+    :param get: also answer ``GET``, for which the parameters of the query are the input, as the
+        fields of a form are: for ``EventSource`` of browsers, and for links.
+    :raises ValueError: one of them is not valid.
     """
 
     def mark(method: Method) -> Method:
@@ -40,12 +65,28 @@ def endpoint(name: str = "", *, path: str = "") -> Callable[[Method], Method]:
             raise ValueError(f"endpoint: {called!r} is not a valid name, or is reserved")
         if path and not PATH.fullmatch(path):
             raise ValueError(f"endpoint {called}: {path!r} is not a path such as /v1/embeddings")
-        if inspect.isgeneratorfunction(method):
-            raise ValueError(f"endpoint {called}: is a generator; return a list, or write stream()")
-        setattr(method, MARK, Endpoint(called, path))
+        if problem := _stream_problem(stream):
+            raise ValueError(f"endpoint {called}: stream: {problem}")
+        setattr(method, MARK, Endpoint(called, path, envelope, stream, get))
         return method
 
     return mark
+
+
+def _stream_problem(stream: object) -> str:
+    """Return what is wrong with *stream*; "" if nothing is."""
+    if stream is None:
+        return ""
+    if not isinstance(stream, dict):
+        return f"{stream!r} is not a dict such as {{'end': '[DONE]'}}"
+    for name, value in stream.items():
+        kind = STREAM_KEYS.get(name)
+        if kind is None:
+            return f"unknown key {name!r}; known: {', '.join(STREAM_KEYS)}"
+        if type(value) is not kind:
+            return f"{name}: {value!r} is not a {kind.__name__}"
+    lines = str(stream.get("end", "")).splitlines()
+    return "end: has several lines" if len(lines) > 1 else ""
 
 
 def endpoints_of(kind: type) -> Iterator[tuple[Endpoint, Callable[..., Any]]]:

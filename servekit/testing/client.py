@@ -14,6 +14,7 @@ from servekit_archiver.directory.model_toml import MODEL_TOML
 from servekit.errors import RequestError, ServekitError, error_class, problem
 from servekit.ipc.batches import QUERY, Item
 from servekit.ipc.control import Launch
+from servekit.ipc.response_style import style_of
 from servekit.plugins import create_plugin_manager
 from servekit.service.base import Service
 from servekit.testing.response import OK, Response
@@ -66,6 +67,7 @@ class ServiceClient:
             assets={name: str(path) for name, path in (assets or {}).items()},
         )
         self._loading = Loading(launch, manifest)
+        self._style = style_of(manifest.to_mapping())
         stand_in = None if calls is None else lambda model, value: calls[model](value)
         self._loaded = load_class(service, self._loading, create_plugin_manager(), stand_in)
         self.service = self._loaded.service
@@ -96,6 +98,7 @@ class ServiceClient:
         item = _item(body, content_type, accept)
         item.headers = {name.lower(): value for name, value in (headers or {}).items()}
         item.headers |= {QUERY + name: value for name, value in (query or {}).items()}
+        item.style = self._style
         turn = self._loaded.predictor.answer([item])
         error, media_type, answer = turn.answers[0]
         if not error:

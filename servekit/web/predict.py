@@ -25,19 +25,20 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
         return _answer(model)
 
     def route() -> ResponseReturnValue | None:
-        model = paths_of(server.routing.table).get(request.path)
-        return _answer(model) if model is not None else None
+        found = paths_of(server.routing.table).get(request.path)
+        return _answer(found[0], may_get=found[1]) if found is not None else None
 
     def of_version(model: str, version: str, rest: str) -> Response:
         row = find_model(server.routing.table, model)
         found = row.find_version(version)
         if found is None:
             raise ModelNotFound(row.without_version(quoted(version)))
-        own = [] if found.stages else [f"/{model}/predict"]
-        paths = [*own, *(route.path for route in found.routes)]
-        if request.path not in [path_of_version(model, version, path) for path in paths]:
+        paths = {} if found.stages else {f"/{model}/predict": False}
+        paths |= {route.path: route.get for route in found.routes}
+        named = {path_of_version(model, version, path): get for path, get in paths.items()}
+        if request.path not in named:
             raise RouteNotFound(f"{model} {version} has no {quoted(f'/{rest}')}")
-        return _answer(model)
+        return _answer(model, may_get=named[request.path])
 
     # a rule that names no methods takes them all
     app.url_map.add(app.url_rule_class("/<model>/predict", endpoint="predict"))
@@ -48,15 +49,16 @@ def add_predict_errors(app: Flask, server: ServerView) -> None:
     app.before_request(route)
 
 
-def _paths(table: Table) -> dict[str, str]:
-    """Return the models by the paths of their routes."""
-    return {route.path: row.name for row in table.models for route in row.routes}
+def _paths(table: Table) -> dict[str, tuple[str, bool]]:
+    """Return the models by the paths of their routes, with whether those answer GET."""
+    return {route.path: (row.name, route.get) for row in table.models for route in row.routes}
 
 
-def _answer(model: str) -> Response:
+def _answer(model: str, *, may_get: bool = False) -> Response:
+    methods = ["GET", "POST"] if may_get else ["POST"]
     if request.method == "OPTIONS":
-        return Response(status=204, headers={"Allow": "POST"})
-    if request.method != "POST":
-        raise MethodNotAllowed(["POST"])
+        return Response(status=204, headers={"Allow": ", ".join(methods)})
+    if request.method not in methods:
+        raise MethodNotAllowed(methods)
     # a step is missing, or it came with a table newer than the one that routed this request
     raise NotReady(model)

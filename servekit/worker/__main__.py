@@ -129,11 +129,11 @@ def server_of(loaded: "Loaded", *arguments: Any) -> "BatchServer":
     """Return the server of *loaded*, which answers batches or streams."""
     from servekit.worker.serving.batch_server import BatchServer
 
-    if loaded.stepping is None:
+    if not loaded.steppings:
         return BatchServer(loaded, *arguments)
     from servekit.worker.serving.stream_server import StreamServer
 
-    return StreamServer(loaded.stepping, loaded, *arguments)
+    return StreamServer(loaded, *arguments)
 
 
 if __name__ == "__main__":

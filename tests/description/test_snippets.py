@@ -8,6 +8,7 @@ import pytest
 
 from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
 from servekit.description.snippets import FORMATS, SnippetRequest
+from servekit.ipc.response_style import ResponseStyle, StreamStyle
 
 URL = "http://h:1"
 NASTY = 'it\'s "$(x)" `y` \\ é\n'
@@ -67,3 +68,28 @@ def test_nothing_in_a_form_leaves_its_quotes_in_a_shell():
 )
 def test_the_client_calls_a_model_by_its_name_and_any_other_path_by_itself(path, target):
     assert f"client.predict({target}, item)" in FORMATS["python"](call(SampleValue(1), path))
+
+
+OTHER = ResponseStyle(True, StreamStyle(end="[DONE]", raw=True, field="stream"))
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "shown"),
+    [
+        ("curl", {"streams": True}, '"stream":true'),
+        ("javascript", {"streams": True}, 'JSON.stringify({"x": 1, "stream": true})'),
+        ("javascript", {"streams": True}, 'data !== undefined && data !== "[DONE]"'),
+        ("javascript", {}, "JSON.stringify(await response.json())"),
+        ("python", {"streams": True}, "client.stream('m', item, raw=True, end='[DONE]')"),
+        ("python", {}, "client.predict('m', item, envelope=False)"),
+        ("python", {"instances": True}, "client.instances('m', [item], envelope=False)"),
+    ],
+)
+def test_a_path_is_called_as_its_responses_are_written(name, how, shown):
+    assert shown in FORMATS[name](call(SampleValue({"x": 1}), style=OTHER, **how))
+
+
+def test_a_stream_without_a_body_that_is_an_object_is_asked_for_by_accept():
+    assert "Accept: text/event-stream" in FORMATS["curl"](
+        call(SampleValue("x"), style=OTHER, streams=True)
+    )

@@ -37,9 +37,15 @@ def test_a_path_that_cannot_be_is_refused(path):
         endpoint("a", path=path)(lambda self, batch: batch)
 
 
-def test_a_generator_is_refused():
-    def tell(self, batch):
-        yield from batch
-
-    with pytest.raises(ValueError, match=r"endpoint tell: is a generator; .* write stream\(\)"):
-        endpoint()(tell)
+@pytest.mark.parametrize(
+    ("stream", "problem"),
+    [
+        ("raw", r"stream: 'raw' is not a dict"),
+        ({"done": "x"}, "stream: unknown key 'done'; known: end, raw, field"),
+        ({"raw": 1}, "stream: raw: 1 is not a bool"),
+        ({"end": "a\nb"}, "stream: end: has several lines"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused(stream, problem):
+    with pytest.raises(ValueError, match=problem):
+        endpoint("a", stream=stream)(lambda self, batch: batch)

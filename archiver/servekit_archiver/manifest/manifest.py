@@ -31,6 +31,7 @@ from servekit_archiver.manifest.tables import (
     Example,
     FileInfo,
     Signature,
+    StreamSettings,
     WarmUp,
     WorkerSettings,
     too_large,
@@ -97,6 +98,17 @@ class Manifest(ManifestTable):
     )
     routes: Mapping[str, Route] = key(
         ROUTES, factory=dict, help="more paths, and the steps that answer there"
+    )
+    envelope: bool | None = key(
+        Switch(),
+        default=None,
+        help='false: the body of an answer is the output, without {"prediction": ...}; for all'
+        " paths of the model that do not say otherwise",
+    )
+    stream: StreamSettings | None = key(
+        TableOf(StreamSettings),
+        default=None,
+        help="how outputs that come one by one are sent; for all paths that do not say otherwise",
     )
     examples: tuple[Example, ...] = key(
         ListOf(TableOf(Example), max_items=100),

@@ -12,6 +12,7 @@ from servekit_archiver.manifest.tables import (
     Batching,
     Example,
     Signature,
+    StreamSettings,
     WarmUp,
     WorkerSettings,
     too_large,
@@ -169,6 +170,15 @@ class Route(ManifestTable):
         Switch(),
         default=False,
         help='the body is {"instances": [...]}: each goes through the steps separately',
+    )
+    envelope: bool | None = key(
+        Switch(),
+        default=None,
+        help='false: the body of an answer is the output, without {"prediction": ...}, and that of'
+        " instances is the list; default: that of the model",
+    )
+    stream: StreamSettings | None = key(
+        TableOf(StreamSettings), default=None, help="how it streams; default: as the model"
     )
 
 

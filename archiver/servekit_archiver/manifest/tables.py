@@ -29,6 +29,7 @@ __all__ = [
     "Example",
     "FileInfo",
     "Signature",
+    "StreamSettings",
     "Tensor",
     "WarmUp",
     "WorkerSettings",
@@ -124,6 +125,26 @@ class Cache(ManifestTable):
         help="memory for the answers, in each front-end",
     )
     ttl_s: float = key(SECONDS, default=300, help="how long an answer is kept, in seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSettings(ManifestTable):
+    """How outputs that are sent one by one are written, and how clients ask for them."""
+
+    end: str | None = key(
+        Text(max_length=256),
+        default=None,
+        help='data of the last event, such as "[DONE]", or "" for no last event; default: an event'
+        " of the type end",
+    )
+    raw: bool = key(
+        Switch(), default=False, help="whether an output that is a string is sent without quotes"
+    )
+    field: str | None = key(
+        Text(max_length=128, min_length=1),
+        default=None,
+        help="member of the body, true or false, that asks for a stream; without it Accept does",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

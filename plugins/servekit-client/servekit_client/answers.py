@@ -9,7 +9,7 @@ from typing import Any, Final
 from servekit_client.arrays import unpack
 from servekit_client.errors import AnswerMalformed
 
-__all__ = ["EVENTS", "JSON", "MSGPACK", "Answer", "Health", "member", "names"]
+__all__ = ["EVENTS", "JSON", "MSGPACK", "Answer", "Health", "list_of", "member", "names"]
 
 JSON: Final = "application/json"
 MSGPACK: Final = "application/msgpack"
@@ -39,9 +39,21 @@ class Answer:
 
         :raises AnswerMalformed: the body is not what its content type says.
         """
-        if self.content_type in (JSON, MSGPACK):
-            return member(self, "prediction")
+        return member(self, "prediction") if self._is_structured else self.value
+
+    @property
+    def value(self) -> Any:
+        """The decoded body: the output of the model at a path with ``envelope = false``.
+
+        :raises AnswerMalformed: the body is not what its content type says.
+        """
+        if self._is_structured:
+            return _loaded(self)
         return self.body.decode() if self.content_type == "text/plain" else self.body
+
+    @property
+    def _is_structured(self) -> bool:
+        return self.content_type in (JSON, MSGPACK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +77,32 @@ def member(answer: Answer, name: str) -> Any:
 
     :raises AnswerMalformed: it holds none, or has no such member.
     """
-    try:
-        loaded = unpack(answer.body) if answer.content_type == MSGPACK else json.loads(answer.body)
-    except (ValueError, RecursionError) as error:
-        raise _malformed(answer, str(error)) from error
+    loaded = _loaded(answer)
     if not isinstance(loaded, dict) or name not in loaded:
         raise _malformed(answer, f"has no {name!r}")
     return loaded[name]
+
+
+def list_of(answer: Answer) -> list[Any]:
+    """Return the list that *answer* holds.
+
+    :raises AnswerMalformed: it holds none.
+    """
+    loaded = _loaded(answer)
+    if not isinstance(loaded, list):
+        raise _malformed(answer, "is not a list")
+    return loaded
+
+
+def _loaded(answer: Answer) -> Any:
+    """Return the value of the body, JSON or msgpack.
+
+    :raises AnswerMalformed: it is neither.
+    """
+    try:
+        return unpack(answer.body) if answer.content_type == MSGPACK else json.loads(answer.body)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(answer, str(error)) from error
 
 
 def _malformed(answer: Answer, reason: str) -> AnswerMalformed:

@@ -49,6 +49,7 @@ class AsyncClient:
         model: str,
         input: Any,  # noqa: A002 - the word for it everywhere
         *,
+        envelope: bool = True,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Any:
@@ -57,7 +58,7 @@ class AsyncClient:
         :raises ServekitError: any of ``servekit_client.errors``.
         """
         answer = await self._ask(self._server.predict(model, input, request_id), timeout_s)
-        return answer.output
+        return answer.output if envelope else answer.value
 
     async def raw(
         self,
@@ -78,6 +79,8 @@ class AsyncClient:
         model: str,
         input: Any,  # noqa: A002
         *,
+        raw: bool = False,
+        end: str | None = None,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> AsyncGenerator[Any, None]:
@@ -85,6 +88,8 @@ class AsyncClient:
 
         A loop that may end early wants ``async with contextlib.aclosing(client.stream(...))``.
 
+        :param raw: as in ``stream`` of the path: outputs are text.
+        :param end: as there: data of the last event, "" for none.
         :param timeout_s: the longest silence; a stream may last as long as it likes.
         """
         silence_s = self._timeout_s if timeout_s is None else timeout_s
@@ -92,7 +97,7 @@ class AsyncClient:
         response = await self._send(call, Attempts(self._retries, silence_s, call.request_id))
         with transport_errors(call):
             async with aclosing(response):
-                events = Events(call.request_id, response.headers)
+                events = Events(call.request_id, response.headers, raw=raw, end=end)
                 async for piece in response.aiter_bytes():
                     for output in events.outputs(piece):
                         yield output
@@ -105,15 +110,17 @@ class AsyncClient:
         path: str,
         inputs: Iterable[Any],
         *,
+        envelope: bool = True,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> list[Any]:
         """Return the output for each of several inputs, or the ``ServekitError`` in its place.
 
         :param path: of a route with ``instances = true``.
+        :param envelope: as in ``predict``.
         """
         call = self._server.instances(path, inputs, request_id)
-        return outcomes(await self._ask(call, timeout_s))
+        return outcomes(await self._ask(call, timeout_s), envelope=envelope)
 
     async def submit(
         self,

@@ -57,17 +57,20 @@ class Client:
         model: str,
         input: Any,  # noqa: A002 - the word for it everywhere
         *,
+        envelope: bool = True,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Any:
         """Return the output of *model* for one input: number, string, list, dict, bytes or array.
 
         :param model: its name, or a path that it answers at, ``/v1/embeddings``.
+        :param envelope: false for a path with ``envelope = false``: the body is the output.
         :param timeout_s: sent to the server, which gives up then, too.
         :param request_id: names the request in the server's log; else it gets a random one.
         :raises ServekitError: any of ``servekit_client.errors``.
         """
-        return self._ask(self._server.predict(model, input, request_id), timeout_s).output
+        answer = self._ask(self._server.predict(model, input, request_id), timeout_s)
+        return answer.output if envelope else answer.value
 
     def raw(
         self,
@@ -87,6 +90,8 @@ class Client:
         model: str,
         input: Any,  # noqa: A002
         *,
+        raw: bool = False,
+        end: str | None = None,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> Generator[Any, None, None]:
@@ -94,13 +99,15 @@ class Client:
 
         Nothing is sent before the first is asked for. Closing the iterator closes the connection.
 
+        :param raw: as in ``stream`` of the path: outputs are text.
+        :param end: as there: data of the last event, "" for none.
         :param timeout_s: the longest silence; a stream may last as long as it likes.
         """
         silence_s = self._timeout_s if timeout_s is None else timeout_s
         call = self._server.stream(model, input, request_id, silence_s)
         response = self._send(call, Attempts(self._retries, silence_s, call.request_id))
         with transport_errors(call), closing(response):
-            events = Events(call.request_id, response.headers)
+            events = Events(call.request_id, response.headers, raw=raw, end=end)
             for piece in response.iter_bytes():
                 yield from events.outputs(piece)
                 if events.is_over:
@@ -112,15 +119,17 @@ class Client:
         path: str,
         inputs: Iterable[Any],
         *,
+        envelope: bool = True,
         timeout_s: float | None = None,
         request_id: str | None = None,
     ) -> list[Any]:
         """Return the output for each of several inputs, or the ``ServekitError`` in its place.
 
         :param path: of a route with ``instances = true``.
+        :param envelope: as in ``predict``.
         """
         call = self._server.instances(path, inputs, request_id)
-        return outcomes(self._ask(call, timeout_s))
+        return outcomes(self._ask(call, timeout_s), envelope=envelope)
 
     def submit(
         self,

@@ -48,7 +48,9 @@ def _described(answer: Answer, model: str) -> Description:
     operation = path["post"]
     taken = operation["requestBody"]["content"]
     given = operation["responses"]["200"]["content"]
-    output = given.get(JSON, {}).get("schema", {}).get("properties", {}).get("prediction", {})
+    output = given.get(JSON, {}).get("schema", {})
+    if operation.get("x-servekit-envelope", True):
+        output = output.get("properties", {}).get("prediction", {})
     return Description(
         name=model,
         text=operation["description"],

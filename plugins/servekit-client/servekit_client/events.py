@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server-sent events, read from bytes as they come.
 
-Every output is an event whose ``data`` is JSON. An event ``error`` carries problem details, an
-event ``end`` says that the stream is whole; lines that begin with a colon keep it alive.
+Every output is an event whose ``data`` is JSON, or text. An event ``error`` carries problem
+details; an event ``end``, or one with the data that a path has chosen, says that the stream is
+whole. Lines that begin with a colon keep it alive.
 """
 
 import json
@@ -19,13 +20,23 @@ __all__ = ["Events"]
 class Events:
     """One stream."""
 
-    def __init__(self, request_id: str, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        request_id: str,
+        headers: Mapping[str, str],
+        *,
+        raw: bool = False,
+        end: str | None = None,
+    ) -> None:
         """Begin.
 
+        :param raw: the data of an event is text.
+        :param end: data of the last event, "" for none; ``None``: the event ``end``.
         :raises AnswerMalformed: *headers* announce something else.
         """
         self.is_over = False  #: the end has come, as it should
         self._request_id = request_id
+        self._is_raw, self._end = raw, None if end is None else end.encode()
         self._rest = b""  #: a line that has not ended
         self._event = ""
         self._data: list[bytes] = []
@@ -51,7 +62,7 @@ class Events:
 
         :raises Unreachable: it did.
         """
-        if not self.is_over:
+        if not self.is_over and self._end != b"":
             raise Unreachable("Stream broken off", request_id=self._request_id)
 
     def _read_field(self, line: bytes) -> None:
@@ -65,12 +76,12 @@ class Events:
     def _dispatch(self) -> Iterator[Any]:
         event, data = self._event, b"\n".join(self._data)
         self._event, self._data = "", []
-        if event == "end":
+        if event == "end" or (self._end and data == self._end):
             self.is_over = True
         elif event == "error":
             raise self._problem(data)
         elif event in ("", "message"):
-            yield self._loaded(data)
+            yield data.decode(errors="replace") if self._is_raw else self._loaded(data)
 
     def _problem(self, data: bytes) -> ServekitError:
         told = self._loaded(data)

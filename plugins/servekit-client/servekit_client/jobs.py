@@ -62,9 +62,10 @@ class Job(_Job):
                 time.sleep(PAUSE_S)
         return True
 
-    def result(self, timeout_s: float = math.inf) -> Any:
+    def result(self, timeout_s: float = math.inf, *, envelope: bool = True) -> Any:
         """Return the output, once there is one; it is fetched once.
 
+        :param envelope: as in ``predict``.
         :raises DeadlineExceeded: not within *timeout_s*; it can be asked for again.
         :raises ServekitError: what ``predict`` would have raised.
         """
@@ -72,7 +73,7 @@ class Job(_Job):
             raise self._too_late()
         if self._answer is None:
             self._answer = self._ask(self._server.job(self.id, "result"), retries=0)
-        return self._answer.output
+        return self._answer.output if envelope else self._answer.value
 
     def cancel(self) -> None:
         """Have it dropped, and its answer forgotten."""
@@ -100,9 +101,10 @@ class AsyncJob(_Job):
                 await asyncio.sleep(PAUSE_S)
         return True
 
-    async def result(self, timeout_s: float = math.inf) -> Any:
+    async def result(self, timeout_s: float = math.inf, *, envelope: bool = True) -> Any:
         """Return the output, once there is one; it is fetched once.
 
+        :param envelope: as in ``predict``.
         :raises DeadlineExceeded: not within *timeout_s*; it can be asked for again.
         :raises ServekitError: what ``predict`` would have raised.
         """
@@ -110,7 +112,7 @@ class AsyncJob(_Job):
             raise self._too_late()
         if self._answer is None:
             self._answer = await self._ask(self._server.job(self.id, "result"), retries=0)
-        return self._answer.output
+        return self._answer.output if envelope else self._answer.value
 
     async def cancel(self) -> None:
         """Have it dropped, and its answer forgotten."""

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from servekit_client.answers import Answer, member
+from servekit_client.answers import Answer, list_of, member
 from servekit_client.errors import (
     AnswerMalformed,
     DeadlineExceeded,
@@ -51,12 +51,15 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, request_id: st
     )
 
 
-def outcomes(answer: Answer) -> list[Any]:
+def outcomes(answer: Answer, *, envelope: bool = True) -> list[Any]:
     """Return what *answer* has for each of several inputs: its output, or its error.
 
+    :param envelope: otherwise outputs are the elements of a list, without ``prediction``.
     :raises AnswerMalformed: it has no such things.
     """
     try:
+        if not envelope:
+            return [_bare_outcome(each, answer.request_id) for each in list_of(answer)]
         return [_outcome(each, answer.request_id) for each in member(answer, "predictions")]
     except (KeyError, TypeError, AttributeError) as error:
         raise AnswerMalformed(
@@ -69,6 +72,13 @@ def _outcome(told: Mapping[str, Any], request_id: str) -> Any:
         return told["prediction"]
     found = told["error"]
     return problem(found["status"], {}, json.dumps(found).encode(), request_id)
+
+
+def _bare_outcome(told: Any, request_id: str) -> Any:
+    is_error = isinstance(told, dict) and told.keys() == {"error"}
+    if is_error and isinstance(told["error"], dict) and "request_id" in told["error"]:
+        return _outcome(told, request_id)
+    return told
 
 
 def _kind(status: int) -> type[ServekitError]:

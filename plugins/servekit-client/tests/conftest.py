@@ -106,6 +106,7 @@ def call(request):
 
     def make(url, method, *arguments, timeout_s=None, request_id=None, **options):
         how = {"timeout_s": timeout_s, "request_id": request_id}
+        how |= {name: options.pop(name, None) for name in ("envelope", "raw", "end")}
         given = {name: value for name, value in how.items() if value is not None}
         return request.param(url, method, *arguments, options=options, **given)
 

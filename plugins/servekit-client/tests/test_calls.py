@@ -76,6 +76,18 @@ def test_several_inputs_have_an_output_or_an_error_each(call, scripted):
     assert (error.status, error.errors) == (422, PROBLEM["errors"])
 
 
+def test_bare_outputs_have_no_envelope(call, scripted):
+    outputs = [[1], {"error": 1}, {"error": PROBLEM}]
+    server = scripted(answer(body=b"[1]"), answer(207, json.dumps(outputs).encode()), answer())
+    whole = call(server.url, "predict", "m", 0, envelope=False)
+    first, second, error = call(server.url, "instances", "/v1/all", [1, 2, 3], envelope=False)
+
+    assert (whole, first, second) == ([1], [1], {"error": 1})
+    assert type(error) is errors.InputError
+    with pytest.raises(AnswerMalformed):
+        call(server.url, "instances", "/v1/all", [1], envelope=False)
+
+
 @pytest.mark.parametrize("body", [b'{"predictions": 3}', b'{"predictions": [{}]}', b"{}"])
 def test_an_answer_without_predictions_is_malformed(call, scripted, body):
     server = scripted(answer(body=body))

@@ -56,6 +56,31 @@ def test_a_stream_gives_its_outputs(call, scripted):
     assert "x-request-timeout-ms" not in headers
 
 
+STYLED = [
+    pytest.param(
+        {"raw": True, "end": "[DONE]"},
+        b"data: a\ndata: b\n\ndata: \n\ndata: [DONE]\n\n",
+        ["a\nb", ""],
+        id="text, and an end by its data",
+    ),
+    pytest.param({"raw": True}, b"data: a\n\n" + END, ["a"], id="text, and our end"),
+    pytest.param({"end": ""}, b"data: 1\n\n", [1], id="no end"),
+]
+
+
+@pytest.mark.parametrize(("how", "body", "outputs"), STYLED)
+def test_a_stream_of_another_protocol_gives_its_outputs(call, scripted, how, body, outputs):
+    server = scripted(answer(body=body, content_type=EVENTS))
+
+    assert call(server.url, "stream", "m", 1, **how) == outputs
+
+
+def test_a_stream_without_the_end_that_it_should_have_is_broken(call, scripted):
+    server = scripted(answer(body=b"data: a\n\n", content_type=EVENTS))
+    with pytest.raises(Unreachable, match="Stream broken off"):
+        call(server.url, "stream", "m", 1, raw=True, end="[DONE]")
+
+
 @pytest.mark.parametrize(
     ("told", "kind", "message"),
     [

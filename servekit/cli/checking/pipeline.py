@@ -67,12 +67,14 @@ def examine_pipeline(
     elif manifest.calls:  # a server has no stand-ins
         report.note = f"examples not run: its services call {', '.join(manifest.calls)}"
     else:
-        directory = Path(prepared.directory)
+        directory, is_bare = Path(prepared.directory), manifest.envelope is False
         try:
             with ServedModel(text, environment=_environment(), **_flags(settings)) as served:
                 served.wait_ready()
                 for number, example in enumerate(manifest.examples, 1):
-                    report.examples.append(_run(served, example, directory, number))
+                    report.examples.append(
+                        _run(served, example, directory, number, is_bare=is_bare)
+                    )
         except AssertionError as error:  # the text has the log of the server
             report.failure = f"cannot be served: {error}"
     return report
@@ -93,7 +95,9 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _run(served: ServedModel, example: Example, directory: Path, number: int) -> ExampleRun:
+def _run(
+    served: ServedModel, example: Example, directory: Path, number: int, *, is_bare: bool
+) -> ExampleRun:
     if example.input_file is None:
         body, content_type = msgspec.json.encode(example.input), JSON
     else:
@@ -102,10 +106,11 @@ def _run(served: ServedModel, example: Example, directory: Path, number: int) ->
     headers = {} if example.output is None else {"Accept": JSON}
     started = monotonic()
     answer = served.post(f"/{served.name}/predict", body, content_type, headers)
-    return ExampleRun(number, monotonic() - started, _problem(answer, example))
+    run_s = monotonic() - started
+    return ExampleRun(number, run_s, _problem(answer, example, is_bare=is_bare))
 
 
-def _problem(answer: Response, example: Example) -> str:
+def _problem(answer: Response, example: Example, *, is_bare: bool) -> str:
     """Return why *answer* is not what *example* asks for; "" if it is."""
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         if answer.content_type != PROBLEM:
@@ -119,7 +124,8 @@ def _problem(answer: Response, example: Example) -> str:
         return f"output in {answer.content_type}: only JSON is compared"
     told = answer.json()
     # a Response with a content type is sent unchanged
-    found = told["prediction"] if isinstance(told, dict) and "prediction" in told else told
+    is_enveloped = not is_bare and isinstance(told, dict) and "prediction" in told
+    found = told["prediction"] if is_enveloped else told
     tolerance = TOLERANCE if example.tolerance is None else example.tolerance
     wrong = difference(found, example.output, tolerance)
     return f"output{wrong}" if wrong else ""

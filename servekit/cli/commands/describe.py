@@ -93,6 +93,8 @@ def _path_facts(described: PathDescription) -> dict[str, Any]:
         "is_imported": described.is_loaded,
         "instances": described.instances,
         "streams": described.streams,
+        "envelope": not described.style.is_bare,
+        "get": described.get,
         "signature": described.signature if described.signature.inputs else None,
         "input_schema": input_schema(described, REFERENCES),
         "output_schema": output_schema(described, REFERENCES),
@@ -122,11 +124,13 @@ def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple
 
 
 def _path_lines(described: PathDescription, about: str) -> Iterator[tuple[str, str]]:
-    yield "predict", f"POST {described.path}"
+    yield "predict", f"{'GET, ' if described.get else ''}POST {described.path}"
     if described.description not in ("", about):
         yield "about", " ".join(described.description.split())
     if described.instances:
         yield "instances", 'any number of inputs, each answered by itself: {"instances": [...]}'
+    if described.style.is_bare:
+        yield "answers", 'with the output itself: no {"prediction": ...} around it'
     if described.is_loaded:
         yield "takes", ", ".join(described.consumes)
         yield "gives", ", ".join(described.produces)

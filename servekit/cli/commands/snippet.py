@@ -79,6 +79,7 @@ def run(parsed: argparse.Namespace) -> int:
         sample=found,
         instances=described.instances,
         streams=parsed.stream,
+        style=described.style,
     )
     sys.stdout.write(f"{COMMENTS.get(parsed.format, '#')} {note}\n" if note else "")
     sys.stdout.write(FORMATS[parsed.format](call))

@@ -88,7 +88,7 @@ def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:
     """Return the row that the model would have in the routing table of a server."""
     table, name = manifest.to_mapping(), manifest.name
     row = ModelRow(name, manifest.version, manifest.description, [], 1, 0.0, 0.0, 1, manifest=table)
-    row.routes = [*named_routes(name, table), *routes_of_endpoints(name, known)]
+    row.routes = [*named_routes(name, table), *routes_of_endpoints(name, table, known)]
     row.interface = known.get("")
     if manifest.stages:
         row.stages = [StageRow(each, 1, 0.0, 0.0, known.get(each)) for each in manifest.every_stage]

@@ -30,7 +30,7 @@ def curl(call: SnippetRequest) -> str:
 
 def _options(call: SnippetRequest, *, is_large: bool) -> Iterator[tuple[str, str]]:
     sample = call.sample
-    if call.streams:
+    if call.streams and not call.asks_by_body:
         yield "-H", f"Accept: {EVENT_STREAM}"
     if isinstance(sample, SampleForm):
         yield from (("-F", f"{name}=@{path}") for name, path in sample.files.items())

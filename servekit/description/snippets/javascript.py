@@ -7,6 +7,7 @@ from typing import Final
 from servekit.description.interface import JSON
 from servekit.description.samples import FilledArray, SampleFile, SampleForm
 from servekit.description.snippets.request import SnippetRequest, expression
+from servekit.ipc.response_style import StreamStyle
 from servekit.ipc.stream_formats import EVENT_STREAM
 
 __all__ = ["javascript"]
@@ -18,9 +19,9 @@ for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
   const events = (text + piece).split("\n\n");
   text = events.pop();
   for (const event of events) {
-    const [, kind, data] = /^(?:event: (\w+)\n)?data: (.*)$/.exec(event) ?? [];
+    const [, kind, data] = /^(?:event: (\w+)\n)?data: ([^]*)$/.exec(event) ?? [];
     if (kind === "error") throw new Error(data);
-    if (data && kind !== "end") console.log(data);
+    if (data !== undefined%s) console.log(%s);
   }
 }
 """
@@ -28,7 +29,8 @@ for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
 
 def javascript(call: SnippetRequest) -> str:
     """Return a module for Node 18 or later."""
-    sample, headers = call.sample, {"Accept": EVENT_STREAM if call.streams else JSON}
+    by_accept = call.streams and not call.asks_by_body
+    sample, headers = call.sample, {"Accept": EVENT_STREAM if by_accept else JSON}
     imports, form = "", ""
     if isinstance(sample, SampleForm):
         imports, form, body = READ if sample.files else "", _form(sample), "form"
@@ -42,7 +44,7 @@ def javascript(call: SnippetRequest) -> str:
         f"// node snippet.mjs\n{imports}{form}"
         f"const response = await fetch({json.dumps(call.url)}, {{\n"
         f'  method: "POST",\n  headers: {json.dumps(headers)},\n  body: {body},\n}});\n'
-        f"{REFUSED}{EVENTS if call.streams else _print(call)}"
+        f"{REFUSED}{_events(call.style.stream) if call.streams else _print(call)}"
     )
 
 
@@ -57,7 +59,18 @@ def _form(sample: SampleForm) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _events(stream: StreamStyle) -> str:
+    """Return what shows each output of a stream, and not its end."""
+    check = f" && data !== {json.dumps(stream.end)}" if stream.end else ""
+    if stream.end is None:
+        check = ' && kind !== "end"'
+    shown = r'data.replaceAll("\ndata: ", "\n")' if stream.raw else "data"
+    return EVENTS % (check, shown)
+
+
 def _print(call: SnippetRequest) -> str:
+    if call.style.is_bare:
+        return "console.log(JSON.stringify(await response.json()));\n"
     member = "predictions" if call.instances else "prediction"
     return f"console.log(JSON.stringify((await response.json()).{member}));\n"
 

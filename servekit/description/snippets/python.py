@@ -38,13 +38,17 @@ def _read(path: str) -> str:
 
 def _asked(call: SnippetRequest) -> str:
     target = repr(call.target)
+    is_bare, stream = call.style.is_bare, call.style.stream
     if call.streams:
-        return f"for output in client.stream({target}, item):\n        print(output)"
-    if call.instances:
-        return f"print(client.instances({target}, [item]))"
-    if isinstance(call.sample, SampleFile):
-        return f"print(client.raw({target}, item, {call.sample.content_type!r}).output)"
-    return f"print(client.predict({target}, item))"
+        how = ", raw=True" if stream.raw else ""
+        how += f", end={stream.end!r}" if stream.end is not None else ""
+        return f"for output in client.stream({target}, item{how}):\n        print(output)"
+    if isinstance(call.sample, SampleFile) and not call.instances:
+        part = "value" if is_bare else "output"
+        return f"print(client.raw({target}, item, {call.sample.content_type!r}).{part})"
+    method, given = ("instances", "[item]") if call.instances else ("predict", "item")
+    how = ", envelope=False" if is_bare else ""
+    return f"print(client.{method}({target}, {given}{how}))"
 
 
 def _full(array: FilledArray) -> str:

@@ -3,10 +3,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
+from servekit.ipc.response_style import ResponseStyle
 
 __all__ = ["SnippetRequest", "expression"]
 
@@ -20,6 +21,8 @@ class SnippetRequest:
     sample: SampleFile | SampleForm | SampleValue
     instances: bool = False  #: the sample is one of the inputs of a body
     streams: bool = False  #: each output is shown when it arrives
+    #: of the responses of the path
+    style: ResponseStyle = field(default_factory=ResponseStyle)
 
     @property
     def url(self) -> str:
@@ -36,7 +39,16 @@ class SnippetRequest:
     def body(self) -> Any:
         """The value of a JSON body."""
         assert isinstance(self.sample, SampleValue)
-        return {"instances": [self.sample.value]} if self.instances else self.sample.value
+        if self.instances:
+            return {"instances": [self.sample.value]}
+        asked = {self.style.stream.field: True} if self.asks_by_body else {}
+        return self.sample.value | asked if asked else self.sample.value
+
+    @property
+    def asks_by_body(self) -> bool:
+        """Whether a member of the body asks for the stream, and not ``Accept``."""
+        is_object = isinstance(self.sample, SampleValue) and isinstance(self.sample.value, dict)
+        return self.streams and is_object and bool(self.style.stream.field)
 
 
 def expression(value: Any, array: Callable[[FilledArray], str], leaf: Callable[[Any], str]) -> str:

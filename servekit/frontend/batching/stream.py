@@ -16,7 +16,7 @@ from servekit.frontend.batching.replies import count_stages, error_from, timing_
 from servekit.frontend.exchange.answer_checks import media_types
 from servekit.ipc.batches import Reply
 from servekit.ipc.channel import ChannelClosed
-from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
+from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat, styled
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
@@ -73,7 +73,7 @@ class StreamedResponse:
 
     def _begin(self, exchange: Exchange, media_type: str, now: float) -> None:
         task = self.task
-        self._exchange, self._format = exchange, format_of(exchange, media_type)
+        self._exchange, self._format = exchange, format_of(task, exchange, media_type)
         arrived, before = task.consumer.begin_stream() if task.consumer else (task.arrived, b"")
         task.owner.metrics.observe_first_output(now - arrived)
         queue_s = self._sent_at - task.arrived
@@ -172,8 +172,8 @@ class StreamedResponse:
             metrics.count_cancelled_stream()
 
 
-def format_of(exchange: Exchange, media_type: str) -> StreamFormat:
-    """Return the format of a stream of *media_type*.
+def format_of(task: Task, exchange: Exchange, media_type: str) -> StreamFormat:
+    """Return the format of the stream of *task* in *media_type*.
 
     :raises ChannelClosed: the worker may not stream in it.
     """
@@ -182,4 +182,4 @@ def format_of(exchange: Exchange, media_type: str) -> StreamFormat:
         return StreamFormat(media_types[media_type], b"", b"", b"", protocol.keep_alive)
     if media_type not in STREAM_FORMATS:
         raise ChannelClosed(f"malformed answer from worker: {media_type!r} is not streamed")
-    return STREAM_FORMATS[media_type]
+    return styled(media_type, task.item.style)

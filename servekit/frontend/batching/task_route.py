@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.frontend.batching.task import Consumer, TaskOwner
     from servekit.ipc.batches import Calls, ProtocolCall, SentItem
+    from servekit.ipc.response_style import ResponseStyle
 
 __all__ = ["Deadlines", "TaskRoute", "asked_headers", "deadlines_of", "item_of", "make_task"]
 
@@ -43,18 +44,23 @@ class TaskRoute:
     is_provisional = False
 
     __slots__ = (
-        *("_batcher", "_calls", "_timeout_s"),
+        *("_batcher", "_calls", "_style", "_timeout_s"),
         *("asked", "bodies", "metrics", "middleware", "row", "version"),
     )
 
     def __init__(
-        self, batcher: Batcher, calls: Calls = (), middleware: Middleware | None = None
+        self,
+        batcher: Batcher,
+        calls: Calls = (),
+        middleware: Middleware | None = None,
+        style: ResponseStyle | None = None,
     ) -> None:
         """Have workers of *batcher* run *calls*.
 
         :param middleware: of this route alone.
+        :param style: of its responses; protocols have their own.
         """
-        self._batcher, self._calls = batcher, calls
+        self._batcher, self._calls, self._style = batcher, calls, style
         self._timeout_s = batcher.timeout_s
         self.row, self.bodies, self.metrics = batcher.row, batcher.bodies, batcher.metrics
         self.asked: Sequence[str] = batcher.row.asked
@@ -84,6 +90,8 @@ class TaskRoute:
         else:
             deadline, until, refusal = now + self._timeout_s, INFINITY, None
         item = item_of(request, deadline, self._calls, call)
+        if call is None:
+            item.style = self._style
         if self.asked or TRACE in headers:
             item.headers = asked_headers(request, self.asked)
         exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)

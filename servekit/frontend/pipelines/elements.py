@@ -116,7 +116,8 @@ class ElementsRun:
             types = VALUE.encode(), self.accept
             item: SentItem = Item(part, *types, sent.request_id, sent.deadline)
             item.identity = sent.identity
-            submission = Submission(item, self._submission.headers, now, self._submission.until)
+            whole = self._submission
+            submission = Submission(item, whole.headers, now, whole.until, whole.style)
             run = PipelineRun(self._pipeline, submission, self._responder(at))
             self._runs.append(run)
             run.begin()

@@ -48,6 +48,7 @@ class InstancesRoute(PipelineRoute):
             super().begin(exchange, request, call)
             return
         submission, refusal = submit(request, self._pipeline.predict_timeout_s)
+        submission.style = self._style.whole if self._style is not None else None
         responder = ClientResponder(exchange, self.metrics, submission)
         exchange.prediction = run = InstancesRun(self._pipeline, submission, responder)
         run.begin(refusal)
@@ -79,7 +80,8 @@ class InstancesRun(ElementsRun):
     def _finish(self) -> None:
         self._is_done = True
         status = MULTI_STATUS if self._has_failed else 200
-        body = b'{"predictions":[%b]}' % b",".join(self._outputs)
+        shape = b'{"predictions":[%b]}' if self._submission.style is None else b"[%b]"
+        body = shape % b",".join(self._outputs)
         timing = b"total;dur=%.3f" % ((monotonic() - self._submission.arrived) * 1e3)
         request_id = self._submission.item.request_id
         self._client.respond(HttpResponse(status, body, JSON, request_id, timing))

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from servekit.frontend.pipelines.enveloped import EnvelopedRun
 from servekit.frontend.pipelines.run import PipelineRun
 from servekit.frontend.pipelines.submission import ClientResponder, submit
+from servekit.ipc.response_style import wants_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.frontend.pipelines.pipeline import Pipeline
     from servekit.ipc.batches import ProtocolCall
+    from servekit.ipc.response_style import ResponseStyle
     from servekit.ipc.table import ModelRow
 
 __all__ = ["PipelineRoute"]
+
+FIELD_BYTES: Final = 1 << 20  #: bodies up to this size are searched for the field of a stream
 
 
 class PipelineRoute:
@@ -37,13 +43,15 @@ class PipelineRoute:
         pipeline: Pipeline,
         metrics: ModelMetrics,
         middleware: Middleware | None = None,
+        style: ResponseStyle | None = None,
     ) -> None:
         """Have requests go through *pipeline*, and count them in *metrics*.
 
         :param middleware: of this route alone.
+        :param style: of its responses; protocols have their own.
         """
         self.row, self._pipeline, self.metrics = row, pipeline, metrics
-        self.middleware = middleware
+        self.middleware, self._style = middleware, style
         self.version = row.version.encode()
         self.asked: Sequence[str] = pipeline.asked
 
@@ -70,7 +78,18 @@ class PipelineRoute:
         :param call: the protocol of a plugin that the request comes by, if it comes by one.
         """
         submission, refusal = submit(request, self._pipeline.predict_timeout_s, call)
+        if call is None and self._style is not None:
+            submission.style = _asked(self._style, request)
         responder = ClientResponder(exchange, self.metrics, submission)
         kind = PipelineRun if call is None else EnvelopedRun
         exchange.prediction = run = kind(self._pipeline, submission, responder)
         run.begin(refusal)
+
+
+def _asked(style: ResponseStyle, request: HttpRequest) -> ResponseStyle:
+    """Return *style* with what the body of *request* says: the last worker does not get it."""
+    if not style.stream.field or len(request.content) > FIELD_BYTES:
+        return style
+    content_type = request.headers.get(b"content-type", b"")
+    wanted = wants_stream(style.stream.field, content_type, request.content)
+    return structs.replace(style, wants_stream=wanted)

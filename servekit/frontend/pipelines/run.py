@@ -147,6 +147,8 @@ class PipelineRun:
             body, content_type, node.accept or sent.accept, sent.request_id, sent.deadline
         )
         item.calls, item.protocol, item.identity = node.calls, sent.protocol, sent.identity
+        if not node.accept:  # the last one
+            item.style = self._submission.style
         if node.asked or TRACE in headers:
             item.headers = picked(headers, node.asked)
         exchange, until = self._responder.exchange, self._submission.until

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.frontend.metrics.counters import ModelMetrics
     from servekit.ipc.batches import ProtocolCall, SentItem
+    from servekit.ipc.response_style import ResponseStyle
 
 __all__ = ["ClientResponder", "Responder", "Submission", "submit"]
 
@@ -28,6 +29,7 @@ class Submission(Struct, eq=False):
     headers: dict[bytes, bytes]  #: the request's, with its query; each node gets what it asked for
     arrived: float  #: ``monotonic``
     until: float  #: ``monotonic``: when the client wants to have all of a stream
+    style: ResponseStyle | None = None  #: how the last node writes the output
 
 
 def submit(

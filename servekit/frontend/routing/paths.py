@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from servekit.frontend.routing.query_routes import QueryRoute
 from servekit.ipc.table import path_of_version
 
 if TYPE_CHECKING:
@@ -28,11 +29,18 @@ class Paths:
         self._own: dict[str, PredictionRoute] = {}
         self._below: dict[str, PredictionRoute] = {}  #: at paths that name a version
         self.calls: dict[Call, PredictionRoute] = {}
+        self._gets: set[str] = set()  #: paths that answer GET
 
     @property
     def routes(self) -> dict[str, PredictionRoute]:
         """By path; a path that a manifest names comes first."""
         return self._below | self._own
+
+    @property
+    def gets(self) -> dict[str, PredictionRoute]:
+        """The routes that answer GET, by path."""
+        routes = self.routes
+        return {path: QueryRoute(routes[path]) for path in self._gets if path in routes}
 
     def add(self, row: ModelRow, own: Routes, versions: Mapping[str, Version]) -> None:
         """Add the model *row*.
@@ -40,6 +48,7 @@ class Paths:
         :param own: answers where no version is named.
         """
         self._own |= own
+        self._gets.update(route.path for route in row.routes if route.get)
         self._add_calls(row, "", own)
         aliases = row.traffic.aliases
         named = {alias: versions[name] for alias, name in aliases.items() if name in versions}
@@ -47,6 +56,11 @@ class Paths:
             self._add_calls(version.row, name, version.routes)
             for path, route in version.routes.items():
                 self._below[path_of_version(row.name, name, path)] = route
+            self._gets.update(
+                path_of_version(row.name, name, route.path)
+                for route in version.row.routes
+                if route.get
+            )
 
     def _add_calls(self, row: ModelRow, version: str, routes: Routes) -> None:
         for endpoint, path in _endpoints(row):

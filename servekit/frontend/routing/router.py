@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from servekit.frontend.http.targets import path_of
 
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Router"]
 
+NO_ROUTES: Final[Mapping[str, PredictionRoute]] = MappingProxyType({})
+
 
 class Router:
     """Finds the routes of predictions. Lookups never touch the file system."""
 
     def __init__(self) -> None:
         self._routes: dict[bytes, PredictionRoute] = {}
+        self._gets: dict[bytes, PredictionRoute] = {}
         self._calls: Mapping[Call, PredictionRoute] = {}
         self.find_other: Find | None = None  #: called for paths that no model has
 
@@ -28,12 +32,15 @@ class Router:
         self,
         routes: Mapping[str, PredictionRoute],
         calls: Mapping[Call, PredictionRoute],
+        gets: Mapping[str, PredictionRoute] = NO_ROUTES,
     ) -> None:
         """Take over a new routing table.
 
         :param routes: by path.
+        :param gets: the routes that answer GET, by path.
         """
         self._routes = {path.encode(): route for path, route in routes.items()}
+        self._gets = {path.encode(): route for path, route in gets.items()}
         self._calls = calls
 
     def find(
@@ -44,6 +51,10 @@ class Router:
             route = self._routes.get(target)
             if route is None and (b"?" in target or b"%" in target):
                 route = self._routes.get(path_of(target))
+            if route is not None:
+                return route
+        elif method == b"GET" and self._gets:
+            route = self._gets.get(path_of(target))
             if route is not None:
                 return route
         return self.find_other(method, target, headers) if self.find_other is not None else None

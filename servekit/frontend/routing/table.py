@@ -112,7 +112,7 @@ class Routing:
         for row in table.models:
             found = versions.of_model(row)
             paths.add(row, self._traffic.routes(row, found), found)
-        self.router.replace(paths.routes, paths.calls)
+        self.router.replace(paths.routes, paths.calls, paths.gets)
         known, self._unresolved = self._unresolved, versions.unresolved
         self._tell_unresolved(known)
 

@@ -12,6 +12,7 @@ from servekit.frontend.pipelines.pipeline import Pipeline
 from servekit.frontend.pipelines.planner import Unresolved, plan
 from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.ipc.model_counters import Label
+from servekit.ipc.response_style import style_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,8 @@ class VersionRoutes:
         routes: dict[str, PredictionRoute] = {}
         if not row.stages:
             cache = self._caches.find(row)
-            routes[f"/{row.name}/predict"] = TaskRoute(own[row.name], (), cache)
+            style = style_of(row.manifest)
+            routes[f"/{row.name}/predict"] = TaskRoute(own[row.name], (), cache, style)
         for route in row.routes:
             if not route.problem:
                 routes.pop(route.path, None)  # it belonged to the only stage
@@ -86,9 +88,9 @@ class VersionRoutes:
         pipeline = Pipeline(nodes, self._loop)
         metrics = self._metrics.find(Label(row.name, row.version))
         if route.instances:
-            return InstancesRoute(row, pipeline, metrics)
+            return InstancesRoute(row, pipeline, metrics, None, route.style)
         is_of_one_model = {node.batcher.row.name for node in nodes} == {row.name}
         cache = self._caches.find(row) if is_of_one_model else None
         if len(nodes) == 1 and is_of_one_model:
-            return TaskRoute(nodes[0].batcher, nodes[0].calls, cache)
-        return PipelineRoute(row, pipeline, metrics, cache)
+            return TaskRoute(nodes[0].batcher, nodes[0].calls, cache, route.style)
+        return PipelineRoute(row, pipeline, metrics, cache, route.style)

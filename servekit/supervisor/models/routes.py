@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from servekit.ipc.batches import PREDICT
+from servekit.ipc.response_style import style_of
 from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow
 
 __all__ = [
@@ -24,7 +25,7 @@ FIXED: Final = ("predict", "ping")  #: each model has these paths below its name
 
 def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
     """Return the routes that the *manifest* of the model *name* names."""
-    found = dict(manifest.get("routes", {}))
+    found, style = dict(manifest.get("routes", {})), style_of(manifest)
     if manifest.get("pipeline"):
         found[f"/{name}/predict"] = {"steps": manifest["pipeline"]}
     elif manifest.get("stages") and manifest.get("service"):
@@ -34,20 +35,26 @@ def named_routes(name: str, manifest: Mapping[str, Any]) -> list[RouteRow]:
             path,
             msgspec.convert(route["steps"], list[StepRow]),
             instances=route.get("instances", False),
+            style=style_of(route, style),
         )
         for path, route in found.items()
     ]
 
 
-def routes_of_endpoints(name: str, interfaces: Mapping[str, Interface]) -> Iterator[RouteRow]:
+def routes_of_endpoints(
+    name: str, manifest: Mapping[str, Any], interfaces: Mapping[str, Interface]
+) -> Iterator[RouteRow]:
     """Yield the routes of the endpoints in the code of the model *name*.
 
     :param interfaces: of its stages; the only one is nameless.
     """
+    style = style_of(manifest)
     for stage, interface in interfaces.items():
         for row in interface.endpoints:
             step = StepRow(stage=stage or PREDICT, name=row.name, target=row.name)
-            yield RouteRow(row.path or f"/{name}/{row.name}", [step])
+            own = style_of({"envelope": row.envelope, "stream": row.stream}, style)
+            path = row.path or f"/{name}/{row.name}"
+            yield RouteRow(path, [step], style=own, get=row.get)
 
 
 def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ def prepared_row(
         manifest=manifest,
         interface=interfaces.get(first.name),
         stages=[_stage_row(stage, settings, interfaces) for stage in prepared.stages if stage.name],
-        routes=[*named, *routes_of_endpoints(prepared.name, interfaces)],
+        routes=[*named, *routes_of_endpoints(prepared.name, manifest, interfaces)],
         settings=prepared.settings,
         may_sleep=prepared.may_sleep,
     )

@@ -48,12 +48,12 @@ def assemble(
     :raises BootError: its signature and its annotations contradict each other.
     """
     current = current or CurrentMembers(body_readers(service, table))
-    stepping = Stepping(service, current) if streaming_method(service) else None
-    wrap = partial(_wrap, table, current, max_answer_bytes, is_dev)
-    predictor, interface = wrap(service, stepping, is_loaded=is_loaded, is_handed_on=is_handed_on)
+    steppings: dict[Predictor, Stepping] = {}
+    wrap = partial(_wrap, table, current, max_answer_bytes, is_dev, steppings)
+    predictor, interface = wrap(service, is_loaded=is_loaded, is_handed_on=is_handed_on)
     methods = Methods(service, predictor, wrap)
     interface.endpoints = methods.rows
-    return Loaded(service, predictor, interface, methods, table, stepping)
+    return Loaded(service, predictor, interface, methods, table, steppings)
 
 
 def _wrap(
@@ -61,8 +61,8 @@ def _wrap(
     current: CurrentMembers,
     max_answer_bytes: int,
     is_dev: bool,
+    steppings: dict[Predictor, Stepping],
     service: Service,
-    stepping: Stepping | None = None,
     *,
     is_loaded: bool = True,
     is_handed_on: bool = False,
@@ -76,6 +76,7 @@ def _wrap(
     if not is_handed_on:
         refuse_media(service, types)
     kind = _input_kind(service.signature, types)
+    stepping = Stepping(service, current) if streaming_method(service) else None
     interface = describe(service, types, table, streams=stepping is not None)
     outputs = [each["name"] for each in (interface.signature or {}).get("outputs", ())]
     plans = Plans(table, interface.produces, lone=outputs[0] if len(outputs) == 1 else "")
@@ -91,6 +92,8 @@ def _wrap(
         max_answer_bytes=max_answer_bytes,
         is_dev=is_dev,
     )
+    if stepping is not None:
+        steppings[predictor] = stepping
     return predictor, interface
 
 

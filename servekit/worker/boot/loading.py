@@ -98,9 +98,8 @@ def load_service(loading: Loading) -> Loaded:
         name: load(loading.of_stage(name), metrics.colocated(name)) for name in launch.colocated
     }
     for each in colocated.values():  # a run hands on whole outputs
-        each.interface.produces = [
-            name for name in each.interface.produces if name not in STREAM_FORMATS
-        ]
+        for interface in (each.interface, *(row.interface for row in each.interface.endpoints)):
+            interface.produces = [name for name in interface.produces if name not in STREAM_FORMATS]
     loaded.methods.stages = {
         launch.stage: loaded.methods,
         **{name: each.methods for name, each in colocated.items()},

@@ -118,9 +118,10 @@ def _element(batch: Any) -> Any:
 
 def _stream_types(kind: type[Service], first: str) -> BatchTypes:
     """Read the annotations of the method called *first*, which takes one input."""
-    name = f"{kind.__name__}.{first}"
-    wanted = f"input, write def {first}(self, value)"
-    _, given, got, place = _annotations(getattr(kind, first), name, wanted)
+    method = getattr(kind, first)
+    called = getattr(method, "__name__", first)  # an endpoint's stands for ``predict``
+    name, wanted = f"{kind.__name__}.{called}", f"input, write def {called}(self, value)"
+    _, given, got, place = _annotations(method, name, wanted)
     yielded = Any if first == "admit" else yielded_of(got)  # ``admit`` returns a slot
     if yielded is None:
         raise BootError(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipart/form-data``: each part is one input field, read by its content type or its rule."""
+"""Forms and queries: each part is one input field, read by its content type or its rule."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import multipart
 
@@ -11,7 +12,7 @@ from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMedi
 from servekit.types import File
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules, PartRule, json_or_text
 
-__all__ = ["FORM", "MAX_PARTS", "decode_form"]
+__all__ = ["FORM", "MAX_PARTS", "decode_form", "decode_query"]
 
 FORM = "multipart/form-data"
 MAX_PARTS = 128
@@ -64,6 +65,26 @@ def decode_form(
     if len(joined) != 1:
         raise InputError(f"a form of {len(joined)} names, expected the parts of one")
     return next(iter(joined.values()))
+
+
+def decode_query(body: bytes, rules: FormRules = NO_RULES) -> dict[str, Any]:
+    """Return the value of every parameter of a query by its name, read as the parts of a form.
+
+    :raises BodyMalformed: it is not UTF-8, holds too many, or two that have the same name.
+    """
+    try:
+        found = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARTS
+        )
+    except ValueError:  # includes UnicodeDecodeError
+        raise BodyMalformed(f"query: not UTF-8, or more than {MAX_PARTS} parameters") from None
+    values: dict[str, list[Any]] = {}
+    for name, text in found:
+        rule = rules.rule(name)
+        if name in values and not rule.is_list:
+            raise BodyMalformed(f"query: {name[:SHOWN]}: duplicate parameter")
+        values.setdefault(name, []).append(rule.read(text))
+    return {name: _joined(each, rules.rule(name)) for name, each in values.items()}
 
 
 def _value(name: str, part: Any, content: bytes, read_part: ReadPart, rule: PartRule) -> Any:

@@ -84,7 +84,10 @@ class Methods:
                 raise BootError(f"{type(service).__name__}: two endpoints are called {marked.name}")
             wrapped, interface = wrap(_only(service, method))
             self._predictors[marked.name] = wrapped
-            self.rows.append(EndpointRow(marked.name, marked.path, interface))
+            stream = None if marked.stream is None else {**marked.stream}
+            row = EndpointRow(marked.name, marked.path, interface, marked.envelope, stream)
+            row.get = marked.get
+            self.rows.append(row)
 
     def of(self, items: Sequence[Item[Any]]) -> "Predictor | Run | Mixed":
         """Return what answers a batch of *items*."""

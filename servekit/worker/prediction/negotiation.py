@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from servekit.errors import NotAcceptable
+from servekit.ipc.response_style import ResponseStyle
 from servekit.worker.codecs.media_headers import MediaRange, parse_accept, remember
 from servekit.worker.codecs.plain import MAGIC, OCTET_STREAM, raw, sniff
 from servekit.worker.codecs.table import CodecTable
@@ -38,19 +39,30 @@ class Plans(dict[bytes, Plan]):
     """``Accept`` as received to its plan, which is made when the header first occurs."""
 
     def __init__(
-        self, table: CodecTable, produces: Sequence[str] | None = None, lone: str = ""
+        self,
+        table: CodecTable,
+        produces: Sequence[str] | None = None,
+        lone: str = "",
+        *,
+        is_bare: bool = False,
     ) -> None:
         """Write with the codecs of *table*.
 
         :param produces: media types that can hold the outputs; all of *table* if ``None``.
         :param lone: name of the only output of a signature. Codecs that do not write
             ``{"prediction": ...}`` get its value without the mapping around it.
+        :param is_bare: no codec writes ``{"prediction": ...}``.
         """
-        self._lone = lone
+        self._lone, self._is_bare = lone, is_bare
+        self._bare = self if is_bare else Plans(table, produces, lone, is_bare=True)
         self._table = table
         every = table.written if produces is None else produces
         self._media_types = [name for name in every if not name.endswith("/*")]
         self._may_be_bytes = OCTET_STREAM in self._media_types
+
+    def of(self, style: ResponseStyle) -> "Plans":
+        """Return the plans of responses with *style*."""
+        return self._bare if style.is_bare else self
 
     def __missing__(self, header: bytes) -> Plan:
         if header == OBJECT:
@@ -86,7 +98,7 @@ class Plans(dict[bytes, Plan]):
             return None
         encode = codec.encode
         if getattr(codec, "is_enveloped", False):
-            return Writer(media_type, encode, True, is_enveloped=True)
+            return Writer(media_type, encode, True, is_enveloped=not self._is_bare)
         if lone := self._lone:
             return Writer(media_type, lambda output: encode(_unnamed(output, lone)), False)
         return Writer(media_type, encode, False)

@@ -158,7 +158,7 @@ class Predictor:
             if answers[place] is not None:
                 continue
             try:
-                plan = plans[item.accept]
+                plan = (plans if item.style is None else plans.of(item.style))[item.accept]
                 inputs.append(read(item.content_type, item.body, place))
                 tasks.append(PendingTask(place, plan, item.request_id, item.deadline))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything

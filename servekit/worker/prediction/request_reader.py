@@ -7,18 +7,19 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import QUERY_BODY, VALUE, VALUES
 from servekit.types import File
 from servekit.worker.codecs.media_headers import parse_content_type, remember
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules
-from servekit.worker.inputs.forms import FORM, decode_form
+from servekit.worker.inputs.forms import FORM, decode_form, decode_query
 from servekit.worker.inputs.input_kind import InputKind
 from servekit.worker.prediction.objects import OBJECT
 
 __all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken"]
 
-INTERNAL = (VALUE.encode(), VALUES.encode(), OBJECT)  #: between the stages of a model only
+#: between the stages of a model, and from the front-end, only
+INTERNAL = (VALUE.encode(), VALUES.encode(), QUERY_BODY.encode(), OBJECT)
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 
@@ -73,6 +74,8 @@ class BodyReaders(dict[bytes, BodyReader]):
         if media_type == FORM:
             part, rules = self._read_part, self._rules
             return partial(decode_form, parameters=parameters, read_part=part, rules=rules), False
+        if media_type == QUERY_BODY:
+            return partial(decode_query, rules=self._rules), False
         if self._rules.is_file(media_type):
             return partial(File, "", media_type), False
         codec = self._table.reader(media_type)

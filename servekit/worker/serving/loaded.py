@@ -28,7 +28,8 @@ class Loaded:
     interface: Interface
     methods: Methods
     codecs: CodecTable
-    stepping: Stepping | None = None  #: if its outputs come one by one
+    #: drives the methods whose outputs come one by one, by their predictors
+    steppings: Mapping[Predictor, Stepping] = field(default_factory=dict)
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
     calls: "CallSockets | None" = None  #: if its services may call other models
     colocated: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker

@@ -7,11 +7,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
-from servekit.ipc.batches import Part
-from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat
+from servekit.ipc.batches import VALUE, VALUES, Part
+from servekit.ipc.response_style import ResponseStyle, wants_stream
+from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS, StreamFormat, styled
 from servekit.service.response import Response
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import parse_accept, remember
+from servekit.worker.codecs.plain import text
 from servekit.worker.prediction.negotiation import Plan, Writer
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
     from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem
+    from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Run
-    from servekit.worker.streaming.stepping import Advance
+    from servekit.worker.streaming.stepping import Advance, Stepping
     from servekit.worker.transport.channel import FrontEndChannel
 
     #: ``Predictor.written``
@@ -32,8 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUT", "Formats", "Stream"]
 
 AS_JSON = Writer("application/json", json.encode, takes_any=True)
+#: between the stages of a model, or for another model: never a stream
+INTERNAL = (VALUE.encode(), VALUES.encode())
 #: how single outputs are written
 OUTPUT = Plan([AS_JSON], [AS_JSON])
+#: how the text of one is written on a raw route
+RAW_OUTPUT = Plan([Writer("text/plain", text.encode, takes_any=True)], [])
 
 
 class Formats(dict[bytes, StreamFormat | None]):
@@ -47,13 +54,31 @@ class Formats(dict[bytes, StreamFormat | None]):
         remember(self, header, found)
         return found
 
+    def of(self, item: OpenItem) -> StreamFormat | None:
+        """Return the format of the outputs for *item*; a member of its body can decide."""
+        found = self[item.accept]
+        if item.style is None:
+            return found
+        wanted = _wanted(item, item.style)
+        if wanted is False or (found is None and not wanted):
+            return None
+        return styled(found.media_type if found is not None else EVENT_STREAM, item.style)
+
+
+def _wanted(item: OpenItem, style: ResponseStyle) -> bool | None:
+    """Return whether the body of *item* asks for a stream; ``None`` if it does not say."""
+    if not style.stream.field or style.wants_stream is not None or item.accept in INTERNAL:
+        return style.wants_stream
+    body = item.body if isinstance(item.body, bytes | memoryview) else item.body.body
+    return wants_stream(style.stream.field, item.content_type, body)
+
 
 class Stream:
     """One request, from the message that brought it to its end."""
 
     __slots__ = (
         *("_kept", "_started", "_steps", "channel", "enveloped", "format", "item", "message"),
-        *("plan", "request", "run", "slot"),
+        *("plan", "predictor", "request", "run", "slot", "stepping"),
     )
 
     slot: Any
@@ -61,13 +86,22 @@ class Stream:
     plan: Plan  #: for the one answer, if there is no ``format``
 
     def __init__(
-        self, message: Open, item: OpenItem, channel: FrontEndChannel, run: Run | None = None
+        self,
+        message: Open,
+        item: OpenItem,
+        channel: FrontEndChannel,
+        predictor: Predictor,
+        stepping: Stepping,
+        run: Run | None = None,
     ) -> None:
         """Wait to be admitted.
 
+        :param predictor: of the method that streams.
+        :param stepping: drives that method.
         :param run: the services before, and the one that streams.
         """
-        self.message, self.item, self.channel, self.run = message, item, channel, run
+        self.message, self.item, self.channel = message, item, channel
+        self.predictor, self.stepping, self.run = predictor, stepping, run
         self.format: StreamFormat | None = None
         self.enveloped: OpenedRequest | None = None  #: if it comes by a protocol: writes it
         self._kept: list[Any] = []
@@ -102,10 +136,9 @@ class Stream:
             return self._part("", b"", len(self._kept), last)
         if not (advance.outputs or advance.is_over):
             return None
-        texts = [write(OUTPUT, output)[1] for output in advance.outputs]
-        body = b"".join([self.format.output % text for text in texts])
+        pieces = [_piece(self.format, output, write) for output in advance.outputs]
         end = ("", "", b"") if advance.is_over else None
-        return self._part(self.format.media_type, body, len(texts), end)
+        return self._part(self.format.media_type, b"".join(pieces), len(pieces), end)
 
     def _enveloped_part(self, enveloped: OpenedRequest, advance: Advance) -> Part | None:
         if not enveloped.request.is_stream:
@@ -144,3 +177,10 @@ class Stream:
         if end is not None and self._started and self.run is not None:
             steps[self.run.last_name] = monotonic() - self._started
         return Part(self.message.stream, media_type, body, outputs, end, response, steps)
+
+
+def _piece(form: StreamFormat, output: Any, write: Write) -> bytes:
+    """Return *output* as a piece of a stream. Raises what the writing raises."""
+    if form.is_raw and isinstance(output, str):
+        return form.text_piece(write(RAW_OUTPUT, output)[1])
+    return form.output % write(OUTPUT, output)[1]

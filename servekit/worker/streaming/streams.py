@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from servekit.worker.envelopes.table import EnvelopeTable
     from servekit.worker.prediction.current_batch import OpenItem
-    from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Batch, Run
-    from servekit.worker.streaming.stepping import Stepping
+    from servekit.worker.streaming.stepping import Advance, Stepping
     from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["ActiveStreams"]
@@ -31,13 +30,10 @@ __all__ = ["ActiveStreams"]
 class ActiveStreams:
     """All streams of one worker. ``turn`` takes one step with each; new ones come in between."""
 
-    def __init__(
-        self, stepping: Stepping, predictor: Predictor, envelopes: EnvelopeTable, most: int
-    ) -> None:
+    def __init__(self, envelopes: EnvelopeTable, most: int, max_answer_bytes: int) -> None:
         """Step with up to *most* streams; the others wait."""
-        self._stepping, self._predictor, self._most = stepping, predictor, most
-        self._envelopes = envelopes
-        self._write = partial(written, limit=predictor.max_answer_bytes)
+        self._envelopes, self._most = envelopes, most
+        self._write = partial(written, limit=max_answer_bytes)
         self._formats = Formats()
         self._waiting: deque[Stream] = deque()
         self._open: list[Stream] = []
@@ -80,16 +76,16 @@ class ActiveStreams:
             value = self._read(stream)
             if type(value) is Failed:
                 return stream.failed(value.answer)
-            stream.slot = self._stepping.admit(value, stream.request)
+            stream.slot = stream.stepping.admit(value, stream.request)
         except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
             return self._failed(error, [stream])[0][1]
         finally:
-            self._stepping.current.batch = NO_BATCH
+            stream.stepping.current.batch = NO_BATCH
         return None
 
     def _read(self, stream: Stream) -> Any:
         """Return the input of *stream*, or a ``Failed``; set its ``request``."""
-        predictor, current = self._predictor, self._stepping.current
+        predictor, current = stream.predictor, stream.stepping.current
         sent, place = stream.item, stream.message.place
         item = self._prepare(stream) if sent.protocol is None else self._open_enveloped(stream)
         batch = stream.message.stream, stream.channel.shared.cancelled
@@ -102,9 +98,12 @@ class ActiveStreams:
     def _prepare(self, stream: Stream) -> OpenItem:
         """Decide how *stream* is written; return the item that the service gets."""
         sent = stream.item
-        stream.format = self._formats[sent.accept]
+        stream.format = self._formats.of(sent)
         if stream.format is None:
-            stream.plan, deadline = self._predictor.plans[sent.accept], sent.deadline
+            plans = stream.predictor.plans
+            if sent.style is not None:
+                plans = plans.of(sent.style)
+            stream.plan, deadline = plans[sent.accept], sent.deadline
         else:
             deadline = stream.message.until
         accept = VALUE.encode()
@@ -127,21 +126,20 @@ class ActiveStreams:
 
     def _lead(self, stream: Stream, run: Run, item: OpenItem, batch: Batch) -> Any:
         """Return what the services before the last one make of *item*, as ``_read`` does."""
-        place, predictor = stream.message.place, self._predictor
+        place, predictor = stream.message.place, stream.predictor
         answers = list[Any]([None]) * (place + 1)
         led = run.lead({place: item}, [(place, item)], batch, answers, predictor.plans)
         self.is_leaving |= run.is_leaving
         stream.begin(led.steps, is_led=answers[place] is None)
         if answers[place] is not None:
             return Failed(answers[place])
-        stream.request = self._stepping.current.request(place)
+        stream.request = stream.stepping.current.request(place)
         return predictor.single(led.inputs[0])
 
     def _step(self) -> list[tuple[Stream, Part]]:
         found: list[tuple[Stream, Part]] = []
         failed: dict[int, tuple[BaseException, list[Stream]]] = {}
-        open_ = list(self._open)
-        for stream, advance in zip(open_, self._stepping.step(open_), strict=True):
+        for stream, advance in self._advance():
             error = advance.error
             try:
                 part = None if error else stream.part(advance, self._write)
@@ -155,21 +153,33 @@ class ActiveStreams:
                 self._end(stream)
         return found + [each for group in failed.values() for each in self._failed(*group)]
 
+    def _advance(self) -> list[tuple[Stream, Advance]]:
+        """Take one step with every stream, all those of one method together."""
+        members: dict[Stepping, list[Stream]] = {}
+        for stream in self._open:
+            members.setdefault(stream.stepping, []).append(stream)
+        found: list[tuple[Stream, Advance]] = []
+        for stepping, streams in members.items():
+            found += zip(streams, stepping.step(streams), strict=True)
+        return found
+
     def _blamed(self, error: BaseException, stream: Stream) -> BaseException:
         if stream.enveloped is not None:
             return error
         plan = OUTPUT if stream.format else stream.plan
-        has_preprocess = self._predictor.has_preprocess
+        has_preprocess = stream.predictor.has_preprocess
         return blame_client(error, plan, lambda: stream.request, has_preprocess=has_preprocess)
 
     def _failed(self, error: BaseException, streams: list[Stream]) -> list[tuple[Stream, Part]]:
         ids = [stream.item.request_id for stream in streams]
-        end = self._predictor.failed("stream", error, ids)
+        predictor = streams[0].predictor  # an error of several is of one step
+        end = predictor.failed("stream", error, ids)
+        self.is_leaving |= predictor.is_leaving
         return [(stream, stream.failed(end)) for stream in streams]
 
     def _end(self, stream: Stream) -> None:
         self._open.remove(stream)
-        self._stepping.evict(stream.slot)
+        stream.stepping.evict(stream.slot)
 
     def _drop(self, is_over: Callable[[Stream], bool]) -> list[Stream]:
         """End the streams of which *is_over* is true, and return them."""

@@ -153,4 +153,5 @@ def _with_body(item: SentItem, body: bytes | memoryview) -> OpenItem:
         item.calls,
         item.protocol,
         item.identity,
+        item.style,
     )
