@@ -115,7 +115,11 @@ class Envelope:
         raise NotImplementedError
 
     def encode_output(self, request: EnvelopeRequest, output: Any) -> bytes:
-        """Return the piece of a stream that *output* is: ``b"data: ...\\n\\n"``."""
+        """Return the piece of a stream that *output* is: ``b"data: ...\\n\\n"``.
+
+        For the first output, it may set ``is_stream`` to false instead: there is no stream, and
+        ``encode`` gets all outputs.
+        """
         raise NotImplementedError
 
     def encode_end(self, request: EnvelopeRequest) -> bytes:  # noqa: ARG002

@@ -24,24 +24,26 @@ POLL_S = 0.02
 
 
 class ServedModel:
-    """Serves one model until ``stop``, which also the end of a ``with`` does."""
+    """Serves a model, or several, until ``stop``, which also the end of a ``with`` does."""
 
     def __init__(
         self,
         directory: str | Path,
-        *,
+        *others: str | Path,
         environment: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         """Start the server; ``wait_ready`` waits for it. It ends with the thread that starts it.
 
         :param directory: a model directory or an archive.
+        :param others: further models of the same server.
         :param environment: all variables of the server; ``None`` leaves it ours.
         :param settings: options of ``servekit start``: ``replicas=2, max_body="1MiB"``.
         """
         port = {} if "bind" in settings else {"port": 0}
         settings = {**port, **settings, "log_format": "json"}
-        self.process = start_logged(start_command([str(directory)], settings), environment)
+        command = start_command([str(directory), *map(str, others)], settings)
+        self.process = start_logged(command, environment)
         self.log = ServerLog(cast("IO[str]", self.process.stdout))
 
     def wait_ready(self) -> Self:

@@ -247,13 +247,25 @@ def test_a_protocol_for_some_models_is_asked_before_that_of_all(path, is_first):
     assert len(every.asked) == 1
 
 
+def test_the_shape_of_errors_is_that_of_the_protocol_that_answers():
+    every, some = Scripted("/v1/"), Scripted("/v1/", is_selective=True)
+    _, protocols = table(some, every)
+    left = protocols.protocol_of(request(b"/v1/x"))
+    some.found = NotReady()
+    taken = protocols.protocol_of(request(b"/v1/x"))
+
+    assert (left, taken) == (every, some)
+
+
 def test_a_request_that_no_protocol_wants_is_left_to_flask():
     _, protocols = table(Scripted("/v1/"))
 
     assert response_of(protocols, b"/v1/x") is None
-    assert protocols.protocol_at(b"/v1/x") is not None  # whose clients get errors of its shape
-    assert protocols.protocol_at(b"/m/predict") is None
-    assert protocols.protocol_at(b"/v1/m") is None
+    assert (
+        protocols.protocol_of(request(b"/v1/x")) is not None
+    )  # whose clients get errors of its shape
+    assert protocols.protocol_of(request(b"/m/predict")) is None
+    assert protocols.protocol_of(request(b"/v1/m")) is None
 
 
 def test_an_error_response_that_fails_becomes_problem_details(caplog):

@@ -102,7 +102,7 @@ class Dispatcher:
         if request.route is not None:
             exchange.model_version = request.route.version
         if self._protocols is not None:
-            exchange.protocol = self._protocols.protocol_at(request.target)
+            exchange.protocol = self._protocols.protocol_of(request)
         exchange.fail(request.refusal, request.request_id)
 
     def _answer_other(self, exchange: Exchange, request: HttpRequest) -> None:

@@ -141,25 +141,29 @@ class Stream:
         return self._part(self.format.media_type, b"".join(pieces), len(pieces), end)
 
     def _enveloped_part(self, enveloped: OpenedRequest, advance: Advance) -> Part | None:
-        if not enveloped.request.is_stream:
-            self._kept += advance.outputs
-            if not advance.is_over:
-                return None
-            answered = enveloped.answer([self._kept])
-            pieces = {} if enveloped.pieces is None else {0: enveloped.pieces}
-            (last,) = self.channel.shared.lay_out([answered], pieces)
-            return self._part("", b"", len(self._kept), last, enveloped.response)
-        if not (advance.outputs or advance.is_over):
+        if enveloped.request.is_stream:
+            is_due = bool(advance.outputs) or advance.is_over
+            part = self._enveloped_pieces(enveloped, advance) if is_due else None
+            if enveloped.request.is_stream:  # the first output may say that there is no stream
+                return part
+        self._kept += advance.outputs
+        if not advance.is_over:
             return None
+        answered = enveloped.answer([self._kept])
+        pieces = {} if enveloped.pieces is None else {0: enveloped.pieces}
+        (last,) = self.channel.shared.lay_out([answered], pieces)
+        return self._part("", b"", len(self._kept), last, enveloped.response)
+
+    def _enveloped_pieces(self, enveloped: OpenedRequest, advance: Advance) -> Part:
         try:
-            pieces_ = [enveloped.output(output) for output in advance.outputs]
-            if advance.is_over:
-                pieces_.append(enveloped.end())
+            pieces = [enveloped.output(output) for output in advance.outputs]
+            if advance.is_over and enveloped.request.is_stream:
+                pieces.append(enveloped.end())
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             return self.failed(enveloped.failed("encode_output", error))
         end = ("", "", b"") if advance.is_over else None
         outputs = len(advance.outputs)
-        return self._part(enveloped.stream_media_type, b"".join(pieces_), outputs, end)
+        return self._part(enveloped.stream_media_type, b"".join(pieces), outputs, end)
 
     def failed(self, end: Answer) -> Part:
         """Return the last part, with the error *end*."""

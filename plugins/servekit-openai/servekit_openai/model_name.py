@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the model that the body of a request names, without decoding a large body.
+
+Clients write the members in any order: ``{"messages": [...], "model": "chat", "tools": [...]}``.
+A member belongs to the whole object, not to an object inside it, exactly if the text before it
+becomes JSON with a closing brace, or the text behind it becomes JSON with an opening one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from servekit.errors import BodyMalformed, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["find_name"]
+
+SMALL: Final = 32 << 10  #: bytes of a body that is decoded: less than 50 µs
+BEGINNING: Final = 4 << 10  #: bytes at the beginning of a large body that are searched
+END: Final = 32 << 10  #: bytes at its end; tools are often behind the name
+MOST: Final = 4  #: places that are looked at in each of the two
+#: not within a string, where quotes are escaped. Names with escapes are found the slow way
+NAME: Final = re.compile(rb'(?<!\\)"model"[ \t\r\n]{0,9}:[ \t\r\n]{0,9}"[^"\\]{1,256}"')
+
+
+class Named(msgspec.Struct):
+    """The member; all others are skipped."""
+
+    model: str
+
+
+_decode = msgspec.json.Decoder(Named).decode
+
+
+def find_name(body: bytes | memoryview) -> str:
+    """Return the model that *body* names.
+
+    It takes microseconds, except for a large body that names it in its middle, which is read at
+    about 1 GB/s.
+
+    :raises InputError: it names none.
+    :raises BodyMalformed: it is not JSON.
+    """
+    if len(body) > SMALL and (name := _at_the_ends(body)):
+        return name
+    try:
+        return _decode(body).model
+    except msgspec.ValidationError as error:
+        message = str(error).replace("`", "")
+        raise InputError(message, [{"field": "model", "message": message}]) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BodyMalformed(f"body: {error}") from None
+
+
+def _at_the_ends(body: bytes | memoryview) -> str:
+    """Return the name if it stands near one of the ends of *body*; otherwise ""."""
+    start, end = bytes(body[:BEGINNING]), bytes(body[-END:])
+    befores = [start[: found.end()] + b"}" for found in _places(start)[:MOST]]
+    behinds = [b"{" + end[found.start() :] for found in reversed(_places(end)[-MOST:])]
+    for text in (*befores, *behinds):
+        try:
+            return _decode(text).model
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return ""
+
+
+def _places(text: bytes) -> Sequence[re.Match[bytes]]:
+    return list(NAME.finditer(text))

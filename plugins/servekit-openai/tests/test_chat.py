@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""openai's client and ``/v1/chat/completions``."""
+
+import json
+
+import openai
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+def say(client, text, model="talk", **options):
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": text}]
+    return client.chat.completions.create(model=model, messages=messages, **options)
+
+
+def text_of(chunks):
+    return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "answer"),
+    [
+        pytest.param("talk", "one two", "one two ", id="pieces are joined"),
+        pytest.param("whole", "one two", "ONE TWO", id="whole messages"),
+        pytest.param("talk", "silent", None, id="nothing"),
+    ],
+)
+def test_a_whole_message(client, model, text, answer):
+    found = say(client, text, model)
+    choice = found.choices[0]
+
+    assert (found.object, found.model, found.id[:9]) == ("chat.completion", model, "chatcmpl-")
+    assert (choice.index, choice.finish_reason) == (0, "stop")
+    assert (choice.message.role, choice.message.content) == ("assistant", answer)
+    assert choice.message.tool_calls is None
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "pieces"),
+    [
+        pytest.param("talk", "one two", ["one ", "two "], id="as they come"),
+        pytest.param("whole", "one two", ["ONE TWO"], id="of a model that returns it whole"),
+        pytest.param("talk", "silent", [], id="nothing"),
+    ],
+)
+def test_a_stream(client, model, text, pieces):
+    chunks = list(say(client, text, model, stream=True))
+    deltas = [chunk.choices[0].delta for chunk in chunks]
+
+    assert [delta.content for delta in deltas if delta.content] == pieces
+    assert [delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "stop"
+    assert {(chunk.id, chunk.object) for chunk in chunks} == {
+        (chunks[0].id, "chat.completion.chunk")
+    }
+    assert all(chunk.usage is None for chunk in chunks)
+
+
+@pytest.mark.parametrize("model", ["talk", "whole"])
+def test_the_usage_of_a_stream_comes_last(client, model):
+    *chunks, last = say(
+        client, "one two", model, stream=True, stream_options={"include_usage": True}
+    )
+
+    assert all("usage" in chunk.to_dict() and chunk.usage is None for chunk in chunks)
+    assert last.choices == []
+    assert (last.usage.prompt_tokens, last.usage.completion_tokens) == (4, 2)  # estimates
+    assert last.usage.total_tokens == 6
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_what_the_service_counts_and_why_it_ends(client, is_stream):
+    if is_stream:
+        chunks = list(say(client, "count", stream=True, stream_options={"include_usage": True}))
+        usage, reason = chunks[-1].usage, chunks[-2].choices[0].finish_reason
+        thought = chunks[0].choices[0].delta.reasoning_content
+    else:
+        found = say(client, "count")
+        usage, reason = found.usage, found.choices[0].finish_reason
+        thought = found.choices[0].message.reasoning_content
+
+    assert (usage.prompt_tokens, usage.completion_tokens, reason) == (7, 3, "length")
+    assert thought == "because"
+
+
+def test_tool_calls(client):
+    choice = say(client, "call").choices[0]
+    calls = choice.message.tool_calls
+
+    assert choice.finish_reason == "tool_calls"
+    assert [call.function.name for call in calls] == ["weather", "time"]
+    assert json.loads(calls[0].function.arguments) == {"city": "Rome"}
+    assert (calls[0].id[:5], calls[1].id) == ("call_", "call_2")
+
+
+def test_tool_calls_in_a_stream(client):
+    chunks = [chunk.choices[0] for chunk in say(client, "call", stream=True)]
+    calls = [call for choice in chunks for call in choice.delta.tool_calls or ()]
+
+    assert [call.index for call in calls] == [0, 0, 1]
+    assert [call.function.name for call in calls] == ["weather", None, "time"]
+    assert "".join(call.function.arguments for call in calls[:2]) == '{"city": "Rome"}'
+    assert chunks[-1].finish_reason == "tool_calls"
+
+
+def test_the_helper_of_the_client_that_puts_a_stream_together(client):
+    messages = [{"role": "user", "content": "call"}]
+    with client.chat.completions.stream(model="talk", messages=messages) as stream:
+        message = stream.get_final_completion().choices[0].message
+
+    assert [call.function.name for call in message.tool_calls] == ["weather", "time"]
+
+
+def test_a_message_in_parts_and_a_member_of_the_service(client):
+    parts = [{"type": "text", "text": "top"}, {"type": "text", "text": "_k"}]
+
+    assert say(client, parts, extra_body={"top_k": 5}).choices[0].message.content == "5"
+
+
+def test_choices_of_a_model_that_returns_whole_messages(client):
+    found = say(client, "a", "whole", n=3)
+    streamed = list(say(client, "a", "whole", n=2, stream=True))
+
+    assert [(each.index, each.message.content) for each in found.choices] == [
+        (0, "A"), (1, "A"), (2, "A"),
+    ]  # fmt: skip
+    assert found.usage.completion_tokens == 3
+    assert {chunk.choices[0].index for chunk in streamed} == {0, 1}
+    assert text_of(streamed) == "AA"
+
+
+def test_a_model_that_streams_makes_one_choice(client):
+    with pytest.raises(openai.BadRequestError, match="one choice") as caught:
+        say(client, "a", n=2)
+
+    assert caught.value.param == "n"
+
+
+@pytest.mark.parametrize("text", ["break", "forever"])
+def test_a_stream_that_breaks_off_is_raised(client, text, served):
+    stream = say(client, text, stream=True, extra_headers={"X-Request-Timeout-Ms": "400"})
+    first = next(stream).choices[0].delta.content
+    with pytest.raises(openai.APIError, match=r"broken off|Deadline") as caught:
+        list(stream)
+
+    assert first in ("so ", "again ")
+    assert caught.value.type in ("invalid_request_error", "server_error")
+
+
+def test_a_client_that_leaves_frees_the_slot(client, served):
+    streams = [say(client, "forever", stream=True) for _ in range(2)]  # all slots
+    for stream in streams:
+        next(iter(stream))
+        stream.close()
+
+    assert say(client, "one").choices[0].message.content == "one "
+    assert 'servekit_streams_open{model="talk"' in served.get("/metrics").body.decode()
+
+
+def test_an_asynchronous_client(served):
+    import asyncio
+
+    async def ask():
+        async with openai.AsyncOpenAI(
+            base_url=f"{served.url}/v1", api_key="secret-token"
+        ) as client:
+            stream = await say(client, "one two", stream=True)
+            return text_of([chunk async for chunk in stream])
+
+    assert asyncio.run(ask()) == "one two "
+
+
+def test_the_native_route_answers_too(served):
+    body = b'{"model": "talk", "messages": [{"role": "user", "content": "one"}]}'
+    headers = {"Authorization": "Bearer secret-token"}
+    response = served.post("/talk/predict", body, headers=headers)
+
+    assert response.prediction == ["one "]

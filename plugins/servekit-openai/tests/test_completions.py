@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""openai's client and ``/v1/completions``."""
+
+import openai
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "texts"),
+    [
+        pytest.param("write", "abc", ["cba"], id="a text"),
+        pytest.param("write", ["abc"], ["cba"], id="a list of one text"),
+        pytest.param("write", [1, 2], ["[1, 2]"], id="token ids"),
+        pytest.param("writes", "abc", ["ABC"], id="a model that returns whole texts"),
+        pytest.param("writes", ["a", "b"], ["A", "B"], id="several texts"),
+        pytest.param("writes", [[1], [2]], ["[1]", "[2]"], id="several lists of token ids"),
+    ],
+)
+def test_prompts(client, model, prompt, texts):
+    found = client.completions.create(model=model, prompt=prompt)
+
+    assert (found.object, found.id[:5]) == ("text_completion", "cmpl-")
+    assert [choice.text for choice in found.choices] == texts
+    assert [choice.index for choice in found.choices] == list(range(len(texts)))
+
+
+def test_choices_are_ordered_by_prompt(client):
+    found = client.completions.create(model="writes", prompt=["a", "b"], n=2)
+
+    assert [choice.text for choice in found.choices] == ["A", "A", "B", "B"]
+    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (2, 4)
+
+
+def test_a_stream(client):
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *chunks, usage = client.completions.create(model="write", prompt="abc", **options)
+
+    assert [chunk.choices[0].text for chunk in chunks] == ["c", "b", "a", ""]
+    assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * 3 + ["length"]
+    assert (usage.choices, usage.usage.total_tokens) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "message"),
+    [
+        pytest.param("write", ["a", "b"], "one choice", id="two for a model that streams"),
+        pytest.param("writes", [], "at least one", id="none"),
+        pytest.param("writes", [1.5], "a string, token ids", id="a number"),
+        pytest.param("writes", [["a"]], "a string, token ids", id="nested texts"),
+    ],
+)
+def test_prompts_that_are_refused(client, model, prompt, message):
+    with pytest.raises(openai.BadRequestError, match=message) as caught:
+        client.completions.create(model=model, prompt=prompt)
+
+    assert caught.value.param == "prompt"
