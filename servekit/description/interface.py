@@ -10,6 +10,7 @@ from msgspec import Struct
 from servekit.ipc.response_style import ResponseStyle, style_of
 from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface
+from servekit.types.arrays import with_batch_axis
 from servekit.types.file_types import media_type_of
 
 __all__ = [
@@ -36,7 +37,10 @@ MAX_EXAMPLE_BYTES: Final = 16_384  # longer ones make a page hard to read
 
 
 class TensorType(Struct, frozen=True):
-    """One input or output of a signature; the shape has no batch axis, -1 is any size."""
+    """One input or output of a signature; -1 is any size.
+
+    The shape has a batch axis if requests have rows.
+    """
 
     name: str
     dtype: str = ""
@@ -141,7 +145,10 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Pat
     """
     known = known if known and known.consumes else None
     declared = known.signature if known else manifest.get("signature")
+    has_rows = known.rows if known else bool(manifest.get("rows"))
     signature = _convert(declared or {}, TensorSignature) or TensorSignature()
+    if has_rows:
+        signature = _with_rows(signature)
     forms = [MULTIPART] if signature.inputs else []
     return PathDescription(
         name=manifest["name"],
@@ -160,6 +167,12 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Pat
         path=f"/{manifest['name']}/predict",
         style=style_of(manifest) or ResponseStyle(),
     )
+
+
+def _with_rows(signature: TensorSignature) -> TensorSignature:
+    """Return the signature of whole requests, whose arrays have a batch axis."""
+    sides = with_batch_axis(msgspec.to_builtins(signature))
+    return msgspec.convert(sides, TensorSignature)
 
 
 def _examples(manifest: Mapping[str, Any]) -> list[ExampleRequest]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         EncodedResponse,
         Envelope,
         EnvelopeRequest,
+        Rows,
     )
     from servekit.extension.events import (
         BatchServed,
@@ -84,6 +85,7 @@ __all__ = [
     "RequestHead",
     "ResponseFilter",
     "Routes",
+    "Rows",
     "Server",
     "ServerStarted",
     "ServerStopping",
@@ -108,6 +110,7 @@ MODULES = {
         "EncodedResponse",
         "Envelope",
         "EnvelopeRequest",
+        "Rows",
     ),
     ".events": (
         "BatchServed",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from servekit.service.identity import Identity
     from servekit.service.response import Response
 
-__all__ = ["Codecs", "EncodedInput", "EncodedResponse", "Envelope", "EnvelopeRequest"]
+__all__ = ["Codecs", "EncodedInput", "EncodedResponse", "Envelope", "EnvelopeRequest", "Rows"]
 
 
 class Codecs(Protocol):
@@ -65,6 +65,14 @@ class EncodedInput(NamedTuple):
     body: bytes | memoryview
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Several inputs in one array for each name, or their outputs."""
+
+    values: Mapping[str, Any]  #: name to ndarray ``[count, *shape]``
+    count: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedResponse:
     """The response to one request."""
@@ -102,11 +110,18 @@ class Envelope:
 
         Each is a value, as a codec would decode it, or an ``EncodedInput``. They join the batches
         of the model with those of other requests. A stream has exactly one.
+
+        ``Rows`` are several inputs of a model with a signature that stay together: they are
+        checked and stacked as one array for each name, and divided only if there are more than
+        ``max_batch_size``. Other models get them one by one, as mappings of names to elements.
         """
         raise NotImplementedError
 
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the response with *outputs*, one for each input in the order of ``decode``.
+
+        For ``Rows`` it is ``Rows`` of as many outputs, by their names in the signature; a lone
+        output without a name has the name ``output`` if the signature declares none.
 
         It is called once there is an output for all of them: one that is refused or fails is the
         error of the whole request. The output of a model whose outputs come one by one is the list

@@ -123,7 +123,7 @@ class BatchServed(LifeEvent, frozen=True):
     version: str
     stage: str  #: "" if the model has no others
     replica: int
-    size: int  #: tasks of the batch
+    size: int  #: inputs of the batch, or rows of its inputs
     batches: int  #: batches since the last sample of this stage from this front-end, this one too
     queue_s: float  #: how long its oldest task had waited
     decode_s: float

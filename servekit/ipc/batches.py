@@ -153,6 +153,8 @@ class Reply(Struct, array_like=True, tag=2):
     #: place in the batch to status and headers, for answers that set them
     responses: dict[int, tuple[int, list[tuple[str, str]]]] = {}
     steps: dict[str, float] = {}  #: stage to seconds, if the worker has several
+    #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
+    sizes: list[int] = []
 
 
 class Hello(Struct, array_like=True, tag=3):

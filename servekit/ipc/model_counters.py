@@ -57,8 +57,8 @@ HISTOGRAMS = {
         "Time that the oldest task of a batch waited for a worker",
         DURATIONS,
     ),
-    "predict_duration_seconds": ("Time in predict, once per batch", DURATIONS),
-    "batch_size": ("Number of tasks in a batch", SIZES),
+    "predict_duration_seconds": ("Time in one call of predict", DURATIONS),
+    "batch_size": ("Number of inputs, or of rows, in a call of predict", SIZES),
 }
 STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
 STREAMS = {

@@ -44,6 +44,7 @@ class Interface(Struct):
     request_query: list[str] = []  #: parameters of the query that it reads
     endpoints: list["EndpointRow"] = []  #: other methods that it serves
     task: str = ""  #: ``Service.task``
+    rows: bool = False  #: requests hold the arrays of the signature with a batch axis
 
     @property
     def asked(self) -> list[str]:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """``Array``: dtype and shape of an annotated ``numpy.ndarray``; JSON Schemas of arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import msgspec
 
-__all__ = ["ARRAY", "Array", "array_schema"]
+__all__ = ["ARRAY", "Array", "array_schema", "with_batch_axis"]
 
 ARRAY: Final = "servekit.array"  #: key of ``Meta.extra``: the declaration, as in ``[signature]``
 #: as JSON has them: the shortest decimal of the largest float32 is a little more than its value
@@ -44,6 +44,14 @@ def array_schema(dtype: str, shape: Sequence[int]) -> dict[str, Any]:
         bounds = {} if size == -1 else {"minItems": size, "maxItems": size}
         schema = {"type": "array", "items": schema, **bounds}
     return schema
+
+
+def with_batch_axis(signature: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the *signature* of requests with rows: each shape begins with an axis of any size."""
+    return {
+        side: [{**each, "shape": [-1, *each["shape"]]} for each in entries]
+        for side, entries in signature.items()
+    }
 
 
 def _element(dtype: str) -> dict[str, Any]:

@@ -198,3 +198,20 @@ def test_a_version_that_comes_back_soon_continues_its_series(counters):
     known.find(Label("a", "1")).count_status(500)
 
     assert 'servekit_requests_total{model="a",status="500",version="1"} 2.0' in scrape(counters)
+
+
+def test_calls_of_predict_are_counted_with_their_rows(counters):
+    counted = counting(counters)
+    counted.observe_batch(1, 0.002, 0.02)
+    counted.observe_calls([8, 8, 4], 2, 0.002, 0.3, [0.4, 0.5])
+    text = scrape(counters)
+
+    assert counted.answered == 3
+    for line in (
+        'servekit_batch_size_count{model="a",version="1"} 4.0',
+        'servekit_batch_size_sum{model="a",version="1"} 21.0',
+        'servekit_predict_duration_seconds_bucket{le="0.1",model="a",version="1"} 4.0',
+        'servekit_queue_duration_seconds_count{model="a",version="1"} 2.0',
+        'servekit_requests_total{model="a",status="200",version="1"} 2.0',
+    ):
+        assert line in text

@@ -10,9 +10,10 @@ from servekit.worker.codecs.table import CodecTable
 from tests.worker.worker_process import item
 
 
-def loaded(service: Service, *plugins: object):
+def loaded(service: Service, *plugins: object, **limits):
     """Return *service* behind a predictor, with no codecs but the built-in ones and *plugins*."""
-    return assemble(service, CodecTable(create_plugin_manager(*plugins, discover=False)))
+    table = CodecTable(create_plugin_manager(*plugins, discover=False))
+    return assemble(service, table, **limits)
 
 
 def service_of(predict, signature=None, **steps) -> Service:

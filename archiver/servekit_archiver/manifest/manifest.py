@@ -71,6 +71,11 @@ class Manifest(ManifestTable):
     signature: Signature | None = key(
         TableOf(Signature), default=None, help="declared arrays; predict then gets stacked ones"
     )
+    rows: bool = key(
+        Switch(),
+        default=False,
+        help="whether a request holds several inputs: arrays with a batch axis",
+    )
     batching: Batching = key(TableOf(Batching), factory=Batching, help="how batches are made")
     cache: Cache | None = key(
         TableOf(Cache),
@@ -138,6 +143,8 @@ class Manifest(ManifestTable):
             yield f"files: {strictjson.show(one)} and {strictjson.show(other)} clash"
         yield from too_large(self.warm_up, self.batching)
         yield from stage_problems(self)
+        if self.rows is True and (self.stages or self.pipeline or self.routes):
+            yield "rows: is for models without stages, pipeline and routes"
 
     @property
     def every_stage(self) -> dict[str, Stage]:

@@ -14,6 +14,7 @@ from servekit.description.interface import TensorType
 from servekit.description.summaries import summarize_fields, summarize_tensor
 from servekit.ipc.table import Interface
 from servekit.settings.values import MIB
+from servekit.types.arrays import with_batch_axis
 
 if TYPE_CHECKING:
     from servekit.cli.checking.pipeline import PipelineReport
@@ -111,7 +112,10 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _side(label: str, interface: Interface, schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    tensors = (interface.signature or {}).get(f"{label}s")
+    signature = interface.signature or {}
+    if interface.rows:
+        signature = with_batch_axis(signature)
+    tensors = signature.get(f"{label}s")
     if tensors:
         told = [(each["name"], summarize_tensor(TensorType(**each))) for each in tensors]
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, Unavailable, WorkerLost
 from servekit.extension.http import HttpResponse
-from servekit.frontend.batching.replies import count_stages, error_from, timing_of
+from servekit.frontend.batching.replies import count_parts, error_from, timing_of
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.ipc.batches import Predict, Reply, Slab
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
@@ -133,7 +133,7 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
     :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
     """
     owner, queue_s, responses = batch[0].owner, sent_at - batch[0].arrived, reply.responses
-    timing = _server_timing(len(batch), reply, now - sent_at)
+    timing = _server_timing(sum(reply.sizes) or len(batch), reply, now - sent_at)
     durations_s: list[float] = []
     answers: list[tuple[Exchange, HttpResponse]] = []
     try:
@@ -162,9 +162,8 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
                 else:
                     owner.metrics.observe_response(response.status, now - task.arrived)
     finally:
-        if owner.colocated:
-            count_stages(batch, queue_s, reply.steps)
-            owner.metrics.observe_successes(durations_s)
+        if owner.colocated or reply.sizes:
+            count_parts(batch, queue_s, reply, durations_s)
         else:
             owner.metrics.observe_batch(len(batch), queue_s, reply.predict_s, durations_s)
         for exchange, response in answers:  # counted before: a client may look at once

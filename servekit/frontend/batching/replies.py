@@ -12,16 +12,32 @@ from servekit.errors import RequestError, error_class
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from servekit.errors import ServekitError
     from servekit.frontend.batching.task import Task
-    from servekit.ipc.batches import Slab
+    from servekit.ipc.batches import Reply, Slab
 
     #: from a large answer to its bytes, and what to call when they have been sent
     Lend = Callable[[Slab], tuple[memoryview, Callable[[], None]]]
 
-__all__ = ["Lend", "count_stages", "error_from", "timing_of"]
+__all__ = ["Lend", "count_parts", "count_stages", "error_from", "timing_of"]
+
+
+def count_parts(
+    batch: list[Task], queue_s: float, reply: Reply, durations_s: Sequence[float]
+) -> None:
+    """Count *batch*, which several stages or several calls of ``predict`` answered.
+
+    :param durations_s: of the successes among its responses.
+    """
+    owner = batch[0].owner
+    if owner.colocated:
+        count_stages(batch, queue_s, reply.steps)
+        owner.metrics.observe_successes(durations_s)
+    else:
+        times = queue_s, reply.predict_s, durations_s
+        owner.metrics.observe_calls(reply.sizes, len(batch), *times)
 
 
 def count_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:

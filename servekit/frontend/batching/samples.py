@@ -56,7 +56,7 @@ class BatchSamples:
             version=row.version,
             stage=row.stage,
             replica=replica,
-            size=len(batch),
+            size=sum(reply.sizes) or len(batch),
             batches=self._batches[stage],
             queue_s=sent_at - batch[0].arrived,
             decode_s=reply.decode_s,

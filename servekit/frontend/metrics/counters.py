@@ -30,11 +30,12 @@ FIRST_OUTPUTS = PLACES["first_output_seconds"]
 class ModelMetrics:
     """One front-end's array for one version of a model, or of a stage."""
 
-    __slots__ = ("values",)
+    __slots__ = ("_uncounted", "values")
 
     def __init__(self, share: Share, label: Label) -> None:
         """Count in *share* under *label*."""
         self.values = share.take(key_of(label), LENGTH, GAUGES)
+        self._uncounted = 0  #: inputs in the sum of batches beyond the number of their tasks
 
     def count_status(self, status: int) -> None:
         """Count a response whose duration is not observed: an error, in most cases."""
@@ -57,7 +58,7 @@ class ModelMetrics:
     @property
     def answered(self) -> float:
         """Number of tasks that workers have answered."""
-        return self.values[BATCHES_SUM]
+        return self.values[BATCHES_SUM] - self._uncounted
 
     def set_tasks(self, waiting: int, running: int) -> None:
         """Set how many tasks are in the queue, and how many workers have."""
@@ -112,11 +113,30 @@ class ModelMetrics:
         values[PREDICTS_SUM] += predict_s
         self.observe_successes(durations_s)
 
+    def observe_calls(
+        self,
+        sizes: Sequence[int],
+        tasks: int,
+        queue_s: float,
+        predict_s: float,
+        durations_s: Sequence[float],
+    ) -> None:
+        """Count one answered batch of *tasks* that took several calls of ``predict``.
+
+        :param sizes: inputs or rows of each call.
+        :param predict_s: seconds of all calls together.
+        """
+        self._uncounted += sum(sizes) - tasks
+        self.observe_queue(queue_s)
+        for size in sizes:
+            self.observe_step(size, predict_s / len(sizes))
+        self.observe_successes(durations_s)
+
     def observe_queue(self, queue_s: float) -> None:
-        """Count a batch for a worker of several stages, by the time that it waited."""
+        """Count a batch by the time that it waited."""
         self._observe(QUEUES, DURATIONS, queue_s)
 
     def observe_step(self, size: int, predict_s: float) -> None:
-        """Count the part of a batch that one of several stages of a worker had."""
+        """Count a call of ``predict``, or the part of a batch that a stage of a worker had."""
         self._observe(BATCHES, SIZES, size)
         self._observe(PREDICTS, DURATIONS, predict_s)

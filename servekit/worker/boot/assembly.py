@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles what answers batches with a service: its inputs, codecs, interface and methods."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import BootError
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
+from servekit.types.arrays import with_batch_axis
 from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import (
@@ -22,11 +23,22 @@ from servekit.worker.inputs.typed_input import TypedInput
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.request_reader import BodyReaders
+from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers, Stepping
 
+if TYPE_CHECKING:
+    from servekit.worker.inputs.signed_input import SignedInput
+    from servekit.worker.prediction.row_calls import MakeRowCalls
+
 __all__ = ["assemble", "body_readers"]
+
+
+class CallLimits(NamedTuple):
+    """The limits of one call of ``predict``, and of one answer."""
+
+    batch_size: int
+    answer_bytes: int
 
 
 def assemble(
@@ -34,6 +46,8 @@ def assemble(
     table: CodecTable,
     current: CurrentMembers | None = None,
     *,
+    has_rows: bool = False,
+    max_batch_size: int = 1 << 16,
     max_answer_bytes: int = 1 << 30,
     is_dev: bool = False,
     is_loaded: bool = True,
@@ -42,30 +56,51 @@ def assemble(
     """Return *service*, whose ``load`` is done, with a ``Predictor`` made for it.
 
     :param current: what its ``Context`` shows of the current batch, if it has one.
+    :param has_rows: a request holds the arrays of its signature with a batch axis.
     :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
     :param is_handed_on: its outputs are objects for another service, not answers.
-    :raises BootError: its signature and its annotations contradict each other.
+    :raises BootError: its signature and its annotations contradict each other, or it cannot have
+        rows.
     """
-    current = current or CurrentMembers(body_readers(service, table))
+    current = current or CurrentMembers(body_readers(service, table, has_rows=has_rows))
+    if has_rows:
+        _check_rows(service, is_loaded=is_loaded)
     steppings: dict[Predictor, Stepping] = {}
-    wrap = partial(_wrap, table, current, max_answer_bytes, is_dev, steppings)
-    predictor, interface = wrap(service, is_loaded=is_loaded, is_handed_on=is_handed_on)
+    limits = CallLimits(max_batch_size, max_answer_bytes)
+    wrap = partial(_wrap, table, current, limits, is_dev, steppings)
+    predictor, interface = wrap(
+        service, is_loaded=is_loaded, is_handed_on=is_handed_on, has_rows=has_rows
+    )
     methods = Methods(service, predictor, wrap)
     interface.endpoints = methods.rows
     return Loaded(service, predictor, interface, methods, table, steppings)
 
 
+def _check_rows(service: Service, *, is_loaded: bool) -> None:
+    kind = type(service)
+    if streaming_method(service):
+        raise BootError(f"rows: {kind.__name__} streams, and takes one input at a time")
+    for name in ("preprocess", "postprocess"):
+        if getattr(kind, name) is not getattr(Service, name):
+            raise BootError(
+                f"rows: {kind.__name__}.{name} is for single inputs; do its work in predict"
+            )
+    if is_loaded and service.signature is None:
+        raise BootError("rows: the model has no signature; declare [signature] in model.toml")
+
+
 def _wrap(
     table: CodecTable,
     current: CurrentMembers,
-    max_answer_bytes: int,
+    limits: CallLimits,
     is_dev: bool,
     steppings: dict[Predictor, Stepping],
     service: Service,
     *,
     is_loaded: bool = True,
     is_handed_on: bool = False,
+    has_rows: bool = False,
 ) -> tuple[Predictor, Interface]:
     types = service_types(service)
     if is_loaded and types.mapping and service.signature is None:
@@ -75,38 +110,44 @@ def _wrap(
         )
     if not is_handed_on:
         refuse_media(service, types)
-    kind = _input_kind(service.signature, types)
     stepping = Stepping(service, current) if streaming_method(service) else None
-    interface = describe(service, types, table, streams=stepping is not None)
-    outputs = [each["name"] for each in (interface.signature or {}).get("outputs", ())]
-    plans = Plans(table, interface.produces, lone=outputs[0] if len(outputs) == 1 else "")
-    predictor = Predictor(
-        service,
-        kind,
-        plans,
-        current,
-        body_readers(service, table),
-        predict=stepping.predict if stepping else None,
-        taken=interface.consumes,
+    interface = describe(service, types, table, streams=stepping is not None, has_rows=has_rows)
+    outputs = (interface.signature or {}).get("outputs", ())
+    plans = Plans(table, interface.produces, lone=outputs[0]["name"] if len(outputs) == 1 else "")
+    readers = partial(
+        InputReaders,
+        body_readers(service, table, has_rows=has_rows),
         has_own_json=not table.is_builtin("application/json"),
-        max_answer_bytes=max_answer_bytes,
-        is_dev=is_dev,
+        taken=interface.consumes,
     )
+    options: dict[str, Any] = {"max_answer_bytes": limits.answer_bytes, "is_dev": is_dev}
+    if stepping is not None:
+        options["predict"] = stepping.predict
+    if service.signature is None:
+        kind = _unsigned(types)
+    else:
+        kind = signed = _signed(service.signature, types)
+        options["rows"] = _row_calls(signed, current, outputs, limits)
+        options["native"] = readers(signed.rows) if has_rows else None
+    predictor = Predictor(service, kind, plans, current, readers(kind), **options)
     if stepping is not None:
         steppings[predictor] = stepping
     return predictor, interface
 
 
-def body_readers(service: Service, table: CodecTable) -> BodyReaders:
+def body_readers(service: Service, table: CodecTable, *, has_rows: bool = False) -> BodyReaders:
     """Return readers of bodies, forms and files for the inputs of *service*."""
     if (signature := declared(service.signature)) is not None:
-        return BodyReaders(table, signed_rules(signature["inputs"]))
+        sent = with_batch_axis(signature) if has_rows else signature
+        return BodyReaders(table, signed_rules(sent["inputs"]))
     return BodyReaders(table, typed_rules(service_types(service).input))
 
 
-def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> InputKind:
-    if signature is None:
-        return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
+def _unsigned(types: BatchTypes) -> InputKind:
+    return AnyInput() if types.input is Any else TypedInput(types.input, types.place)
+
+
+def _signed(signature: Mapping[str, Any], types: BatchTypes) -> "SignedInput":
     if types.input is not Any:
         raise BootError(
             "predict: annotated as a list though there is a signature, with which the batch is "
@@ -115,3 +156,14 @@ def _input_kind(signature: Mapping[str, Any] | None, types: BatchTypes) -> Input
     from servekit.worker.inputs.signed_input import SignedInput  # imports numpy
 
     return SignedInput(signature)
+
+
+def _row_calls(
+    kind: "SignedInput",
+    current: CurrentMembers,
+    outputs: Sequence[Mapping[str, Any]],
+    limits: CallLimits,
+) -> "MakeRowCalls":
+    from servekit.worker.prediction.row_calls import RowCalls  # imports numpy
+
+    return partial(RowCalls, kind, current, outputs, limits.batch_size)

@@ -146,7 +146,7 @@ def _samples(request: Checkup, loading: Loading, loaded: Loaded, tell: Tell) -> 
     manifest, predictor = loading.manifest, loaded.predictor
     if request.examples and not manifest.examples:
         manifest = replace(manifest, examples=tuple(request.examples))
-    if samples := samples_of(manifest, loading.directory, loaded.service):
+    if samples := samples_of(manifest, loading.directory, loaded.service, predictor):
         return samples
     sample = _sample_of(loaded.interface)
     if sample is None:

@@ -54,7 +54,9 @@ def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]
         if stage.signature is not None:
             service.signature = stage.signature.to_mapping()
         table, is_stage = CodecTable(manager), bool(name)
-        interface = assemble(service, table, is_loaded=False, is_handed_on=is_stage).interface
+        interface = assemble(
+            *(service, table), has_rows=manifest.rows, is_loaded=False, is_handed_on=is_stage
+        ).interface
         says = interface.signature, interface.input_schema, interface.output_schema
         found[name] = interface if any(says) else Interface(endpoints=interface.endpoints)
     return found

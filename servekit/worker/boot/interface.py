@@ -10,6 +10,7 @@ from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.service.response import NAME
+from servekit.types.arrays import with_batch_axis
 from servekit.worker.boot.media_types import consumes, produces
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import BatchTypes
@@ -21,24 +22,32 @@ SECRETS = ("authorization", "proxy-authorization")
 
 
 def describe(
-    service: Service, types: BatchTypes, table: CodecTable, *, streams: bool = False
+    service: Service,
+    types: BatchTypes,
+    table: CodecTable,
+    *,
+    streams: bool = False,
+    has_rows: bool = False,
 ) -> Interface:
     """Return the interface of *service*, as far as its signature and annotations tell it.
 
     :param streams: its outputs come one by one, and *types* tell about one of them.
+    :param has_rows: a request holds the arrays of its signature with a batch axis.
     :raises BootError: its signature, headers or query parameters are not declared properly.
     """
     takes_all = type(service).preprocess is not Service.preprocess
     gives_all = type(service).postprocess is not Service.postprocess
     signature = declared(service.signature)
-    if signature is not None:
-        given = {} if takes_all else signed_schema(signature["inputs"])
-        got = {} if gives_all else signed_schema(signature["outputs"])
+
+    sent = with_batch_axis(signature) if signature is not None and has_rows else signature
+    if sent is not None:
+        given = {} if takes_all else signed_schema(sent["inputs"])
+        got = {} if gives_all else signed_schema(sent["outputs"])
         definitions: dict[str, Any] = {}
     else:
         input_, output = Any if takes_all else types.input, Any if gives_all else types.output
         given, got, definitions = typed_schemas(types._replace(input=input_, output=output))
-    written = produces(service, signature, types.output, table)
+    written = produces(service, sent, types.output, table)
     if streams:
         got = {"type": "array", "items": got}
         together = GenericAlias(list, (types.output,))
@@ -48,11 +57,12 @@ def describe(
         input_schema=given,
         output_schema=got,
         schema_definitions=definitions,
-        consumes=consumes(service, signature, types.input, table),
+        consumes=consumes(service, sent, types.input, table),
         produces=written,
         request_headers=_headers(service.request_headers),
         request_query=_query(service.request_query),
         task=str(service.task),
+        rows=has_rows,
     )
 
 

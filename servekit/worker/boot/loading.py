@@ -142,7 +142,8 @@ def _load(
         raise BootError(f"{kind.__name__} has no follow(), and ranks is {launch.world_size}")
     if loading.manifest.signature is not None:
         service.signature = loading.manifest.signature.to_mapping()
-    current = CurrentMembers(body_readers(service, table))
+    has_rows = loading.manifest.rows
+    current = CurrentMembers(body_readers(service, table, has_rows=has_rows))
     state.batches.append(current)
     context = _context(loading, current, metrics)
     if state.calls is not None:
@@ -153,6 +154,8 @@ def _load(
         service,
         table,
         current,
+        has_rows=has_rows,
+        max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
         is_dev=launch.is_dev,
         is_handed_on=launch.stage in launch.handed_on,

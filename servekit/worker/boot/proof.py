@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from servekit_archiver import Manifest
 from servekit_archiver.manifest import Example
 
 from servekit.checkup.comparison import TOLERANCE, difference
-from servekit.errors import BootError
+from servekit.errors import BootError, RequestError
 from servekit.ipc.batches import Item
 from servekit.service.base import Service
+from servekit.types.arrays import with_batch_axis
 from servekit.types.file_types import media_type_of
 from servekit.worker.boot.loading import Loading, named_stage
 from servekit.worker.prediction.batch_result import Answered
 from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.objects import OBJECT, DecodedInput
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.serving.loaded import Loaded
 
@@ -47,7 +50,7 @@ def prove(loaded: Loaded, loading: Loading) -> None:
     with named_stage(loading.launch.stage if loading.launch.colocated else ""):
         run_examples(manifest.examples, loading.directory, predictor)
         if manifest.warm_up is not None:
-            samples = samples_of(manifest, loading.directory, loaded.service)
+            samples = samples_of(manifest, loading.directory, loaded.service, predictor)
             run_batches(manifest.warm_up.batch_sizes, samples, predictor)
     for name, each in loaded.colocated.items():
         with named_stage(name):
@@ -122,11 +125,31 @@ def batch_problem(predictor: Predictor, batch: Sequence[OpenItem]) -> str:
     return next(filter(None, map(problem_of, predictor.answer(batch).answers)), "")
 
 
-def samples_of(manifest: Manifest, directory: Path, service: Service) -> list[OpenItem]:
+def samples_of(
+    manifest: Manifest, directory: Path, service: Service, predictor: Predictor
+) -> list[OpenItem]:
     """Return requests that the loaded *service* takes: the examples, or zeros by its signature.
 
-    Empty if there is neither, or a ``preprocess`` that takes other inputs.
+    Empty if there is neither, or a ``preprocess`` that takes other inputs. If requests have rows,
+    there is one of each row.
     """
+    samples = _requests(manifest, directory, service)
+    return _rows(samples, predictor) if manifest.rows else samples
+
+
+def _rows(samples: Iterable[OpenItem], predictor: Predictor) -> list[OpenItem]:
+    from servekit.worker.inputs.row_input import cut
+
+    found: list[OpenItem] = []
+    for item in samples:
+        with suppress(RequestError):  # an example that is refused has been reported
+            rows = cut(predictor.read(item.content_type, item.body, 0))
+            bodies = [DecodedInput(each, b"") for each in rows]
+            found += [Item(each, OBJECT, OBJECT, "sample", math.inf) for each in bodies]
+    return found
+
+
+def _requests(manifest: Manifest, directory: Path, service: Service) -> list[OpenItem]:
     if manifest.examples:
         numbered = enumerate(manifest.examples, 1)
         return [example_item(example, directory, number) for number, example in numbered]
@@ -135,7 +158,9 @@ def samples_of(manifest: Manifest, directory: Path, service: Service) -> list[Op
         return []
     from servekit.worker.codecs.msgpack import codec
 
-    zeros = codec.encode({entry["name"]: _zero(entry) for entry in service.signature["inputs"]})
+    inputs = service.signature["inputs"]
+    sent = with_batch_axis({"inputs": inputs})["inputs"] if manifest.rows else inputs
+    zeros = codec.encode({entry["name"]: _zero(entry) for entry in sent})
     return [Item(zeros, MSGPACK, b"", "sample", math.inf)]
 
 

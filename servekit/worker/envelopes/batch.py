@@ -47,7 +47,8 @@ class EnvelopedBatch:
     """Answers one batch; stands for a ``Predictor``.
 
     Each request becomes the items of its inputs, which go through the service in batches of at
-    most *longest*; then its envelope writes the outputs.
+    most *longest*; then its envelope writes the outputs. ``Rows`` are one item: a predictor counts
+    them when it calls ``predict``.
     """
 
     def __init__(self, table: EnvelopeTable, methods: Methods, longest: int) -> None:
@@ -55,6 +56,7 @@ class EnvelopedBatch:
         self._opened: dict[int, OpenedRequest] = {}  #: by place of the request
         self._inputs: list[OpenItem] = []
         self._places: list[int] = []  #: for each input, the place of its request
+        self._sizes: list[int] = []  #: of the calls of ``predict``
         self.is_leaving = False  #: a service asked the process to exit
 
     def answer(
@@ -83,6 +85,7 @@ class EnvelopedBatch:
             responses,
             result.steps,
             {place: each.pieces for place, each in self._opened.items() if each.pieces},
+            self._sizes,
         )
 
     def _open(self, place: int, item: OpenItem) -> Answered | None:
@@ -95,7 +98,8 @@ class EnvelopedBatch:
                     return request.inputs()
                 if item.protocol.part is EnvelopePart.WRITE:
                     return request.answer(request.outputs())
-                inputs = request.items()
+                found = self._methods.find(item.calls)
+                inputs = request.items(takes_rows=found is not None and found.rows is not None)
             except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
                 return self._table.failed(item, error)
         self._inputs += inputs
@@ -118,7 +122,8 @@ class EnvelopedBatch:
             places = self._places[start : start + self._longest]
             gone = None if cancelled is None else CancelledInputs(cancelled, places)
             speaker = self._methods.of(inputs)
-            results.append(speaker.answer(inputs, number, gone))
+            results.append(result := speaker.answer(inputs, number, gone))
+            self._sizes += result.sizes or [len(inputs)]
             self.is_leaving |= speaker.is_leaving
             longest_s = max(longest_s, monotonic() - began)
         return _joined(results)

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from servekit.errors import BodyMalformed, RequestError, ResultNotEncodable, ServiceError
-from servekit.extension.envelope import EncodedInput, EncodedResponse, Envelope, EnvelopeRequest
+from servekit.extension.envelope import (
+    EncodedInput,
+    EncodedResponse,
+    Envelope,
+    EnvelopeRequest,
+    Rows,
+)
 from servekit.ipc.arena import Pieces
 from servekit.ipc.batches import VALUES, Item
 from servekit.service.identity import Identity
@@ -60,26 +67,43 @@ class OpenedRequest:
         )
         self.response: tuple[int, list[tuple[str, str]]] | None = None  #: status and headers
         self.pieces: Pieces | None = None  #: the body of the answer, if it is large
+        #: for each input: how many rows it has been cut into, or -1 if it is a single input
+        self._cuts: list[int] = []
 
     @property
     def stream_media_type(self) -> str:
         """Return the media type of outputs that are sent as they come."""
         return self._envelope.stream_media_type
 
-    def items(self) -> list[OpenItem]:
+    def items(self, *, takes_rows: bool = False) -> list[OpenItem]:
         """Return an item for each input in the body.
 
+        :param takes_rows: ``Rows`` are one item; otherwise they are cut into single inputs.
         :raises RequestError: the envelope refuses the body.
         """
-        return [self._item_of(each) for each in self._decoded()]
+        inputs = self._decoded()
+        return [self._item_of(each) for each in (inputs if takes_rows else self._cut(inputs))]
+
+    def _cut(self, inputs: list[Any]) -> list[Any]:
+        """Return *inputs* with each row of ``Rows`` as a single input.
+
+        :raises InputError: the arrays of some ``Rows`` differ in length.
+        """
+        if Rows not in map(type, inputs):
+            return inputs
+        from servekit.worker.inputs.row_input import cut  # imports numpy
+
+        self._cuts = [each.count if type(each) is Rows else -1 for each in inputs]
+        found = [cut(each) if type(each) is Rows else [each] for each in inputs]
+        return [single for singles in found for single in singles]
 
     def inputs(self) -> Answered:
         """Return the inputs as values for other workers, after the state of the envelope.
 
         :raises RequestError: the envelope refuses the body.
         """
-        inputs = [self._value_of(each) for each in self._decoded()]
-        return "", VALUES, values.encode([self.request.state, *inputs])
+        inputs = [self._value_of(each) for each in self._cut(self._decoded())]
+        return "", VALUES, values.encode([[self.request.state, self._cuts], *inputs])
 
     def _value_of(self, value: Any) -> Any:
         if isinstance(value, EncodedInput):
@@ -89,7 +113,7 @@ class OpenedRequest:
     def outputs(self) -> list[Any]:
         """Return the outputs of other workers, and restore the state of the envelope."""
         found: list[Any] = values.decode(cast("bytes", self.request.body), {})  # it takes views
-        self.request.state, self.request.body = found[0], b""
+        (self.request.state, self._cuts), self.request.body = found[0], b""
         return found[1:]
 
     def _decoded(self) -> list[Any]:
@@ -119,9 +143,23 @@ class OpenedRequest:
     def answer(self, outputs: Sequence[Any]) -> Answered:
         """Return the answer with *outputs*, one for each item."""
         try:
-            return self._encode([*outputs])
+            return self._encode(self._joined(outputs))
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
             return self.failed("encode", error)
+
+    def _joined(self, outputs: Sequence[Any]) -> list[Any]:
+        """Return *outputs* with ``Rows`` for those of each input that has been cut."""
+        if not self._cuts:
+            return [*outputs]
+        from servekit.worker.prediction.row_outputs import joined_rows  # imports numpy
+
+        interface = self._envelope.model.interface
+        signature = (interface.signature if interface is not None else None) or {}
+        declared, left = signature.get("outputs", ()), iter(outputs)
+        return [
+            next(left) if count < 0 else joined_rows([*islice(left, count)], declared)
+            for count in self._cuts
+        ]
 
     def failed(self, method: str, error: BaseException) -> Answered:
         """Return the answer of *error*, which *method* of the envelope raised."""

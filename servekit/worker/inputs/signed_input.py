@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs that a signature declares: checked arrays, stacked into ``[n, *shape]``."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
-import msgspec
-
-from servekit.errors import BootError, InputError
-from servekit.worker.codecs.json import read_typed_json, scan
-from servekit.worker.inputs.input_kind import refusal
-from servekit.worker.inputs.json_arrays import LargeArrays, small_readers
+from servekit.errors import BootError
+from servekit.extension.envelope import Rows
+from servekit.worker.inputs.declared_arrays import Arrays, DeclaredArrays
+from servekit.worker.inputs.row_input import RowInput
 from servekit.worker.inputs.stacking import Stacker
-from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
+from servekit.worker.inputs.tensors import Array, TensorReader
 
-__all__ = ["SignedInput"]
+__all__ = ["RowRange", "SignedInput"]
 
-#: one array for each declared input, in their order, or the lists or bytes that become one
-Arrays = tuple[Any, ...]
-Make = Callable[[TensorReader, Any], Array]
+#: the shapes of the arrays of an input, without the batch axis of rows
+Shapes = tuple[tuple[int, ...], ...]
 
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+class RowRange(NamedTuple):
+    """Rows of one input, from *start* to *stop*. An input without a batch axis is one row."""
+
+    input: Arrays | Rows
+    start: int
+    stop: int
 
 
 class SignedInput:
@@ -33,88 +37,47 @@ class SignedInput:
         inputs = signature.get("inputs") if isinstance(signature, Mapping) else None
         if not isinstance(inputs, list | tuple) or not inputs:
             raise BootError("signature: has no inputs")
-        self._tensors = [TensorReader(entry) for entry in inputs]
-        self._names = [tensor.name for tensor in self._tensors]
-        self._stackers = {each.name: Stacker(each.dtype, each.shape) for each in self._tensors}
-        if len(self._stackers) != len(self._names):
+        tensors = [TensorReader(entry) for entry in inputs]
+        self._stackers = {each.name: Stacker(each.dtype, each.shape) for each in tensors}
+        if len(self._stackers) != len(tensors):
             raise BootError("signature: two inputs of one name")
-        self._small = small_readers(self._tensors)
-        self._large = LargeArrays(self._tensors, may_be_object=True)
-        #: the size of a body of raw bytes that is the whole input, whatever the bytes; -1: none is
-        self._raw_bytes = self._tensors[0].raw_bytes if len(self._tensors) == 1 else -1
-        self._is_fixed = all(tensor.is_fixed for tensor in self._tensors)
+        self._inputs = inputs
+        self._arrays = DeclaredArrays(tensors)
+        self._is_fixed = all(tensor.is_fixed for tensor in tensors)
+        self.decode_json = self._arrays.decode_json
 
-    def decode_json(self, body: bytes) -> Arrays:
-        """Decode *body*, an object of inputs or the one input alone."""
-        if (read := self._small.get(body[:1])) is not None:
-            try:
-                return read(body)
-            except ValueError:  # every error of msgspec is one; the slow way says what is wrong
-                pass
-        arrays: Arrays = self._large.read(body) or read_typed_json(self._decode, body)
-        return arrays
+    @cached_property
+    def rows(self) -> RowInput:
+        """Reads requests with a batch axis."""
+        return RowInput(self._inputs)
 
-    def _decode(self, body: bytes) -> Arrays:
-        if len(self._tensors) == 1 and body.lstrip()[:1] != b"{":
-            return self._alone(body, TensorReader.from_json)
-        try:
-            fields = _decode_fields(body)
-        except msgspec.ValidationError:
-            scan(body)  # msgspec has looked at the first character only
-            raise self._no_object() from None
-        return self._collect(fields, TensorReader.from_json)
-
-    def _no_object(self) -> InputError:
-        return refusal([("", f"not an object with {', '.join(self._names)}")])
-
-    def check(self, value: Any) -> Arrays:
-        """Check a decoded value, a mapping of inputs or the one input alone."""
-        if type(value) is bytes and len(value) == self._raw_bytes:
-            return (value,)
-        if isinstance(value, Mapping):
-            return self._collect(value, TensorReader.from_value)
-        if len(self._tensors) == 1:
-            return self._alone(value, TensorReader.from_value)
-        raise self._no_object()
-
-    def _alone(self, value: Any, make: Make) -> Arrays:
-        tensor = self._tensors[0]
-        try:
-            return (make(tensor, value),)
-        except TensorRefused as error:
-            raise refusal([(tensor.name + error.path, error.message)]) from None
-
-    def _collect(self, fields: Mapping[str, Any], make: Make) -> Arrays:
-        arrays, errors = [], []
-        for tensor in self._tensors:
-            if tensor.name not in fields:
-                errors.append((tensor.name, "missing"))
-                continue
-            try:
-                arrays.append(make(tensor, fields[tensor.name]))
-            except TensorRefused as error:
-                errors.append((tensor.name + error.path, error.message))
-        if len(fields) > len(arrays):
-            unknown = [name for name in fields if name not in self._names]
-            expected = f"unknown input, expected {', '.join(self._names)}"
-            errors += [(str(name)[:80], expected) for name in unknown]
-        if errors:
-            raise refusal(errors)
-        return tuple(arrays)
+    def check(self, value: Any) -> Arrays | Rows:
+        """Check a decoded value: a mapping of inputs, the one input alone, or ``Rows``."""
+        return self.rows.check(value) if type(value) is Rows else self._arrays.check(value)
 
     def batches(self, inputs: Sequence[Arrays]) -> Iterable[tuple[Sequence[int] | None, Any]]:
-        """Yield one stacked batch; one for each shape if the signature leaves an axis open."""
+        """Yield one stacked batch; one for each shape if the signature leaves an axis open.
+
+        :param inputs: without ``Rows``.
+        """
         if self._is_fixed or len(inputs) == 1:
             yield None, self._stack(inputs)
             return
-        groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-        for place, arrays in enumerate(inputs):
-            groups.setdefault(tuple(array.shape for array in arrays), []).append(place)
+        groups = self.alike(inputs)
         if len(groups) == 1:
             yield None, self._stack(inputs)
             return
-        for places in groups.values():
+        for places in groups:
             yield places, self._stack([inputs[place] for place in places])
+
+    def alike(self, inputs: Sequence[Arrays | Rows]) -> list[list[int]]:
+        """Return the places of *inputs* that can be stacked, in order: a list for each shape."""
+        if self._is_fixed:
+            return [list(range(len(inputs)))]
+        groups: dict[Shapes, list[int]] = {}
+        for place, input_ in enumerate(inputs):
+            groups.setdefault(_shapes(input_), []).append(place)
+        return list(groups.values())
 
     def _stack(self, inputs: Sequence[Arrays]) -> dict[str, Array]:
         columns = zip(*inputs, strict=True)
@@ -122,3 +85,31 @@ class SignedInput:
             name: stacker.stack(column)
             for (name, stacker), column in zip(self._stackers.items(), columns, strict=True)
         }
+
+    def join(self, ranges: Sequence[RowRange]) -> dict[str, Array]:
+        """Return one batch of *ranges*, whose inputs are alike, in their order.
+
+        A single range is not copied.
+        """
+        parts: list[Mapping[str, Array]] = []
+        singles: list[Arrays] = []
+        for input_, start, stop in ranges:
+            if not isinstance(input_, Rows):
+                singles.append(input_)
+                continue
+            if singles:
+                parts.append(self._stack(singles))
+                singles = []
+            parts.append({name: each[start:stop] for name, each in input_.values.items()})
+        if singles:
+            parts.append(self._stack(singles))
+        return {
+            name: stacker.join([part[name] for part in parts])
+            for name, stacker in self._stackers.items()
+        }
+
+
+def _shapes(input_: Arrays | Rows) -> Shapes:
+    if isinstance(input_, Rows):
+        return tuple(array.shape[1:] for array in input_.values.values())
+    return tuple(array.shape for array in input_)

@@ -43,14 +43,14 @@ class Stacker:
         if kinds == ARRAYS:
             return self._stack_arrays(values)
         if kinds == RAW:
-            return self._join(values).reshape(-1, *self._shape)
+            return self._join_bytes(values).reshape(-1, *self._shape)
         opened = [
-            self._join([each]).reshape(self._shape) if type(each) is bytes else each
+            self._join_bytes([each]).reshape(self._shape) if type(each) is bytes else each
             for each in values
         ]
         return np.array(opened, self._dtype)
 
-    def _join(self, bodies: Sequence[bytes]) -> Array:
+    def _join_bytes(self, bodies: Sequence[bytes]) -> Array:
         whole = bodies[0] if len(bodies) == 1 else bytearray().join(bodies)
         return np.frombuffer(whole, self._little_endian).astype(self._dtype, copy=False)
 
@@ -64,6 +64,15 @@ class Stacker:
         else:
             stacked[:] = arrays
         return stacked
+
+    def join(self, arrays: Sequence[Array]) -> Array:
+        """Return ``[n, *shape]`` of arrays ``[k, *shape]``: a single array unchanged, or a copy."""
+        first = arrays[0]
+        if len(arrays) == 1:
+            return first.astype(self._dtype, copy=False)
+        joined = self._room((sum(map(len, arrays)), *first.shape[1:]))
+        np.concatenate(arrays, out=joined)
+        return joined
 
     def _room(self, shape: tuple[int, ...]) -> Array:
         """Return an array of *shape* in memory that nothing else refers to."""

@@ -23,6 +23,7 @@ __all__ = [
     "PendingTask",
     "Responses",
     "are_plain",
+    "checked_result",
     "outputs_of",
 ]
 
@@ -47,6 +48,8 @@ class BatchResult(NamedTuple):
     steps: dict[str, float] = {}  # noqa: RUF012 - never changed
     #: by place: large bodies in place of those of the answers
     pieces: dict[int, Pieces] = {}  # noqa: RUF012 - never changed
+    #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
+    sizes: list[int] = []  # noqa: RUF012 - never changed
 
     @property
     def times(self) -> tuple[float, float, float]:
@@ -80,7 +83,18 @@ def are_plain(outputs: list[Any]) -> bool:
 
 
 def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
-    """Return one output for each input.
+    """Return one output for each input; see ``checked_result``."""
+    checked = checked_result(result, count, may_be_mapping=may_be_mapping)
+    if type(checked) is list:
+        return checked
+    if isinstance(checked, Mapping):
+        rows = zip(*checked.values(), strict=True)
+        return [dict(zip(checked, row, strict=True)) for row in rows]
+    return list(checked)
+
+
+def checked_result(result: Any, count: int, *, may_be_mapping: bool) -> Any:
+    """Return *result* if it has an output for each input; a list as a copy.
 
     :param result: what ``predict`` returned for *count* inputs.
     :param may_be_mapping: the service has a signature, so outputs may have names.
@@ -88,19 +102,18 @@ def outputs_of(result: Any, count: int, *, may_be_mapping: bool) -> list[Any]:
         mapping of such.
     """
     if isinstance(result, list):
-        outputs = list(result)  # a subclass may report another length
-    elif _rows(result) is not None:
-        outputs = list(result)
+        result = list(result)  # a subclass may report another length
     elif may_be_mapping and isinstance(result, Mapping) and result:
-        return _by_name(result, count)
-    else:
+        _check_by_name(result, count)
+        return result
+    elif _rows(result) is None:
         shown = f"a {type(result).__name__}" if result is not None else "None"
         raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
-    if len(outputs) != count:
+    if len(result) != count:
         raise WrongBatchLength(
-            f"returned {counted(len(outputs), 'output')} for {counted(count, 'input')}"
+            f"returned {counted(len(result), 'output')} for {counted(count, 'input')}"
         )
-    return outputs
+    return result
 
 
 def _rows(value: Any) -> int | None:
@@ -110,8 +123,7 @@ def _rows(value: Any) -> int | None:
     return None
 
 
-def _by_name(result: Mapping[Any, Any], count: int) -> list[Any]:
+def _check_by_name(result: Mapping[Any, Any], count: int) -> None:
     for name, value in result.items():
         if (len(value) if type(value) is list else _rows(value)) != count:
             raise WrongBatchLength(f"returned {name!r} that is not an array or a list of {count}")
-    return [dict(zip(result, row, strict=True)) for row in zip(*result.values(), strict=True)]

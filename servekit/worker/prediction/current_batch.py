@@ -48,12 +48,13 @@ class CurrentBatch:
         self.tasks: Sequence[PendingTask] = ()  #: whose inputs ``predict`` has now
 
     def ids(self) -> list[str]:
-        """Return the request ids of the inputs that ``predict`` has now."""
-        return [task.request_id for task in self.tasks]
+        """Return the ids of the requests that ``predict`` has now, each once."""
+        return list(dict.fromkeys(task.request_id for task in self.tasks))
 
     def requests(self) -> list[Request]:
-        """Return the requests of the inputs that ``predict`` has now, in their order."""
-        return [self.request(task.place) for task in self.tasks]
+        """Return the request of each input or row that ``predict`` has now, in their order."""
+        made = {place: self.request(place) for place in {task.place for task in self.tasks}}
+        return [made[task.place] for task in self.tasks]
 
     def request(self, place: int) -> Request:
         """Return the request of the item at *place*."""

@@ -140,6 +140,7 @@ class Mixed:
         """Answer *items*, in their order; see ``Predictor.answer``."""
         answers: list[Any] = [NOWHERE] * len(items)
         times, responses, steps = (0.0, 0.0, 0.0), Responses(), dict[str, float]()
+        sizes, has_rows = list[int](), False
         for calls in dict.fromkeys(item.calls for item in items):
             found = self._methods.find(calls)
             if found is None:
@@ -149,12 +150,14 @@ class Mixed:
             for place in places:
                 answers[place] = result.answers[place]
             responses |= result.responses
+            sizes += result.sizes or [len(places)]
+            has_rows |= bool(result.sizes)
             for stage, step_s in result.steps.items():
                 steps[stage] = steps.get(stage, 0.0) + step_s
             decode_s, predict_s, encode_s = map(sum, zip(times, result.times, strict=True))
             times = decode_s, predict_s, encode_s
             self.is_leaving |= found.is_leaving
-        return BatchResult(answers, *times, responses, steps)
+        return BatchResult(answers, *times, responses, steps, sizes=sizes if has_rows else [])
 
 
 READERS: Final[Mapping[Reading, type[Service]]] = {

@@ -4,13 +4,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from servekit.errors import RequestError
+from servekit.extension.envelope import Rows
 from servekit.ipc.cancellation import CancelledReader
 from servekit.service.base import Service
 from servekit.service.response import Response
-from servekit.worker.inputs.input_kind import AnyInput, InputKind, singles
+from servekit.worker.inputs.input_kind import InputKind, singles
 from servekit.worker.prediction.batch_result import (
     EXPIRED,
     GONE,
@@ -24,8 +25,11 @@ from servekit.worker.prediction.batch_result import (
 from servekit.worker.prediction.current_batch import NO_BATCH, CurrentBatch, Items, OpenItem
 from servekit.worker.prediction.error_answers import error_answer, logged_answer
 from servekit.worker.prediction.negotiation import AS_OBJECT, Plans
-from servekit.worker.prediction.request_reader import BodyReaders, InputReaders
+from servekit.worker.prediction.request_reader import InputReaders
 from servekit.worker.prediction.response_writer import blame_client, respond, written
+
+if TYPE_CHECKING:
+    from servekit.worker.prediction.row_calls import MakeRowCalls
 
 __all__ = ["Predictor"]
 
@@ -42,41 +46,40 @@ class Predictor:
         kind: InputKind,
         plans: Plans,
         current: CurrentBatch,
-        bodies: BodyReaders,
+        inputs: InputReaders,
         *,
         predict: Callable[[Any], Any] | None = None,
-        has_own_json: bool = False,
-        taken: Sequence[str] | None = None,
+        native: InputReaders | None = None,
+        rows: "MakeRowCalls | None" = None,
         max_answer_bytes: int = 1 << 30,
         is_dev: bool = False,
     ) -> None:
         """Prepare the steps for *service*; those that it does not override are not called.
 
-        :param taken: media types that inputs can be made of; all if ``None``.
+        :param native: in place of *inputs*, for requests that no envelope has opened.
         :param predict: called in place of the service's own, includes ``postprocess``.
+        :param rows: makes what predicts ``Rows``, if there is a signature.
         """
-        inputs = InputReaders(bodies, kind, has_own_json=has_own_json, taken=taken)
         self.has_preprocess = type(service).preprocess is not Service.preprocess
-        if not self.has_preprocess:
-            self.read: ReadInput = lambda header, body, _place: inputs[header](body)
-            #: whether a body of a content type may be a view
-            self.takes_view: Callable[[bytes], bool] = bodies.takes_views
-        else:
-            self.read = lambda _header, _body, place: kind.check(
-                service.preprocess(current.request(place))
-            )
-            self.takes_view = lambda _header: True  # ``Request`` makes bytes of it when asked
+        #: whether a body of a content type may be a view: ``Request`` makes bytes of it on demand
+        self.takes_view: Callable[[bytes], bool] = (
+            (lambda _header: True) if self.has_preprocess else inputs.takes_views
+        )
         has_postprocess = type(service).postprocess is not Service.postprocess and not predict
+        is_single = self.has_preprocess or has_postprocess or predict is not None
         self.postprocess = service.postprocess if has_postprocess else None
         self._call = predict or service.predict
-        self._service, self._kind, self.plans = service, kind, plans
+        self._service, self.kind, self.plans = service, kind, plans
         self.check = kind.check  #: makes an input of a decoded value
-        #: any object can be an input
-        self.takes_any = isinstance(kind, AnyInput) and not self.has_preprocess
         self._current = current
+        #: reads the input of a request that an envelope opened
+        self.read_single = self._reader(inputs)
+        self.read = self._reader(inputs if native is None else native)
         self.max_answer_bytes, self._is_dev = max_answer_bytes, is_dev
         self._responses: Responses = {}  #: for the current batch
         self.is_leaving = False  #: the service asked the process to exit
+        #: predicts ``Rows``; ``None`` without a signature, or with a method for single inputs
+        self.rows = None if rows is None or is_single else rows(self._call, self.failed)
 
     def answer(
         self,
@@ -102,14 +105,22 @@ class Predictor:
         encoded = monotonic()
         responses = self.end()
         decode_s, predict_s, encode_s = decoded - started, predicted - decoded, encoded - predicted
-        return BatchResult(answers, decode_s, predict_s, encode_s, responses)
+        sizes = self.rows.sizes if self.rows is not None else []
+        return BatchResult(answers, decode_s, predict_s, encode_s, responses, sizes=sizes)
 
     def single(self, value: Any) -> Any:
         """Return what a service that takes one input gets for *value*, which has been read."""
-        if self._kind.batches is None:
+        if self.kind.batches is None:
             return value
-        ((_, batch),) = self._kind.batches([value])
+        ((_, batch),) = self.kind.batches([value])
         return singles(batch)[0]
+
+    def _reader(self, inputs: InputReaders) -> ReadInput:
+        """Return what makes the input of an item: ``preprocess`` if there is one, or *inputs*."""
+        if not self.has_preprocess:
+            return lambda header, body, _place: inputs[header](body)
+        preprocess, request = self._service.preprocess, self._current.request
+        return lambda _header, _body, place: self.check(preprocess(request(place)))
 
     # ------------------------------------------------------------ its parts, in their order
 
@@ -123,6 +134,8 @@ class Predictor:
         """Show the service the batch; answer clients that disconnected, return if there are any."""
         if self._responses:  # left by a batch that failed while it was sent
             self._responses = {}
+        if self.rows is not None:
+            self.rows.sizes = []
         self._current.batch = items, number, cancelled
         if cancelled is None or not cancelled.has_any(number):
             return False
@@ -149,7 +162,7 @@ class Predictor:
         :param items: with their places.
         :param plans: of the predictor that writes the outputs.
         """
-        read = self.read
+        read, read_single = self.read, self.read_single
         tasks: list[PendingTask] = []
         inputs: list[Any] = []
         for place, item in items:
@@ -159,7 +172,8 @@ class Predictor:
                 continue
             try:
                 plan = (plans if item.style is None else plans.of(item.style))[item.accept]
-                inputs.append(read(item.content_type, item.body, place))
+                make = read if plan is not AS_OBJECT else read_single
+                inputs.append(make(item.content_type, item.body, place))
                 tasks.append(PendingTask(place, plan, item.request_id, item.deadline))
             except BaseException as error:  # noqa: BLE001 - an author's preprocess may raise anything
                 answers[place] = self.failed("preprocess", error, [item.request_id])
@@ -168,9 +182,11 @@ class Predictor:
     def predict_all(self, tasks: list[PendingTask], inputs: list[Any]) -> list[Any]:
         """Return an output, or a ``Failed``, for every task."""
         try:
-            if self._kind.batches is None:
+            if self.kind.batches is None:
                 return self._predict_batch(tasks, inputs)
-            batches = tuple(self._kind.batches(inputs))
+            if self.rows is not None and Rows in map(type, inputs):
+                return self.rows.predict(tasks, inputs)
+            batches = tuple(self.kind.batches(inputs))
         except BaseException as error:  # noqa: BLE001 - stacking may run out of memory
             return self._failed_batch(error, tasks)
         outputs: list[Any] = [None] * len(tasks)
@@ -209,6 +225,8 @@ class Predictor:
             try:
                 if self.postprocess is not None:
                     output = self.postprocess(output)
+                elif type(output) is Rows and self.rows is not None:
+                    output = self.rows.written(output, is_object=plan is AS_OBJECT)
                 if plan is AS_OBJECT:
                     answers[place] = ("", "", output)
                 elif isinstance(output, Response):

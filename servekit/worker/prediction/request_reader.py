@@ -4,7 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
 from servekit.ipc.batches import QUERY_BODY, VALUE, VALUES
@@ -13,8 +13,11 @@ from servekit.worker.codecs.media_headers import parse_content_type, remember
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules
 from servekit.worker.inputs.forms import FORM, decode_form, decode_query
-from servekit.worker.inputs.input_kind import InputKind
 from servekit.worker.prediction.objects import OBJECT
+
+if TYPE_CHECKING:
+    from servekit.worker.inputs.input_kind import InputKind
+    from servekit.worker.inputs.row_input import RowInput
 
 __all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken"]
 
@@ -133,7 +136,7 @@ class InputReaders(dict[bytes, Read]):
     def __init__(
         self,
         bodies: BodyReaders,
-        kind: InputKind,
+        kind: "InputKind | RowInput",
         *,
         has_own_json: bool,
         taken: Sequence[str] | None = None,
@@ -144,6 +147,10 @@ class InputReaders(dict[bytes, Read]):
         """
         self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
         self._taken = taken
+
+    def takes_views(self, header: bytes) -> bool:
+        """Whether bodies of this ``Content-Type`` may be given as memoryviews."""
+        return self._bodies.takes_views(header)
 
     def __missing__(self, header: bytes) -> Read:
         reader = self._bodies.find(header, self._taken)

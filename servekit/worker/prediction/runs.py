@@ -9,9 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import InputError, RequestError, ServekitError
+from servekit.extension.envelope import Rows
 from servekit.ipc.batches import VALUE, Item
 from servekit.service.response import Response
 from servekit.worker.codecs.value import value as codec
+from servekit.worker.inputs.input_kind import AnyInput
 from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, Failed, are_plain
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.response_writer import own_body
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.current_batch import Items, OpenItem
     from servekit.worker.prediction.negotiation import Plans
     from servekit.worker.prediction.predictor import Predictor
+    from servekit.worker.prediction.row_calls import RowCalls
 
     #: its number, and which of its clients have disconnected
     Batch = tuple[int, CancelledReader | None]
@@ -47,7 +50,7 @@ class Run:
         self._first, (self.last_name, self.last) = self._predictors[0], steps[-1]
         #: the last entry: whether any output of the giver can be an input of the taker
         self._seams = [
-            (name, giver, taker, taker.takes_any and giver.postprocess is None)
+            (name, giver, taker, _takes_any(taker) and giver.postprocess is None)
             for (name, giver), (_, taker) in pairwise(steps)
         ]
         self.takes_view = self._first.takes_view
@@ -56,6 +59,12 @@ class Run:
     def is_leaving(self) -> bool:
         """A service asked the process to exit."""
         return any(predictor.is_leaving for predictor in self._predictors)
+
+    @property
+    def rows(self) -> RowCalls | None:
+        """Return the calls of the last service with ``Rows``; ``None`` if one cannot have them."""
+        can_all = all(predictor.rows is not None for predictor in self._predictors)
+        return self.last.rows if can_all else None
 
     def answer(
         self,
@@ -76,7 +85,8 @@ class Run:
         responses = last.end()
         encoded = monotonic()
         times = led.decode_s, predicted - led.decoded, encoded - predicted
-        return BatchResult(answers, *times, responses, led.steps)
+        sizes = last.rows.sizes if last.rows is not None else []
+        return BatchResult(answers, *times, responses, led.steps, sizes=sizes)
 
     def lead(
         self,
@@ -145,6 +155,10 @@ class HandedOn:
         return Item(body, header, item.accept, item.request_id, item.deadline, item.headers)
 
 
+def _takes_any(taker: Predictor) -> bool:
+    return isinstance(taker.kind, AnyInput) and not taker.has_preprocess
+
+
 def _handed_on(
     giver: Predictor, tasks: list[PendingTask], outputs: list[Any], answers: list[Any]
 ) -> tuple[list[PendingTask], list[Any]]:
@@ -206,4 +220,6 @@ def _input(predictor: Predictor, task: PendingTask, value: Any) -> Any:
     try:
         return predictor.check(value)
     except InputError:  # writing and reading it may change its type
+        if type(value) is Rows:
+            raise
         return predictor.check(codec.decode(codec.encode(value), {}))

@@ -190,7 +190,7 @@ class BatchServer:
         self._is_leaving = is_last = speaker.is_leaving
         try:
             answers = shared.lay_out(result.answers, result.pieces)
-            held, own = shared.let_go(), (result.responses, result.steps)
+            held, own = shared.let_go(), (result.responses, result.steps, result.sizes)
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:

@@ -28,21 +28,21 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def shown():
-    """Yield every request of the guide with its answer, the service and the signature above it."""
-    signature = None
+    """Yield each request of the guide with its answer, the service and the ``model.toml`` above."""
+    declared: dict = {}
     source = ""
     for language, text in BLOCK.findall(GUIDE):
         if language == "toml":
-            signature = tomllib.loads(text).get("signature")
+            declared = tomllib.loads(text)
         elif language == "python":
             source = text
         else:
             for line in text.splitlines():
-                yield pytest.param(source, signature, *line.split(" -> "), id=line)
-            signature = None
+                yield pytest.param(source, declared, *line.split(" -> "), id=line)
+            declared = {}
 
 
-def predictor_in(source: str, signature, tmp_path) -> Predictor:
+def predictor_in(source: str, declared, tmp_path) -> Predictor:
     """Run *source* and return the service that it defines, loaded, behind a predictor."""
     names = {"__name__": "shown"}
     exec(compile(source, "shown.py", "exec"), names)
@@ -67,15 +67,15 @@ def predictor_in(source: str, signature, tmp_path) -> Predictor:
         )
     )
     service.warm_up()
-    service.signature = signature
-    return assemble(service, table, current).predictor
+    service.signature = declared.get("signature")
+    return assemble(service, table, current, has_rows=declared.get("rows", False)).predictor
 
 
-@pytest.mark.parametrize(("source", "signature", "request_text", "expected"), list(shown()))
+@pytest.mark.parametrize(("source", "declared", "request_text", "expected"), list(shown()))
 def test_services_of_the_guide_answer_as_it_says(
-    tmp_path, source, signature, request_text, expected
+    tmp_path, source, declared, request_text, expected
 ):
-    predictor = predictor_in(source, signature, tmp_path)
+    predictor = predictor_in(source, declared, tmp_path)
     ((error, media_type, body),) = predictor.answer([item(request_text.encode())]).answers
     name, found = error or media_type, msgspec.json.decode(body)
 

@@ -76,6 +76,11 @@ def manifest(**keys) -> Manifest:
     return Manifest(name="m", service="s:S", **keys)
 
 
+def _samples(declared, directory, service):
+    predictor = loaded(service, has_rows=declared.rows).predictor
+    return samples_of(declared, directory, service, predictor)
+
+
 def recording():
     """Return a service and the list of the batches that it is given."""
     seen = []
@@ -90,7 +95,7 @@ def recording():
 def test_each_size_is_predicted_once_with_the_examples_in_turn(tmp_path):
     predict, seen = recording()
     service = service_of(predict)
-    samples = samples_of(manifest(examples=({"input": 1}, {"input": 2})), tmp_path, service)
+    samples = _samples(manifest(examples=({"input": 1}, {"input": 2})), tmp_path, service)
     run_batches((1, 3), samples, loaded(service).predictor)
 
     assert seen == [[1], [1, 2, 1]]
@@ -99,7 +104,7 @@ def test_each_size_is_predicted_once_with_the_examples_in_turn(tmp_path):
 def test_without_examples_inputs_are_zeros_of_the_signature(tmp_path):
     predict, seen = recording()
     service = service_of(predict, SIGNATURE)
-    samples = samples_of(manifest(), tmp_path, service)
+    samples = _samples(manifest(), tmp_path, service)
     run_batches((2,), samples, loaded(service).predictor)
     ((image, word),) = (batch.values() for batch in seen)
 
@@ -118,7 +123,7 @@ def test_without_examples_inputs_are_zeros_of_the_signature(tmp_path):
     ],
 )
 def test_nobody_can_make_inputs_that_only_the_author_knows(tmp_path, service):
-    assert samples_of(manifest(), tmp_path, service) == []
+    assert _samples(manifest(), tmp_path, service) == []
 
     with pytest.raises(BootError, match=r"warm_up.batch_sizes: needs an example"):
         run_batches((1,), [], loaded(service).predictor)
@@ -129,7 +134,7 @@ def test_a_batch_that_fails_is_named(tmp_path):
         return batch if len(batch) < 8 else 1 / 0
 
     service = service_of(predict)
-    samples = samples_of(manifest(examples=({"input": 1},)), tmp_path, service)
+    samples = _samples(manifest(examples=({"input": 1},)), tmp_path, service)
 
     with pytest.raises(BootError, match="warm_up: batch of 8: PredictFailed: see the log above"):
         run_batches((4, 8, 16), samples, loaded(service).predictor)
@@ -151,3 +156,25 @@ def test_a_worker_warms_up_before_it_is_ready(start, sizes, kind):
 
     assert isinstance(worker.receive(), kind)
     assert worker.log.read_text().count("batch of") == 1 + len(sizes)  # the example is one
+
+
+@pytest.mark.parametrize("examples", [(), ({"input": [[1, 2], [3, 4], [5, 6]]},)])
+def test_batches_of_requests_with_rows_have_the_size_in_rows(tmp_path, examples):
+    predict, seen = recording()
+    signature = {"inputs": [{"name": "x", "dtype": "float32", "shape": [2]}]}
+    service = service_of(predict, signature)
+    samples = _samples(manifest(rows=True, examples=examples), tmp_path, service)
+    run_batches((1, 4), samples, loaded(service, has_rows=True).predictor)
+
+    assert [batch["x"].shape for batch in seen] == [(1, 2), (4, 2)]
+    expected = [[1, 2], [3, 4], [5, 6], [1, 2]] if examples else np.zeros((4, 2)).tolist()
+    assert seen[1]["x"].tolist() == expected
+
+
+def test_an_example_with_rows_is_a_request(tmp_path):
+    predict, seen = recording()
+    signature = {"inputs": [{"name": "x", "dtype": "float32", "shape": []}]}
+    predictor = loaded(service_of(predict, signature), has_rows=True).predictor
+    run_examples([Example(input=[1, 2], output=[1, 1])], tmp_path, predictor)
+
+    assert seen[0]["x"].tolist() == [1, 2]

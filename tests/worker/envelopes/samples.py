@@ -6,9 +6,9 @@ import json
 import numpy as np
 
 from servekit.errors import ClientError
-from servekit.extension import EncodedInput, EncodedResponse, Envelope
+from servekit.extension import EncodedInput, EncodedResponse, Envelope, Rows
 
-__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted", "Whole"]
+__all__ = ["Arrays", "Bare", "NotOne", "Raw", "Scripted", "Stacked", "Whole"]
 
 
 class Bare(Envelope):
@@ -68,6 +68,20 @@ class Arrays(Bare):
 
     def decode(self, request):
         return [np.frombuffer(request.body, np.float32)]
+
+
+class Stacked(Bare):
+    """An object of arrays with a batch axis; the answer has the outputs, and how many there are."""
+
+    def decode(self, request):
+        fields = json.loads(bytes(request.body))
+        arrays = {name: np.array(each) for name, each in fields.items()}
+        return [Rows(arrays, max(map(len, arrays.values()), default=0))]
+
+    def encode(self, request, outputs):
+        (rows,) = outputs
+        arrays = {name: each.tolist() for name, each in rows.values.items()}
+        return EncodedResponse(body=json.dumps({"count": rows.count, **arrays}).encode())
 
 
 class NotOne:

@@ -50,7 +50,7 @@ def sent(body, kind="Bare", *, content_type="", identity=None, calls=(), **param
 
 def run(service, *items, longest=4, cancelled=None):
     """Return the result of one batch."""
-    made = loaded(service)
+    made = loaded(service, max_batch_size=longest)
     launch = Launch("", b'{"name":"m","version":"7"}', 0, 1, 1, 1, longest, LIMIT, 0, LARGE)
     table = EnvelopeTable(made.interface, made.codecs, launch)
     return EnvelopedBatch(table, made.methods, longest).answer(items, 1, cancelled)
@@ -249,7 +249,7 @@ def test_reading_and_writing_apart():
     written.protocol = write
     answer = answered(service_of(echo), written, sent([1]))
 
-    assert (error, media_type, values.decode(body, {})) == ("", VALUES, [3, "ada"])
+    assert (error, media_type, values.decode(body, {})) == ("", VALUES, [[3, []], "ada"])
     assert answer == [("text/plain", b"out 3"), ("application/json", b"[1]")]
 
 
@@ -259,7 +259,7 @@ def test_inputs_for_other_workers_are_decoded(kind):
     asked.protocol = structs.replace(call(kind), part=EnvelopePart.READ)
     ((_, _, body),) = run(service_of(echo), asked).answers
 
-    assert values.decode(body, {}) == [None, {"a": 1}]
+    assert values.decode(body, {}) == [[None, []], {"a": 1}]
 
 
 def test_batches_that_would_be_late_are_not_begun():

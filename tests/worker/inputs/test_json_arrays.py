@@ -37,9 +37,10 @@ def kind_of(dtype, shape, *more):
 def slow(dtype, shape):
     """Return the same kind without any of its fast ways."""
     kind = kind_of(dtype, shape)
-    kind._small = {}
-    kind._large = LargeArrays([], may_be_object=False)
-    for tensor in kind._tensors:
+    arrays = kind._arrays
+    arrays._small = {}
+    arrays._large = LargeArrays([], may_be_object=False)
+    for tensor in arrays._tensors:
         tensor._decode = msgspec.json.Decoder(lists(tensor.dtype, tensor.shape)).decode
         tensor._made = tensor._from_lists
     return kind
@@ -62,7 +63,7 @@ def seen(array):
 def large(dtype, shape):
     """Return a kind that takes every text for one of a large array."""
     kind = kind_of(dtype, shape)
-    kind._small = {}
+    kind._arrays._small = {}
     return kind
 
 
@@ -183,7 +184,7 @@ needs_simdjson = pytest.mark.skipif(json_arrays._simdjson() is None, reason="no 
 def test_large_arrays_are_read_by_simdjson(shape):
     kind = kind_of("float32", shape)
     for body in (TEXT, b'{"x":%b}' % TEXT):
-        (array,) = kind._large.read(body)
+        (array,) = kind._arrays._large.read(body)
 
         assert array.dtype == np.float32
         assert np.array_equal(array, LARGE)
@@ -196,12 +197,12 @@ def test_several_inputs_are_read_in_any_order():
         {"name": "gain", "dtype": "float64", "shape": []},
         {"name": "ids", "dtype": "uint8", "shape": [-1]},
     ]})  # fmt: skip
-    image, gain, ids = kind._large.read(b'{"ids":[1,255],"gain":-2,"image":%b}' % TEXT)
+    image, gain, ids = kind._arrays._large.read(b'{"ids":[1,255],"gain":-2,"image":%b}' % TEXT)
 
     assert np.array_equal(image, LARGE)
     assert (gain.dtype, gain.tolist(), ids.dtype, ids.tolist()) == ("f8", -2.0, "u1", [1, 255])
     for wrong in (b"true", b'"1"', b"null", b"[1]", b"{}"):
-        assert kind._large.read(b'{"ids":[1],"gain":%b,"image":%b}' % (wrong, TEXT)) is None
+        assert kind._arrays._large.read(b'{"ids":[1],"gain":%b,"image":%b}' % (wrong, TEXT)) is None
 
 
 @pytest.mark.parametrize("shape", [[60, 150], [50, 60, 3], [9000], [1, 60, 50, 3]], ids=str)

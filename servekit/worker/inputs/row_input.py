@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests with a batch axis: arrays ``[count, *shape]``, checked and passed on as a whole."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from servekit.counting import counted
+from servekit.extension.envelope import Rows
+from servekit.worker.inputs.declared_arrays import Arrays, DeclaredArrays
+from servekit.worker.inputs.input_kind import refusal
+from servekit.worker.inputs.tensors import Array, TensorReader
+
+__all__ = ["UNNAMED", "RowInput", "columns_of", "cut"]
+
+UNNAMED: Final = ""  #: name of outputs that ``predict`` has returned without one
+
+
+class RowTensorReader(TensorReader):
+    """Reads arrays with a batch axis before the declared shape; an empty list has no rows."""
+
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        super().__init__({**declared, "shape": [-1, *declared["shape"]]})
+
+    def _shaped(self, array: Array) -> Array:
+        if array.shape == (0,):
+            array = array.reshape(0, *(max(size, 0) for size in self.shape[1:]))
+        return super()._shaped(array)
+
+
+class RowInput:
+    """Reads the rows of one request, and checks them against a signature."""
+
+    def __init__(self, inputs: Sequence[Mapping[str, Any]]) -> None:
+        """Compile the checks of *inputs*, whose shapes have no batch axis."""
+        tensors = [RowTensorReader(entry) for entry in inputs]
+        self._arrays = DeclaredArrays(tensors)
+        self._names = [tensor.name for tensor in tensors]
+
+    def decode_json(self, body: bytes) -> Rows:
+        """Decode *body*, an object of inputs or the one input alone.
+
+        :raises InputError: with every wrong field.
+        """
+        return self._of(self._arrays.decode_json(body))
+
+    def check(self, value: Any) -> Rows:
+        """Check a decoded value: ``Rows``, a mapping of inputs or the one input alone.
+
+        :raises InputError: with every wrong field.
+        """
+        if type(value) is not Rows:
+            return self._of(self._arrays.check(value))
+        found = self._of(self._arrays.check(columns_of(value, self._names[0])))
+        if found.count != value.count:
+            raise refusal([("", f"{counted(found.count, 'row')}, expected {value.count}")])
+        return found
+
+    def _of(self, arrays: Arrays) -> Rows:
+        count = len(arrays[0])
+        wrong = [
+            (name, f"{counted(len(array), 'row')}, but {self._names[0]} has {count}")
+            for name, array in zip(self._names, arrays, strict=True)
+            if len(array) != count
+        ]
+        if wrong:
+            raise refusal(wrong)
+        return Rows(dict(zip(self._names, arrays, strict=True)), count)
+
+
+def columns_of(rows: Rows, lone: str) -> Mapping[str, Any]:
+    """Return the values of *rows* by name.
+
+    :param lone: name of the values if they have none.
+    """
+    if UNNAMED not in rows.values:
+        return rows.values
+    value = rows.values[UNNAMED]
+    if type(value) is not list or not value or not isinstance(value[0], Mapping):
+        return {lone: value}
+    names = value[0].keys()
+    if not all(isinstance(each, Mapping) and each.keys() == names for each in value):
+        return {lone: value}
+    return {name: [each[name] for each in value] for name in names}
+
+
+def cut(rows: Rows) -> list[dict[str, Any]]:
+    """Return *rows* one by one, for methods that take single inputs.
+
+    :raises InputError: the arrays differ in their number of rows.
+    """
+    wrong = [
+        (name, f"{counted(len(values), 'row')}, expected {rows.count}")
+        for name, values in rows.values.items()
+        if len(values) != rows.count
+    ]
+    if wrong:
+        raise refusal(wrong)
+    if not rows.values:
+        return [{} for _ in range(rows.count)]
+    columns = zip(*rows.values.values(), strict=True)
+    return [dict(zip(rows.values, row, strict=True)) for row in columns]
