@@ -67,6 +67,8 @@ class Infer(Envelope):
                 _check_text(each)
                 inputs.put(each.name, from_json(each.name, spec.datatype, each.shape, each.data))
                 continue
+            if memoryview(each.data).nbytes:
+                raise InputError(f"input {each.name!r}: has both data and binary_data_size")
             if not 0 <= size <= len(rest) - at:
                 left = f"{len(rest) - at} bytes are left behind the JSON"
                 raise InputError(f"input {each.name!r}: binary_data_size is {size}, and {left}")

@@ -12,7 +12,7 @@ from servekit_oip.datatypes import DATATYPES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from servekit_oip.signature import ModelTensors, TensorSpec
+    from servekit_oip.signature import ModelTensor, ModelTensors
     from servekit_oip.tensors import Array
 
 __all__ = ["InputTensors"]
@@ -31,7 +31,7 @@ class InputTensors:
         self._arrays: dict[str, Array] = {}
         self._rows = -1
 
-    def expect(self, name: str, datatype: str, shape: Sequence[int]) -> TensorSpec:
+    def expect(self, name: str, datatype: str, shape: Sequence[int]) -> ModelTensor:
         """Return what the model says about an input.
 
         :raises InputError: it has none like that, or the request has had it already, or another
@@ -50,7 +50,7 @@ class InputTensors:
         self._check_shape(spec, shape)
         return spec
 
-    def _check_shape(self, spec: TensorSpec, shape: Sequence[int]) -> None:
+    def _check_shape(self, spec: ModelTensor, shape: Sequence[int]) -> None:
         expected = spec.batch_shape
         fits = len(shape) == len(expected) and all(
             0 <= size < LARGEST and wanted in (-1, size)

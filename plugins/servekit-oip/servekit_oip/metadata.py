@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from servekit.extension import ModelStatistics, ModelView
-    from servekit_oip.signature import TensorSpec
+    from servekit_oip.signature import ModelTensor
 
 __all__ = ["model_config", "model_metadata", "model_statistics", "server_metadata", "versions_of"]
 
@@ -50,7 +50,7 @@ def model_metadata(model: ModelView, versions: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _tensor(spec: TensorSpec) -> dict[str, Any]:
+def _tensor(spec: ModelTensor) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype.name, "shape": spec.batch_shape}
 
 
@@ -75,7 +75,7 @@ def model_config(model: ModelView) -> dict[str, Any]:
     }
 
 
-def _configured(spec: TensorSpec) -> dict[str, Any]:
+def _configured(spec: ModelTensor) -> dict[str, Any]:
     dims = list(spec.shape)
     found: dict[str, Any] = {"name": spec.name, "data_type": spec.datatype.in_config, "dims": dims}
     if not dims:  # a configuration has at least one dimension

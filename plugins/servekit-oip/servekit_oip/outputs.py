@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from servekit.extension import Codecs
     from servekit_oip.datatypes import Datatype
-    from servekit_oip.signature import ModelTensors, TensorSpec
+    from servekit_oip.signature import ModelTensor, ModelTensors
     from servekit_oip.tensors import Array
 
 __all__ = ["OutputTensors"]
@@ -92,7 +92,7 @@ def _value(output: Any, name: str, count: int) -> Any:
     return output
 
 
-def _column(spec: TensorSpec, values: list[Any]) -> Array:
+def _column(spec: ModelTensor, values: list[Any]) -> Array:
     try:
         if not spec.datatype.size:
             array = _objects(values)

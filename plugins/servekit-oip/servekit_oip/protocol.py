@@ -76,7 +76,7 @@ class OpenInference(Protocol):
         self, head: RequestHead
     ) -> PredictionCall | HttpResponse | ServekitError | None:
         path = head.path.decode("utf-8", "replace")
-        if REPOSITORY.fullmatch(path):
+        if REPOSITORY.fullmatch(path) and head.method == b"POST":
             return None
         page, found = self._pages.get(path), MODEL.fullmatch(path)
         model, version, verb = found.groups("") if found else ("", "", "")

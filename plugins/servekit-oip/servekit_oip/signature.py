@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
     from servekit.extension import ModelView
 
-__all__ = ["ModelTensors", "TensorSpec", "model_tensors"]
+__all__ = ["ModelTensor", "ModelTensors", "model_tensors"]
 
 INPUT, OUTPUT = "input", "output"  #: the tensors of a model without a signature
 TEXT: Final = "string"  #: the JSON Schema type of strings
 STREAM: Final = "text/event-stream"
 
 
-class TensorSpec(NamedTuple):
+class ModelTensor(NamedTuple):
     """One input or output of a model."""
 
     name: str
@@ -51,8 +51,8 @@ class ModelTensors:
     service takes ``str``, otherwise its JSON. It is the same for ``output``.
     """
 
-    inputs: Mapping[str, TensorSpec]
-    outputs: Mapping[str, TensorSpec]
+    inputs: Mapping[str, ModelTensor]
+    outputs: Mapping[str, ModelTensor]
     takes_signature: bool  #: the inputs are those of the signature
     gives_signature: bool  #: the outputs are those of the signature
     takes_text: bool  #: without a signature: an input is a string, not its JSON
@@ -71,8 +71,8 @@ def model_tensors(model: ModelView) -> ModelTensors:
     if streams:  # the schema is that of the list of outputs
         output_schema = output_schema.get("items", {})
     return ModelTensors(
-        inputs=inputs or {INPUT: TensorSpec(INPUT, BYTES, (1,))},
-        outputs=outputs or {OUTPUT: TensorSpec(OUTPUT, BYTES, (1,))},
+        inputs=inputs or {INPUT: ModelTensor(INPUT, BYTES, (1,))},
+        outputs=outputs or {OUTPUT: ModelTensor(OUTPUT, BYTES, (1,))},
         takes_signature=bool(inputs),
         gives_signature=bool(outputs),
         takes_text=interface.input_schema.get("type") == TEXT,
@@ -81,8 +81,8 @@ def model_tensors(model: ModelView) -> ModelTensors:
     )
 
 
-def _specs(declared: Sequence[Mapping[str, Any]] | None) -> dict[str, TensorSpec]:
+def _specs(declared: Sequence[Mapping[str, Any]] | None) -> dict[str, ModelTensor]:
     return {
-        each["name"]: TensorSpec(each["name"], OF_DTYPE[each["dtype"]], tuple(each["shape"]))
+        each["name"]: ModelTensor(each["name"], OF_DTYPE[each["dtype"]], tuple(each["shape"]))
         for each in declared or ()
     }

@@ -124,7 +124,8 @@ def bad_tensors():
             "negative": listed(dtype, datatype, [-1, 2], flat),
             "overflowing": listed(dtype, datatype, [2**62, 2], flat),
         }.items():
-            yield everything(f"{problem} {dtype}", dtype, tensor)
+            wanted = [{"name": f"{dtype}_out", "parameters": {"binary_data": True}}]
+            yield everything(f"{problem} {dtype}", dtype, tensor, outputs=wanted)
     for dtype, values in {
         "int8": [1, 300],
         "uint8": [1, -1],
@@ -136,7 +137,8 @@ def bad_tensors():
         "bool": [0, 1],
     }.items():
         tensor = listed(dtype, DATATYPES[dtype], [1, 2], values)
-        yield everything(f"odd number {dtype}", dtype, tensor)
+        wanted = [{"name": f"{dtype}_out"}]
+        yield everything(f"odd number {dtype}", dtype, tensor, outputs=wanted)
     tensor = binary("bool", "BOOL", [1, 2], b"\2\1")
     yield everything("odd byte", "bool", tensor, outputs=[{"name": "bool_out"}])
     tensor = binary("str", "BYTES", [1, 2], b"\1\0\0\0\xff\0\0\0\0")
@@ -196,6 +198,7 @@ def envelopes():
         "shape of fractions": {"inputs": [X | {"shape": [1.5, 2]}]},
         "shape above 64 bits": {"inputs": [X | {"shape": [1, 2**64]}]},
         "empty axis": {"inputs": [X | {"shape": [1, 0], "data": []}]},
+        "data twice": {"inputs": [X | {"parameters": {"binary_data_size": 0}}]},
         "bytes that are not there": {"inputs": [X | {"parameters": {"binary_data_size": 12}}]},
         "unknown region": {
             "inputs": [

@@ -19,7 +19,7 @@ from .oip_models import write_models
 pytestmark = pytest.mark.e2e
 http = pytest.importorskip("tritonclient.http", reason="pip install 'tritonclient[http]'")
 
-EXAMPLES = os.environ.get("SERVEKIT_TRITON_EXAMPLES", "")
+EXAMPLES = os.environ.get("OIP_TRITON_EXAMPLES", "")
 REPOSITORY = ("simple", "simple_string", "simple_identity", "sum", "anything", "shout", "slow")
 
 
@@ -150,7 +150,7 @@ def run_example(name, address, *options):
     return done.stdout
 
 
-@pytest.mark.skipif(not EXAMPLES, reason="SERVEKIT_TRITON_EXAMPLES: the examples of tritonclient")
+@pytest.mark.skipif(not EXAMPLES, reason="OIP_TRITON_EXAMPLES: the examples of tritonclient")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -167,6 +167,6 @@ def test_an_example_of_the_client(served, name, options):
     run_example(name, served.url.partition("://")[2], *options)
 
 
-@pytest.mark.skipif(not EXAMPLES, reason="SERVEKIT_TRITON_EXAMPLES: the examples of tritonclient")
+@pytest.mark.skipif(not EXAMPLES, reason="OIP_TRITON_EXAMPLES: the examples of tritonclient")
 def test_the_example_that_manages_models(repository):
     assert "PASS" in run_example("simple_http_model_control", repository)

@@ -241,7 +241,7 @@ ONE = tensor("x", [1.0])
             {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1]}]}, 400, "data", id="none"
         ),
         pytest.param(
-            {"inputs": [ONE | {"parameters": {"binary_data_size": 4}}]}, 400, "left", id="no bytes"
+            {"inputs": [ONE | {"parameters": {"binary_data_size": 4}}]}, 400, "both", id="twice"
         ),
         pytest.param(
             {"inputs": [{**ONE, "parameters": {"shared_memory_region": "a"}, "data": None}]},
