@@ -41,6 +41,10 @@ class PredictionCall(Struct, frozen=True, kw_only=True):
     #: for the worker half, which sees ``Content-Type`` and ``Accept`` but no other part of the head
     parameters: dict[str, str] = {}
     is_stream: bool = False  #: outputs are sent as they come; the worker half may decide it, too
+    #: the worker reads and writes as at the model's own route, but the body of the response is the
+    #: output alone, as with ``envelope = false``. The worker half, *parameters* and *is_stream* are
+    #: not used, and ``Accept`` asks for streams, which end as those of the route
+    is_native: bool = False
     #: the body names the model, which ``Protocol.find_model`` reads; *model* is a likely one, whose
     #: memory receives the body
     is_provisional: bool = False
@@ -60,7 +64,8 @@ class Protocol:
     #: it answers for some models only (``Interface.task`` tells them apart), and ``find`` returns
     #: ``None`` for the others. It is asked before protocols with the same path that answer for all
     is_selective: bool = False
-    envelope: str = ""  #: ``module:class`` of the worker half, an ``Envelope``
+    #: ``module:class`` of the worker half, an ``Envelope``; "" if all predictions are native
+    envelope: str = ""
     #: sent in a stream that says nothing for some seconds; b"" for nothing
     keep_alive: bytes = b""
 

@@ -98,8 +98,10 @@ class EnvelopePart(IntEnum):
 class ProtocolCall(Struct, array_like=True, frozen=True):
     """By which protocol of a plugin a request comes."""
 
-    envelope: str  #: ``module:class`` of what reads its body and writes its answer
-    parameters: dict[str, str] = {}  #: what the protocol has read in the head of the request
+    #: ``module:class`` of the envelope that reads its body and writes its answer; "": the worker
+    #: does both, as at the route of the model, and the answer is bare
+    envelope: str
+    parameters: dict[str, str] = {}  #: facts that the protocol has read in the head of the request
     is_stream: bool = False  #: the client wants the outputs as they come
     part: EnvelopePart = EnvelopePart.BOTH
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-__all__ = ["ResponseStyle", "StreamStyle", "style_of", "wants_stream"]
+__all__ = ["ResponseStyle", "StreamStyle", "bare_style", "style_of", "wants_stream"]
 
 MSGPACK: Final = (b"application/msgpack", b"application/x-msgpack", b"application/vnd.msgpack")
 
@@ -40,6 +40,12 @@ class ResponseStyle(Struct, array_like=True, frozen=True):
 
 
 USUAL: Final = ResponseStyle()
+
+
+@lru_cache(maxsize=256)
+def bare_style(style: ResponseStyle | None) -> ResponseStyle:
+    """Return *style*, that of a route, for responses that are the output alone."""
+    return structs.replace(style or USUAL, is_bare=True)
 
 
 def style_of(

@@ -21,8 +21,9 @@ from servekit import hookimpl
 def register_protocols(server):
     from chat import Chat
     from lines import Lines
+    from native import Native
 
-    return [Lines(), Chat()]
+    return [Lines(), Chat(), Native()]
 """
 STEPS = """
 name = "steps"
@@ -66,6 +67,17 @@ class ChatEnvelope(LinesEnvelope):
         request.is_stream = name == "words"
         return lines
 """
+#: bodies and answers are those of the routes of models
+NATIVE = """
+from lines import Lines
+from servekit.extension import PredictionCall
+
+class Native(Lines):
+    paths = ("/native/",)
+
+    def find(self, head):
+        return PredictionCall(model=head.path.decode().removeprefix("/native/"), is_native=True)
+"""
 pytestmark = pytest.mark.e2e
 
 
@@ -76,6 +88,7 @@ def directory(tmp_path_factory):
     section = GUIDE.partition("### register_protocols(server)")[2].partition("\n### ")[0]
     (top / "lines.py").write_text(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1])
     (top / "chat.py").write_text(CHAT)
+    (top / "native.py").write_text(NATIVE)
     (top / "lines_hooks.py").write_text(HOOKS)
     (top / "lines-1.0.dist-info").mkdir()
     (top / "lines-1.0.dist-info/METADATA").write_text("Name: lines\nVersion: 1.0\n")
@@ -258,6 +271,54 @@ def test_errors_of_bodies_that_name_the_model(server, body, status, said):
     found, _, answer = post(server, "/chat", body)
 
     assert (found, answer) == (status, said)
+
+
+# ---------------------------------------------------------------- native requests
+
+
+@pytest.mark.parametrize(
+    ("model", "accept", "answer"),
+    [
+        ("upper", "", b'"AB"'),
+        ("upper", "text/plain", b"AB"),
+        ("upper", "application/json;q=0.5, application/msgpack", b"\xa2AB"),
+        ("steps", "", b'"BA"'),
+    ],
+)
+def test_native_requests_are_answered_bare(server, model, accept, answer):
+    more = {"Accept": accept} if accept else {}
+
+    assert post(server, f"/native/{model}", b"ab", **more)[::2] == (200, answer)
+
+
+def test_errors_of_native_requests_have_the_shape_of_the_protocol(server):
+    refused = post(server, "/native/upper", b"refuse")
+    unfit = post(server, "/native/upper", b"a", Accept="a/b")
+
+    assert refused[::2] == (422, b"ERROR no text\n")
+    assert (unfit[0], unfit[2][:13]) == (406, b"ERROR Accept:")
+
+
+def test_native_responses_are_cached_apart(server):
+    native = [post(server, "/cached/predict", b"apart")[::2] for _ in range(2)]
+    bare = [post(server, "/native/cached", b"apart")[::2] for _ in range(2)]
+
+    assert native == [(200, b'{"prediction":"APART"}')] * 2
+    assert bare == [(200, b'"APART"')] * 2
+
+
+@pytest.mark.parametrize(
+    ("accept", "answer"),
+    [
+        ("text/event-stream", b'data: "one"\n\nevent: error\ndata: {'),
+        ("application/x-ndjson", b'"one"\n{"error":'),
+    ],
+)
+def test_native_streams_are_those_of_the_route(server, accept, answer):
+    _, headers, body = post(server, "/native/words", b"one fail", Accept=accept)
+
+    assert headers["Content-Type"] == accept
+    assert body.startswith(answer)
 
 
 # ---------------------------------------------------------------- streams

@@ -21,6 +21,7 @@ from servekit.ipc.stream_formats import STREAM_FORMATS, StreamFormat, styled
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.exchange import BodyWriter, Exchange
+    from servekit.extension.protocol import Protocol
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.task import Task
     from servekit.ipc.batches import Part
@@ -146,7 +147,7 @@ class StreamedResponse:
         self._finish(self._error_piece(error), error.status)
 
     def _error_piece(self, error: ServekitError) -> bytes:
-        protocol, request_id = self._exchange.protocol, self.task.request_id
+        protocol, request_id = protocol_of(self.task, self._exchange), self.task.request_id
         if protocol is None:
             assert self._format is not None
             return self._format.error % msgspec.json.encode(problem_of(error, request_id))
@@ -172,12 +173,17 @@ class StreamedResponse:
             metrics.count_cancelled_stream()
 
 
+def protocol_of(task: Task, exchange: Exchange) -> Protocol | None:
+    """Return the protocol that shapes the stream of *task*; only other streams have a style."""
+    return exchange.protocol if task.item.style is None else None
+
+
 def format_of(task: Task, exchange: Exchange, media_type: str) -> StreamFormat:
     """Return the format of the stream of *task* in *media_type*.
 
     :raises ChannelClosed: the worker may not stream in it.
     """
-    protocol = exchange.protocol
+    protocol = protocol_of(task, exchange)
     if protocol is not None:
         return StreamFormat(media_types[media_type], b"", b"", b"", protocol.keep_alive)
     if media_type not in STREAM_FORMATS:

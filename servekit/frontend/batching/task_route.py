@@ -14,6 +14,7 @@ from servekit.errors import ClientError
 from servekit.frontend.batching.task import INFINITY, Task
 from servekit.frontend.http.fields import TRACE, picked, with_query
 from servekit.ipc.batches import Item
+from servekit.ipc.response_style import bare_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,15 @@ if TYPE_CHECKING:
     from servekit.ipc.batches import Calls, ProtocolCall, SentItem
     from servekit.ipc.response_style import ResponseStyle
 
-__all__ = ["Deadlines", "TaskRoute", "asked_headers", "deadlines_of", "item_of", "make_task"]
+__all__ = [
+    "Deadlines",
+    "TaskRoute",
+    "asked_headers",
+    "deadlines_of",
+    "item_of",
+    "make_task",
+    "style_for",
+]
 
 TIMEOUT_FIELD = b"x-request-timeout-ms"
 MILLISECONDS = re.compile(rb"[0-9]{1,9}")
@@ -90,8 +99,7 @@ class TaskRoute:
         else:
             deadline, until, refusal = now + self._timeout_s, INFINITY, None
         item = item_of(request, deadline, self._calls, call)
-        if call is None:
-            item.style = self._style
+        item.style = style_for(self._style, call)
         if self.asked or TRACE in headers:
             item.headers = asked_headers(request, self.asked)
         exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)
@@ -108,11 +116,21 @@ def item_of(
     headers, body, request_id = request.headers, request.body, request.request_id
     media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
     item: SentItem = Item(body, media_type, accept, request_id, deadline, None, calls)
-    if call is not None:
+    if call is not None and call.envelope:
         item.protocol = call
     if request.identity is not None:
         item.identity = request.identity.name, dict(request.identity.attributes)
     return item
+
+
+def style_for(style: ResponseStyle | None, call: ProtocolCall | None) -> ResponseStyle | None:
+    """Return the style of a response to *call*, or to a request without one.
+
+    :param style: of the route.
+    """
+    if call is None:
+        return style
+    return None if call.envelope else bare_style(style)
 
 
 def asked_headers(request: HttpRequest, asked: Sequence[str]) -> dict[str, str]:

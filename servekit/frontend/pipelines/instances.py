@@ -14,6 +14,7 @@ from msgspec import json, structs
 
 from servekit.errors import problem_of
 from servekit.extension.http import HttpResponse
+from servekit.frontend.batching.task_route import style_for
 from servekit.frontend.pipelines.elements import ElementsRun
 from servekit.frontend.pipelines.pipeline import REQUEST, Node
 from servekit.frontend.pipelines.route import PipelineRoute
@@ -44,11 +45,12 @@ class InstancesRoute(PipelineRoute):
         self, exchange: Exchange, request: HttpRequest, call: ProtocolCall | None = None
     ) -> None:
         """Start to predict the instances of *request*, or respond at once."""
-        if call is not None:
+        if call is not None and call.envelope:
             super().begin(exchange, request, call)
             return
         submission, refusal = submit(request, self._pipeline.predict_timeout_s)
-        submission.style = self._style.whole if self._style is not None else None
+        style = style_for(self._style, call)
+        submission.style = style.whole if style is not None else None
         responder = ClientResponder(exchange, self.metrics, submission)
         exchange.prediction = run = InstancesRun(self._pipeline, submission, responder)
         run.begin(refusal)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from servekit.frontend.batching.task_route import style_for
 from servekit.frontend.pipelines.enveloped import EnvelopedRun
 from servekit.frontend.pipelines.run import PipelineRun
 from servekit.frontend.pipelines.submission import ClientResponder, submit
@@ -78,10 +79,10 @@ class PipelineRoute:
         :param call: the protocol of a plugin that the request comes by, if it comes by one.
         """
         submission, refusal = submit(request, self._pipeline.predict_timeout_s, call)
-        if call is None and self._style is not None:
-            submission.style = _asked(self._style, request)
+        if (style := style_for(self._style, call)) is not None:
+            submission.style = _asked(style, request)
         responder = ClientResponder(exchange, self.metrics, submission)
-        kind = PipelineRun if call is None else EnvelopedRun
+        kind = PipelineRun if submission.item.protocol is None else EnvelopedRun
         exchange.prediction = run = kind(self._pipeline, submission, responder)
         run.begin(refusal)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ProtocolRoute", "ProvisionalRoute"]
 
+NATIVE: Final = ProtocolCall("")
+
 log = logging.getLogger("servekit.frontend")
 
 
@@ -39,7 +41,10 @@ class ProtocolRoute(IndirectRoute):
         """Lead to *route*."""
         super().__init__(route)
         self.protocol = protocol
-        self._call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
+        if call.is_native:
+            self._call = NATIVE
+        else:
+            self._call = ProtocolCall(protocol.envelope, call.parameters, call.is_stream)
 
     @property
     def call(self) -> ProtocolCall:
