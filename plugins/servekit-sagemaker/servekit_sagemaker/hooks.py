@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks of this plugin. Unless ``serve`` has started the server, they add only that command."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from servekit import hookimpl
+from servekit_sagemaker.environment import MODEL, STARTED, SageMakerEnvironment
+
+if TYPE_CHECKING:
+    from servekit.extension import Command, Protocol, Routes, Server
+
+__all__ = ["register_commands", "register_protocols", "register_routes"]
+
+
+@hookimpl
+def register_commands() -> list[Command]:
+    """Offer ``servekit serve``, for images whose entry point is ``servekit``."""
+    from servekit.extension import Command
+
+    summary = "start as SageMaker does, with the models in /opt/ml/model"
+    return [Command("serve", summary, "servekit_sagemaker.command:serve")]
+
+
+@hookimpl
+def register_protocols(server: Server) -> list[Protocol]:
+    """Answer ``/ping`` and ``/invocations``, and the models of a multi-model endpoint."""
+    if STARTED not in os.environ:
+        return []
+    from servekit.errors import PluginError
+    from servekit_sagemaker.protocol import SageMaker
+
+    platform, models = SageMakerEnvironment.of(os.environ), server.settings.models
+    if len(models) > 1 and not platform.model:
+        raise PluginError(f"{len(models)} models, and {MODEL} does not say which one answers")
+    return [SageMaker(server, platform)]
+
+
+@hookimpl
+def register_routes(server: Server) -> list[Routes]:
+    """Load, list and unload the models of a multi-model endpoint."""
+    platform = SageMakerEnvironment.of(os.environ)
+    if STARTED not in os.environ or not platform.is_multi_model:
+        return []
+    from servekit.extension import Routes
+    from servekit_sagemaker.multi_model import create_blueprint
+
+    return [Routes(blueprint=create_blueprint(server, platform))]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes that SageMaker starts in a container: ``serve``, with what is in ``/opt/ml``."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from http.client import HTTPConnection
+from pathlib import Path
+from tempfile import mkdtemp
+from time import monotonic
+
+import pytest
+
+WAIT_S = 60.0
+SERVE = Path(sys.executable).with_name("serve")
+SERVICE = """
+import time
+from servekit import InputError, Response, Service
+
+CUSTOM = "x-amzn-sagemaker-custom-attributes"
+
+class Echo(Service):
+    request_headers = (CUSTOM,)
+
+    def load(self, context):
+        self.context = context
+
+    def predict(self, batch):
+        pairs = zip(batch, self.context.requests, strict=True)
+        return [self.answer(value, request) for value, request in pairs]
+
+    def answer(self, value, request):
+        if value == "sleep":
+            time.sleep(1)
+        if value == "refuse":
+            return InputError("no")
+        if value == "fail":
+            raise ValueError("as asked")
+        if value == "picture":
+            return Response(b"PNG", content_type="image/png")
+        if value == "attributes":
+            return Response(request.headers[CUSTOM], headers={CUSTOM: "seen"})
+        return value
+
+class Sum(Service):
+    def predict(self, batch):
+        if (batch["x"][:, 0] < 0).any():
+            raise ValueError("as asked")
+        return {"y": batch["x"].sum(axis=1)}
+
+class Words(Service):
+    def stream(self, text):
+        for word in text.split():
+            if word == "fail":
+                raise ValueError("as asked")
+            yield word
+"""
+TOML = {
+    "Echo": 'name = "echo"\nservice = "service:Echo"\n',
+    "Words": 'name = "words"\nservice = "service:Words"\n',
+    "Sum": 'name = "sum"\nservice = "service:Sum"\n[signature]\n'
+    'inputs = [{ name = "x", dtype = "float32", shape = [3] }]\n'
+    'outputs = [{ name = "y", dtype = "float32", shape = [] }]\n',
+}
+
+
+def write_model(directory, kind="Echo"):
+    """Write a model directory, as model.tar.gz has it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "service.py").write_text(SERVICE)
+    (directory / "model.toml").write_text(TOML[kind])
+    return directory
+
+
+class Container:
+    """``docker run IMAGE serve``, without the image."""
+
+    def __init__(self, base, **variables):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._scratch = mkdtemp()  # not below base, whose path is too long for sockets
+        own = {
+            "SAGEMAKER_BASE_DIR": str(base),
+            "SAGEMAKER_BIND_TO_PORT": str(self.port),
+            "TMPDIR": self._scratch,
+        }
+        self.process = subprocess.Popen(
+            [SERVE],
+            env=os.environ | own | variables,
+            cwd=base,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        self.lines.extend(self.process.stdout)
+
+    @property
+    def output(self):
+        return "".join(self.lines)
+
+    def wait_ready(self):
+        """Ask ``/ping`` until it is 200, as SageMaker does."""
+        deadline, pause = monotonic() + WAIT_S, threading.Event()
+        while not self._is_ready():
+            assert self.process.poll() is None, self.output
+            assert monotonic() < deadline, self.output
+            pause.wait(0.02)
+        return self
+
+    def _is_ready(self):
+        try:
+            return self.send("GET", "/ping")[0] == 200
+        except OSError:
+            return False
+
+    def send(self, method, path, body=None, content_type="", **headers):
+        """Return status, headers and body."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        fields |= {"Content-Type": content_type} if content_type else {}
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
+        try:
+            connection.request(method, path, body, fields)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def invoke(self, value, path="/invocations", **headers):
+        """Send JSON; return status and JSON."""
+        status, _, body = self.send("POST", path, json.dumps(value), "application/json", **headers)
+        return status, json.loads(body)
+
+    def wait(self):
+        """Return the exit status of a process that ends by itself."""
+        return self._ended()
+
+    def stop(self):
+        """Stop as SageMaker does, and return the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self):
+        try:
+            return self.process.wait(WAIT_S)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._reader.join(WAIT_S)
+            self.process.stdout.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Start containers, which end with the module."""
+    started = []
+
+    def run(base, **variables):
+        started.append(Container(base, **variables))
+        return started[-1]
+
+    yield run
+    for container in started:
+        container.stop()

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``serve`` finds, and what becomes of SageMaker's variables."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from servekit_sagemaker import hooks
+from servekit_sagemaker.command import models_of
+from servekit_sagemaker.environment import SageMakerEnvironment, settings_of
+
+from servekit.errors import PluginError, StartupError
+from servekit.testing import ServedModel
+
+from .conftest import write_model
+
+
+@pytest.mark.parametrize(
+    ("given", "setting", "value"),
+    [
+        ({}, "SERVEKIT_HOST", "0.0.0.0"),
+        ({}, "SERVEKIT_PORT", "8080"),
+        ({}, "SERVEKIT_GRACE", "20"),
+        ({}, "SERVEKIT_MAX_BODY", "100MiB"),
+        ({"SAGEMAKER_BIND_TO_PORT": "9000"}, "SERVEKIT_PORT", "9000"),
+        ({"SAGEMAKER_MODEL_SERVER_WORKERS": "4"}, "SERVEKIT_REPLICAS", "4"),
+        ({"SAGEMAKER_MODEL_SERVER_TIMEOUT": "60"}, "SERVEKIT_PREDICT_TIMEOUT", "60"),
+        ({"SAGEMAKER_STARTUP_TIMEOUT": "600"}, "SERVEKIT_LOAD_TIMEOUT", "600"),
+        ({"SAGEMAKER_MAX_REQUEST_SIZE": "1000"}, "SERVEKIT_MAX_BODY", "1000"),
+        ({"SAGEMAKER_MAX_PAYLOAD_IN_MB": "6"}, "SERVEKIT_MAX_BODY", "6MiB"),
+        ({"SAGEMAKER_MAX_PAYLOAD_IN_MB": "0"}, "SERVEKIT_MAX_BODY", "100MiB"),
+        ({"SAGEMAKER_CONTAINER_LOG_LEVEL": "30"}, "SERVEKIT_LOG_LEVEL", "warning"),
+        ({"SAGEMAKER_BIND_TO_PORT": "9000", "SERVEKIT_PORT": "1"}, "SERVEKIT_PORT", None),
+        ({"SERVEKIT_BIND": "unix:/a"}, "SERVEKIT_PORT", None),
+        ({"SERVEKIT_BIND": "unix:/a"}, "SERVEKIT_HOST", None),
+    ],
+)  # fmt: skip
+def test_variables_become_settings_unless_those_are_given(given, setting, value):
+    assert settings_of(given).get(setting) == value
+
+
+@pytest.fixture
+def base(tmp_path):
+    (tmp_path / "model").mkdir()
+    return tmp_path
+
+
+def found(base, model="", **environment):
+    return models_of(SageMakerEnvironment(base, is_multi_model=False, model=model), environment)
+
+
+def test_a_model_directory_that_was_packed_is_served(base):
+    write_model(base / "model")
+
+    assert found(base) == [str(base / "model")]
+
+
+def test_an_archive_or_a_model_directory_in_it_is_served(base):
+    (base / "model/digits.mar").touch()
+    (base / "model/readme.txt").touch()
+
+    assert found(base) == [str(base / "model/digits.mar")]
+
+
+def test_files_that_a_plugin_may_recognise_are_served(base):
+    (base / "model/model.joblib").touch()
+
+    assert found(base) == [str(base / "model")]
+
+
+def test_of_several_the_one_that_is_named_answers(base):
+    (base / "model/digits.mar").touch()
+    write_model(base / "model/echo")
+
+    assert found(base, "echo") == [str(base / "model/digits.mar"), f"echo={base}/model/echo"]
+    with pytest.raises(StartupError, match="digits, echo; SAGEMAKER_SERVEKIT_MODEL names none"):
+        found(base)
+    with pytest.raises(StartupError, match="SAGEMAKER_SERVEKIT_MODEL names other"):
+        found(base, "other")
+
+
+def test_without_a_model_the_settings_must_name_one(base):
+    assert found(base, SERVEKIT_MODELS="/srv/digits") == []
+    with pytest.raises(StartupError, match="no archive and no model directory; model"):
+        found(base)
+
+
+def test_several_models_in_the_settings_end_the_start_unless_one_is_named(monkeypatch):
+    server = SimpleNamespace(settings=SimpleNamespace(models=("/a", "/b")))
+    monkeypatch.setenv("SAGEMAKER_SERVEKIT_STARTED", "true")
+    with pytest.raises(PluginError, match="2 models, and SAGEMAKER_SERVEKIT_MODEL does not say"):
+        hooks.register_protocols(server)
+    monkeypatch.setenv("SAGEMAKER_SERVEKIT_MODEL", "a")
+
+    (protocol,) = hooks.register_protocols(server)
+    assert protocol.paths == ("/ping", "/invocations")
+
+
+@pytest.mark.e2e
+def test_a_container_without_a_model_says_why_it_ends(start, tmp_path):
+    container = start(tmp_path)
+
+    assert container.wait() == 3
+    assert container.output.startswith(f"serve: {tmp_path}/model: no archive")
+
+
+@pytest.mark.e2e
+def test_a_server_that_serve_has_not_started_is_unchanged(tmp_path):
+    with ServedModel(write_model(tmp_path / "echo")) as served:
+        served.wait_ready()
+        ping, invoked = served.get("/ping"), served.post("/invocations", b"1")
+
+    assert ping.json() == {"health": "healthy!"}
+    assert invoked.status == 404
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or Path("/opt/ml").exists(), reason="needs /opt/ml")
+def test_the_directories_and_the_port_of_the_platform(start, tmp_path):
+    write_model(Path("/opt/ml/model"))
+    try:
+        container = start(tmp_path, SAGEMAKER_BASE_DIR="")
+        assert container.wait_ready().invoke(1) == (200, 1)
+    finally:
+        for path in ("/opt/ml/model/service.py", "/opt/ml/model/model.toml"):
+            Path(path).unlink()
+        Path("/opt/ml/model").rmdir()
+        Path("/opt/ml").rmdir()
+
+
+def test_the_hook_module_is_light():
+    import subprocess
+    import sys
+
+    code = "import servekit_sagemaker.hooks, json, sys; print(json.dumps([*sys.modules]))"
+    loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True))
+
+    assert not {"flask", "servekit_sagemaker.protocol"} & {*loaded}

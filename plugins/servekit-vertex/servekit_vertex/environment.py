@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables of a container of Vertex AI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DEFAULTS", "MODEL", "VertexEnvironment"]
+
+MODEL: Final = "VERTEX_MODEL"  #: set by people: which of several models answers
+#: of ``servekit vertex``; Vertex always sets these variables
+DEFAULTS: Final = {
+    "AIP_HTTP_PORT": "8080",
+    "AIP_HEALTH_ROUTE": "/health",
+    "AIP_PREDICT_ROUTE": "/predict",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VertexEnvironment:
+    """The part of the environment that decides which model answers at which paths."""
+
+    health_route: str
+    predict_route: str
+    model: str  #: "" is the only one
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> VertexEnvironment | None:
+        """Read the variables of *environment*; ``None`` if it is not one of Vertex."""
+        health = environment.get("AIP_HEALTH_ROUTE", "")
+        predict = environment.get("AIP_PREDICT_ROUTE", "")
+        if not health or not predict:
+            return None
+        return cls(health, predict, environment.get(MODEL, ""))
