@@ -175,7 +175,7 @@ def test_what_led_to_an_error_of_the_author_has_no_frames_of_ours_either(capfd):
 def test_an_error_of_ours_alone_keeps_its_traceback(capfd, monkeypatch):
     service = service_of(echo)
     predictor = loaded(service).predictor
-    monkeypatch.setattr(predictor, "_kind", None)
+    monkeypatch.setattr(predictor, "kind", None)
     predictor.answer([item(1)])
 
     assert OURS in capfd.readouterr().err
