@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from servekit.errors import InputError
-from servekit.extension import EncodedInput
+from servekit.extension import EncodedInput, Rows
 from servekit_oip.datatypes import DATATYPES
 
 if TYPE_CHECKING:
@@ -79,10 +79,9 @@ class InputTensors:
         if missing:
             raise InputError(f"input {missing[0]!r} is missing")
         if self._tensors.takes_signature:
-            rows = zip(*self._arrays.values(), strict=True)
-            return [dict(zip(self._arrays, row, strict=True)) for row in rows]
-        (texts,) = self._arrays.values()
-        elements: list[str] = texts.reshape(-1).tolist()
+            return [Rows(self._arrays, self._rows)]
+        (strings,) = self._arrays.values()
+        elements: list[str] = strings.reshape(-1).tolist()
         if self._tensors.takes_text:
             return list(elements)
         return [EncodedInput(JSON, text.encode()) for text in elements]

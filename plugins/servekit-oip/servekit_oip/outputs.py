@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,12 +10,13 @@ import numpy as np
 from servekit.errors import InputError, ResultNotEncodable
 from servekit_oip.datatypes import BYTES
 from servekit_oip.labels import top
+from servekit_oip.signature import OUTPUT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from servekit.extension import Codecs
+    from servekit.extension import Codecs, Rows
     from servekit_oip.datatypes import Datatype
     from servekit_oip.signature import ModelTensor, ModelTensors
     from servekit_oip.tensors import Array
@@ -50,17 +50,17 @@ class OutputTensors:
     def arrays(self, outputs: Sequence[Any]) -> dict[str, Array]:
         """Return an array ``[rows, *shape]`` for each output of the model.
 
-        :param outputs: one for each row, as ``Envelope.encode`` gets them.
+        :param outputs: as ``Envelope.encode`` gets them.
         :raises ResultNotEncodable: the service did not return what its signature declares.
         """
-        specs = self._tensors.outputs
-        if not self._tensors.gives_signature:
-            (name,) = specs
-            return {name: _objects([[self._text(each)] for each in outputs])}
-        return {
-            name: _column(spec, [_value(each, name, len(specs)) for each in outputs])
-            for name, spec in specs.items()
-        }
+        rows = outputs[0] if self._tensors.takes_signature else None
+        if rows is not None and self._tensors.gives_signature:
+            return {name: _column(spec, rows) for name, spec in self._tensors.outputs.items()}
+        (name,) = self._tensors.outputs
+        written = [self._string(each) for each in (outputs if rows is None else _each(rows))]
+        array = np.empty((len(written), 1), object)
+        array[:, 0] = written
+        return {name: array}
 
     def classes(self, name: str, array: Array, count: int) -> tuple[Datatype, Array]:
         """Return the *count* largest elements of each row of the output *name*, as BYTES.
@@ -75,34 +75,31 @@ class OutputTensors:
         """Return the datatype of the output *name*."""
         return self._tensors.outputs[name].datatype
 
-    def _text(self, output: Any) -> bytes | str:
+    def _string(self, output: Any) -> bytes | str:
         if isinstance(output, bytes) or (isinstance(output, str) and self._tensors.gives_text):
             return output
         return self._codecs.write(JSON, output)
 
 
-def _value(output: Any, name: str, count: int) -> Any:
-    """Return the value of the output *name* in one row."""
-    if isinstance(output, Mapping):
-        if name not in output:
-            raise ResultNotEncodable(f"output: {name!r} is missing")
-        return output[name]
-    if count > 1:
-        raise ResultNotEncodable(f"output: {type(output).__name__}, expected a mapping of {count}")
-    return output
+def _each(rows: Rows) -> Iterator[Any]:
+    """Yield the outputs of a model that does not declare them: alone, or by name."""
+    if rows.values.keys() == {OUTPUT}:
+        yield from rows.values[OUTPUT]
+        return
+    for row in zip(*rows.values.values(), strict=True):
+        yield dict(zip(rows.values, row, strict=True))
 
 
-def _column(spec: ModelTensor, values: list[Any]) -> Array:
+def _column(spec: ModelTensor, rows: Rows) -> Array:
+    if spec.name not in rows.values:
+        raise ResultNotEncodable(f"output: {spec.name!r} is missing")
+    array: Array = rows.values[spec.name]
     try:
-        if not spec.datatype.size:
-            array = _objects(values)
-        elif len(values) == 1:
-            array = np.asarray(values[0])[np.newaxis]
-        else:
-            array = np.array(values)
         if spec.datatype.size:
             array = array.astype(spec.datatype.dtype, casting="same_kind", copy=False)
-    except (TypeError, ValueError) as error:
+        else:
+            array = array.astype(object, copy=False)
+    except TypeError as error:
         raise ResultNotEncodable(f"output {spec.name!r}: {error}") from error
     expected = spec.batch_shape
     fits = array.ndim == len(expected) and all(
@@ -111,12 +108,3 @@ def _column(spec: ModelTensor, values: list[Any]) -> Array:
     if not fits:
         raise ResultNotEncodable(f"output {spec.name!r}: {array.shape}, expected {expected}")
     return array
-
-
-def _objects(values: list[Any]) -> Array:
-    """Return the rows *values*, strings or lists of them, as an array of objects."""
-    rows = [np.asarray(value, object) for value in values]
-    column = np.empty((len(rows), *rows[0].shape), object)
-    for place, row in enumerate(rows):
-        column[place] = row if row.ndim else row.item()
-    return column

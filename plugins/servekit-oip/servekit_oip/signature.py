@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from servekit.extension import ModelView
 
-__all__ = ["ModelTensor", "ModelTensors", "model_tensors"]
+__all__ = ["OUTPUT", "STREAM", "ModelTensor", "ModelTensors", "model_tensors"]
 
 INPUT, OUTPUT = "input", "output"  #: the tensors of a model without a signature
 TEXT: Final = "string"  #: the JSON Schema type of strings

@@ -103,7 +103,7 @@ def test_every_datatype_as_bytes_and_as_json(served):
         tensor(name, arrays[name].tolist(), [1, 2], datatype)
         for name, datatype in zip(names, datatypes, strict=True)
     ]
-    inputs.append(tensor("str", ["a", "ü"], [1, 2], "BYTES"))
+    inputs.append(tensor("str", ["a\0", "ü"], [1, 2], "BYTES"))
     path = "/v2/models/everything/infer"
     _, found = infer(served, *inputs, path=path)
     told = {each["name"]: each["data"] for each in found["outputs"]}
@@ -113,9 +113,9 @@ def test_every_datatype_as_bytes_and_as_json(served):
     rest = response.body[int(response.headers[LENGTH]) :]
 
     assert told == {f"{n}_out": a.reshape(-1).tolist() for n, a in arrays.items()} | {
-        "str_out": ["a", "ü"]
+        "str_out": ["a\0", "ü"]
     }
-    assert rest == b"".join(a.tobytes() for a in arrays.values()) + b"\1\0\0\0a\2\0\0\0\xc3\xbc"
+    assert rest == b"".join(a.tobytes() for a in arrays.values()) + b"\2\0\0\0a\0\2\0\0\0\xc3\xbc"
 
 
 # ------------------------------------------------------------ bytes

@@ -142,7 +142,8 @@ def _array(values: Any, dtype: Any) -> Any:
     if isinstance(values, np.ndarray):
         return values
     try:
-        array = np.array(values)
+        is_text = dtype is not None and dtype.hasobject
+        array = np.array(values, object if is_text else None)  # dtype U drops NULs at the end
     except ValueError:  # the shapes differ
         array = np.empty(len(values), object)
         array[:] = values
