@@ -66,6 +66,12 @@ class ChatEnvelope(LinesEnvelope):
         name, *lines = super().decode(request)
         request.is_stream = name == "words"
         return lines
+
+    def encode_output(self, request, output):
+        if output == "at-once":
+            request.is_stream = False
+            return b""
+        return super().encode_output(request, output)
 """
 #: bodies and answers are those of the routes of models
 NATIVE = """
@@ -359,6 +365,13 @@ def test_the_body_asks_for_a_stream_and_pauses_are_filled(server):
 
     assert found.replace(b"~", b"") == b"one\npause\ntwo\n"
     assert b"~" in found
+
+
+def test_the_first_output_may_say_that_there_is_no_stream(server):
+    status, headers, body = post(server, "/chat", b"words\nat-once two")
+
+    assert (status, body) == (200, b"['at-once', 'two']\n")
+    assert "Content-Length" in headers
 
 
 def test_a_model_that_does_not_stream_answers_at_once(server):

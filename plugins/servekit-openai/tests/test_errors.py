@@ -138,6 +138,15 @@ def test_models_for_other_clients_are_left_to_other_protocols(served, path):
     assert '"id"' not in response.body.decode()
 
 
+def test_errors_of_other_protocols_at_these_paths_are_theirs(served):
+    pytest.importorskip("servekit_kserve_v1")
+    refused = served.post("/v1/models/plain:predict", b"{}")
+    answered = served.post("/v1/models/plain:predict", b'{"instances": [1]}', headers=BEARER)
+
+    assert (refused.status, refused.json()) == (401, {"error": "a bearer token is needed"})
+    assert answered.json() == {"predictions": [1.0]}
+
+
 @pytest.mark.parametrize(
     ("text", "options", "should_retry"),
     [

@@ -40,7 +40,7 @@ class ChoiceProgress(Struct):
     usage: Usage | None = None
 
 
-class Asked(Struct):
+class ChoicesState(Struct):
     """The parts of a request that its response needs. It may go from one worker to another."""
 
     id: str
@@ -87,7 +87,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
             raise refusal(name, "this model makes one choice for each request")
         options = asked.stream_options
         request.is_stream = bool(asked.stream)
-        request.state = Asked(
+        request.state = ChoicesState(
             id=f"{self.prefix}{request.request_id}",
             created=int(time.time()),
             prompt_tokens=self.estimate(asked, inputs),
@@ -124,7 +124,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
         usage = self._usage(asked, answers)
         return EncodedResponse(body=self._encode(asked, self.whole, choices, usage))
 
-    def _events(self, asked: Asked, answers: Sequence[Output]) -> bytes:
+    def _events(self, asked: ChoicesState, answers: Sequence[Output]) -> bytes:
         wholes = [ChoiceProgress(finish_reason=answer.finish_reason) for answer in answers]
         texts: list[bytes] = []
         for index, (answer, whole) in enumerate(zip(answers, wholes, strict=True)):
@@ -145,7 +145,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
 
     def encode_end(self, request: EnvelopeRequest) -> bytes:
         """Return the finish reason, the usage if it was asked for, and the end of the stream."""
-        if not isinstance(request.state, Asked):
+        if not isinstance(request.state, ChoicesState):
             return b""  # an engine ends its streams itself
         asked, progress = request.state, request.state.progress
         usage = progress.usage or Usage(asked.prompt_tokens, tokens_of(progress.written))
@@ -154,18 +154,18 @@ class TextEnvelope(Api, Generic[Request, Output]):
             asked, usage_object([usage.prompt_tokens], [usage.completion_tokens])
         )
 
-    def _end(self, asked: Asked, usage: dict[str, int]) -> bytes:
+    def _end(self, asked: ChoicesState, usage: dict[str, int]) -> bytes:
         if not asked.wants_usage:
             return DONE
         return b"data: %b\n\n%b" % (self._encode(asked, self.chunk, [], usage), DONE)
 
-    def _chunk(self, asked: Asked, choice: dict[str, Any]) -> bytes:
+    def _chunk(self, asked: ChoicesState, choice: dict[str, Any]) -> bytes:
         usage = None if asked.wants_usage else UNSET
         return b"data: %b\n\n" % self._encode(asked, self.chunk, [choice], usage)
 
     def _encode(
         self,
-        asked: Asked,
+        asked: ChoicesState,
         kind: str,
         choices: Sequence[Any],
         usage: dict[str, int] | UnsetType | None,
@@ -174,7 +174,7 @@ class TextEnvelope(Api, Generic[Request, Output]):
             ChoicesBody(asked.id, kind, asked.created, self.model.name, choices, usage)
         )
 
-    def _usage(self, asked: Asked, answers: Sequence[Output]) -> dict[str, int]:
+    def _usage(self, asked: ChoicesState, answers: Sequence[Output]) -> dict[str, int]:
         """Return what the service has counted; an estimate of what it has not."""
         counted = [answer.usage for answer in answers[:: asked.n]]
         prompts = [usage.prompt_tokens for usage in counted if usage is not None]
@@ -215,11 +215,11 @@ class TextEnvelope(Api, Generic[Request, Output]):
         raise NotImplementedError
 
 
-def asked_of(request: EnvelopeRequest) -> Asked:
+def asked_of(request: EnvelopeRequest) -> ChoicesState:
     """Return the state of *request*, which another worker may have written."""
-    if not isinstance(request.state, Asked):
-        request.state = msgspec.convert(request.state, Asked)
-    asked: Asked = request.state
+    if not isinstance(request.state, ChoicesState):
+        request.state = msgspec.convert(request.state, ChoicesState)
+    asked: ChoicesState = request.state
     return asked
 
 
