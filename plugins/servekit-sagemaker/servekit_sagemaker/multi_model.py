@@ -24,7 +24,7 @@ PAGE: Final = 100  #: models in one answer
 CONFLICT, TOO_LATE = 409, 504
 
 
-class Asked(msgspec.Struct):
+class LoadRequest(msgspec.Struct):
     """A request to load a model; other members are ignored."""
 
     model_name: str
@@ -58,7 +58,7 @@ class ModelViews:
 
     def load(self) -> Response:
         """Load a model: 409 if its name is taken, 507 if there is no memory for it."""
-        asked = _asked()
+        asked = _load_request()
         if asked.model_name in self._server.models:
             return _failed(CONFLICT, f"{asked.model_name} is loaded already")
         operation = Load(source=self._source(asked.url), model=asked.model_name)
@@ -115,13 +115,13 @@ class ModelViews:
         return {"modelName": name, "modelUrl": str(link.readlink()) if link.is_symlink() else ""}
 
 
-def _asked() -> Asked:
+def _load_request() -> LoadRequest:
     """Return the body.
 
     :raises RequestError: it is not JSON, or lacks a member.
     """
     try:
-        return msgspec.json.decode(request.get_data(), type=Asked)
+        return msgspec.json.decode(request.get_data(), type=LoadRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RequestError(f"body: {error}") from None
 
