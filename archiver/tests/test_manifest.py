@@ -140,6 +140,7 @@ def test_every_key_is_kept():
         "calls": ["embed", "rank"],
         "cache": {"max_bytes": 1000, "ttl_s": 0.5},
         "envelope": False,
+        "media_type": "application/msgpack",
         "stream": {"end": "", "raw": True, "field": "stream"},
         "stages": {
             "a": {

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from servekit.ipc.response_style import ResponseStyle, style_of
 from servekit.ipc.stream_formats import STREAM_FORMATS
@@ -23,6 +23,7 @@ __all__ = [
     "TensorSignature",
     "TensorType",
     "describe",
+    "with_style",
 ]
 
 JSON: Final = "application/json"
@@ -150,7 +151,7 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Pat
     if has_rows:
         signature = _with_rows(signature)
     forms = [MULTIPART] if signature.inputs else []
-    return PathDescription(
+    described = PathDescription(
         name=manifest["name"],
         version=manifest.get("version", "1.0"),
         description=manifest.get("description", ""),
@@ -165,8 +166,21 @@ def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> Pat
         request_query=known.request_query if known else [],
         examples=_examples(manifest),
         path=f"/{manifest['name']}/predict",
-        style=style_of(manifest) or ResponseStyle(),
     )
+    return with_style(described, style_of(manifest))
+
+
+def with_style(described: PathDescription, style: ResponseStyle | None) -> PathDescription:
+    """Return *described* with *style*, whose media type comes first."""
+    style = style or ResponseStyle()
+    consumes = _first(style.media_type, described.consumes)
+    produces = _first(style.media_type, described.produces)
+    return structs.replace(described, style=style, consumes=consumes, produces=produces)
+
+
+def _first(media_type: str, media_types: list[str]) -> list[str]:
+    """Return *media_types* with *media_type* as the first one, if it is among them."""
+    return sorted(media_types, key=lambda each: each != media_type)
 
 
 def _with_rows(signature: TensorSignature) -> TensorSignature:

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from servekit.description.interface import JSON, MULTIPART, VERSION, PathDescription, describe
+from servekit.description.interface import (
+    JSON,
+    MULTIPART,
+    VERSION,
+    PathDescription,
+    describe,
+    with_style,
+)
 from servekit.description.schemas import relocate
 from servekit.ipc.batches import PREDICT
 from servekit.ipc.response_style import ResponseStyle
@@ -73,8 +80,8 @@ def _of_route(row: ModelRow, route: RouteRow, rows: Rows) -> PathDescription:
     said = row.manifest.get("routes", {}).get(route.path, {}).get("description", "")
     described = describe({**manifest, "examples": [], "description": said}, known)
     slug = re.sub(r"[^A-Za-z0-9_-]+", "_", route.path.removeprefix(f"/{row.name}/")).strip("_")
-    style = route.style or ResponseStyle()
-    described = structs.replace(described, path=route.path, slug=slug, style=style, get=route.get)
+    described = structs.replace(described, path=route.path, slug=slug, get=route.get)
+    described = with_style(described, route.style)
     return _of_instances(described) if route.instances else described
 
 

@@ -16,6 +16,9 @@ __all__ = ["ResponseStyle", "StreamStyle", "bare_style", "style_of", "wants_stre
 
 MSGPACK: Final = (b"application/msgpack", b"application/x-msgpack", b"application/vnd.msgpack")
 
+URLENCODED: Final = b"application/x-www-form-urlencoded"
+ANYTHING_ELSE: Final = b", */*;q=0.9"
+
 
 class StreamStyle(Struct, array_like=True, frozen=True):
     """How outputs that are sent one by one are written, and how a client asks for them."""
@@ -32,11 +35,24 @@ class ResponseStyle(Struct, array_like=True, frozen=True):
     stream: StreamStyle = StreamStyle()
     #: the member ``stream.field`` of the body, if the front-end has read it
     wants_stream: bool | None = None
+    #: of bodies whose requests name none, and of responses to clients that accept any; "": none
+    media_type: str = ""
 
     @property
     def whole(self) -> "ResponseStyle | None":
         """The style of responses that are never streamed."""
-        return ResponseStyle(is_bare=True) if self.is_bare else None
+        found = ResponseStyle(self.is_bare, media_type=self.media_type)
+        return None if found == USUAL else found
+
+    def fill(self, content_type: bytes, accept: bytes) -> tuple[bytes, bytes]:
+        """Return *content_type* and *accept*, with ``media_type`` where a client named none.
+
+        curl names a form for any body, and forms of that kind are never read.
+        """
+        named = self.media_type.encode()
+        if not content_type or content_type.lower() == URLENCODED:
+            content_type = named
+        return content_type, named + ANYTHING_ELSE if accept in (b"", b"*/*") else accept
 
 
 USUAL: Final = ResponseStyle()
@@ -51,15 +67,18 @@ def bare_style(style: ResponseStyle | None) -> ResponseStyle:
 def style_of(
     named: Mapping[str, Any], default: ResponseStyle | None = None
 ) -> ResponseStyle | None:
-    """Return the style that the keys ``envelope`` and ``stream`` of *named* ask for, if any.
+    """Return the style that the keys of *named* ask for; ``None`` if it is the usual one.
 
     :param named: a manifest, a route of it or an endpoint; it has been checked.
     :param default: of the model, for keys that are missing or ``None``.
     """
     base = default or USUAL
     envelope, stream = named.get("envelope"), named.get("stream")
-    is_bare = base.is_bare if envelope is None else not envelope
-    found = ResponseStyle(is_bare, base.stream if stream is None else StreamStyle(**stream))
+    found = ResponseStyle(
+        base.is_bare if envelope is None else not envelope,
+        base.stream if stream is None else StreamStyle(**stream),
+        media_type=named.get("media_type") or base.media_type,
+    )
     return None if found == USUAL else found
 
 

@@ -60,6 +60,7 @@ class EndpointRow(Struct):
     interface: Interface
     envelope: bool | None = None  #: as in ``model.toml``; ``None``: that of the model
     stream: dict[str, Any] | None = None  #: the same
+    media_type: str | None = None  #: the same
     get: bool = False  #: as in ``RouteRow``
 
 

@@ -11,6 +11,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 PATH: Final = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
+MEDIA_TYPE: Final = re.compile(r"[A-Za-z0-9_!#$&^.+-]+/[A-Za-z0-9_!#$&^.+-]+")
 TAKEN: Final = ("predict", "ping")
 MARK: Final = "__servekit_endpoint__"
 
@@ -34,6 +35,7 @@ class Endpoint(NamedTuple):
     envelope: bool | None = None  #: ``None``: as the model
     stream: StreamOptions | None = None  #: ``None``: as the model
     get: bool = False  #: it answers GET as well as POST
+    media_type: str | None = None  #: ``None``: as the model
 
 
 def endpoint(
@@ -43,6 +45,7 @@ def endpoint(
     envelope: bool | None = None,
     stream: StreamOptions | None = None,
     get: bool = False,
+    media_type: str | None = None,
 ) -> Callable[[Method], Method]:
     """Serve a method as ``POST /<model>/<name>``, or at *path*, in the same way as ``predict``.
 
@@ -56,6 +59,8 @@ def endpoint(
     :param stream: how the outputs of a generator are sent.
     :param get: also answer ``GET``, for which the parameters of the query are the input, as the
         fields of a form are: for ``EventSource`` of browsers, and for links.
+    :param media_type: of a body whose request names none, and of the response to a client that
+        accepts any.
     :raises ValueError: one of them is not valid.
     """
 
@@ -65,9 +70,11 @@ def endpoint(
             raise ValueError(f"endpoint: {called!r} is not a valid name, or is reserved")
         if path and not PATH.fullmatch(path):
             raise ValueError(f"endpoint {called}: {path!r} is not a path such as /v1/embeddings")
+        if media_type is not None and not MEDIA_TYPE.fullmatch(media_type):
+            raise ValueError(f"endpoint {called}: {media_type!r} is not a media type")
         if problem := _stream_problem(stream):
             raise ValueError(f"endpoint {called}: stream: {problem}")
-        setattr(method, MARK, Endpoint(called, path, envelope, stream, get))
+        setattr(method, MARK, Endpoint(called, path, envelope, stream, get, media_type))
         return method
 
     return mark

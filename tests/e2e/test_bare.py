@@ -58,6 +58,21 @@ def test_the_output_of_one_stage_is_the_body(server, text):
     assert found == (200, "application/json", json.dumps(text.upper()).encode())
 
 
+@pytest.mark.parametrize(
+    ("path", "output"), [("/v1/packed", "A B"), ("/v1/packed/words", ["A", "B"])]
+)
+def test_a_client_that_names_no_media_type_gets_that_of_the_route(server, path, output):
+    body = msgpack.packb({"text": "a b"})
+    status, fields, answer = server.post(path, body, "", Accept="*/*")
+
+    assert (status, fields["Content-Type"]) == (200, "application/msgpack")
+    assert msgpack.unpackb(answer) == output
+    assert (
+        ask(server, path, {"text": "a b"}, Accept="application/json")[2]
+        == json.dumps(output, separators=(",", ":")).encode()
+    )
+
+
 def test_a_route_can_have_the_envelope_that_its_model_has_not(server):
     _, _, body = ask(server, "/v1/enveloped", {"text": "a b"})
 

@@ -77,3 +77,16 @@ def test_the_pieces_of_a_styled_stream():
     assert styled(EVENT_STREAM, ResponseStyle(True)).end == b"event: end\ndata: {}\n\n"
     assert styled("application/jsonl", ResponseStyle(True)).output == b"%b\n"
     assert styled("application/jsonl", ResponseStyle(False, DONE)).output == b'{"output":%b}\n'
+
+
+@pytest.mark.parametrize(
+    ("given", "filled"),
+    [
+        ((b"", b""), (b"a/b", b"a/b, */*;q=0.9")),
+        ((b"", b"*/*"), (b"a/b", b"a/b, */*;q=0.9")),
+        ((b"application/x-www-form-urlencoded", b"*/*"), (b"a/b", b"a/b, */*;q=0.9")),
+        ((b"application/json", b"text/plain"), (b"application/json", b"text/plain")),
+    ],
+)
+def test_a_media_type_is_for_clients_that_name_none(given, filled):
+    assert ResponseStyle(media_type="a/b").fill(*given) == filled

@@ -49,3 +49,8 @@ def test_a_path_that_cannot_be_is_refused(path):
 def test_a_stream_that_cannot_be_is_refused(stream, problem):
     with pytest.raises(ValueError, match=problem):
         endpoint("a", stream=stream)(lambda self, batch: batch)
+
+
+def test_a_media_type_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="endpoint a: 'json' is not a media type"):
+        endpoint("a", media_type="json")(lambda self, batch: batch)

@@ -26,6 +26,7 @@ from servekit_archiver.manifest.stages import (
     Step,
 )
 from servekit_archiver.manifest.tables import (
+    MEDIA_TYPE,
     Batching,
     Cache,
     Example,
@@ -114,6 +115,12 @@ class Manifest(ManifestTable):
         TableOf(StreamSettings),
         default=None,
         help="how outputs that come one by one are sent; for all paths that do not say otherwise",
+    )
+    media_type: str | None = key(
+        MEDIA_TYPE,
+        default=None,
+        help="of a body whose request names none, and of the answer to a client that accepts any;"
+        " for all paths of the model that do not say otherwise",
     )
     examples: tuple[Example, ...] = key(
         ListOf(TableOf(Example), max_items=100),

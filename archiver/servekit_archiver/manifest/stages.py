@@ -9,6 +9,7 @@ from typing import Any, Final
 from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Switch, Text
 from servekit_archiver.manifest.record import ManifestTable, TableOf, key
 from servekit_archiver.manifest.tables import (
+    MEDIA_TYPE,
     Batching,
     Example,
     Signature,
@@ -179,6 +180,12 @@ class Route(ManifestTable):
     )
     stream: StreamSettings | None = key(
         TableOf(StreamSettings), default=None, help="how it streams; default: as the model"
+    )
+    media_type: str | None = key(
+        MEDIA_TYPE,
+        default=None,
+        help="of a body whose request names none, and of the answer to a client that accepts any;"
+        " default: that of the model",
     )
 
 

@@ -24,6 +24,7 @@ from servekit_archiver.manifest.texts import PATH
 
 __all__ = [
     "DTYPES",
+    "MEDIA_TYPE",
     "Batching",
     "Cache",
     "Example",
@@ -43,6 +44,7 @@ DTYPES: Final = (
 )
 
 MEDIA_PART: Final = r"[A-Za-z0-9_!#$&^.+-]+"
+MEDIA_TYPE: Final = Text(max_length=127, pattern=rf"{MEDIA_PART}/{MEDIA_PART}", says="a media type")
 SECONDS: Final = Number(low=0.001, high=86_400)
 REPLICAS: Final = Number(low=1, high=1024, whole=True)
 RANKS: Final = Number(low=1, high=64, whole=True)
@@ -193,11 +195,7 @@ class Example(ManifestTable):
 
     input: Any = key(Json(), default=None, help="the input as JSON; or give input_file")
     input_file: str | None = key(PATH, default=None, help="a file of the model to send unchanged")
-    content_type: str | None = key(
-        Text(max_length=127, pattern=rf"{MEDIA_PART}/{MEDIA_PART}", says="a media type"),
-        default=None,
-        help="media type of input_file",
-    )
+    content_type: str | None = key(MEDIA_TYPE, default=None, help="media type of input_file")
     output: Any = key(Json(), default=None, help="the answer expected; left out: not compared")
     tolerance: float | None = key(
         Number(low=0, high=1e300), default=None, help="largest difference of a number in output"

@@ -98,8 +98,8 @@ class TaskRoute:
             deadline, until, refusal = deadlines_of(headers, self._timeout_s, now)
         else:
             deadline, until, refusal = now + self._timeout_s, INFINITY, None
-        item = item_of(request, deadline, self._calls, call)
-        item.style = style_for(self._style, call)
+        style = self._style if call is None else style_for(self._style, call)
+        item = item_of(request, deadline, self._calls, call, style)
         if self.asked or TRACE in headers:
             item.headers = asked_headers(request, self.asked)
         exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)
@@ -110,14 +110,25 @@ class TaskRoute:
 
 
 def item_of(
-    request: HttpRequest, deadline: float, calls: Calls, call: ProtocolCall | None
+    request: HttpRequest,
+    deadline: float,
+    calls: Calls,
+    call: ProtocolCall | None,
+    style: ResponseStyle | None,
 ) -> SentItem:
-    """Return what a worker gets of *request*, without the headers that its service asked for."""
+    """Return what a worker gets of *request*, without the headers that its service asked for.
+
+    :param style: of the route; a protocol has its own.
+    """
     headers, body, request_id = request.headers, request.body, request.request_id
     media_type, accept = headers.get(b"content-type", b""), headers.get(b"accept", b"")
     item: SentItem = Item(body, media_type, accept, request_id, deadline, None, calls)
     if call is not None and call.envelope:
         item.protocol = call
+    elif style is not None:
+        item.style = style
+        if style.media_type:
+            item.content_type, item.accept = style.fill(media_type, accept)
     if request.identity is not None:
         item.identity = request.identity.name, dict(request.identity.attributes)
     return item

@@ -48,9 +48,9 @@ class InstancesRoute(PipelineRoute):
         if call is not None and call.envelope:
             super().begin(exchange, request, call)
             return
-        submission, refusal = submit(request, self._pipeline.predict_timeout_s)
         style = style_for(self._style, call)
-        submission.style = style.whole if style is not None else None
+        whole = style.whole if style is not None else None
+        submission, refusal = submit(request, self._pipeline.predict_timeout_s, None, whole)
         responder = ClientResponder(exchange, self.metrics, submission)
         exchange.prediction = run = InstancesRun(self._pipeline, submission, responder)
         run.begin(refusal)
@@ -82,8 +82,9 @@ class InstancesRun(ElementsRun):
     def _finish(self) -> None:
         self._is_done = True
         status = MULTI_STATUS if self._has_failed else 200
-        shape = b'{"predictions":[%b]}' if self._submission.style is None else b"[%b]"
-        body = shape % b",".join(self._outputs)
+        style, outputs = self._submission.style, b",".join(self._outputs)
+        is_bare = style is not None and style.is_bare
+        body = b"[%b]" % outputs if is_bare else b'{"predictions":[%b]}' % outputs
         timing = b"total;dur=%.3f" % ((monotonic() - self._submission.arrived) * 1e3)
         request_id = self._submission.item.request_id
         self._client.respond(HttpResponse(status, body, JSON, request_id, timing))

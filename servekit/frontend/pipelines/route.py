@@ -78,19 +78,19 @@ class PipelineRoute:
 
         :param call: the protocol of a plugin that the request comes by, if it comes by one.
         """
-        submission, refusal = submit(request, self._pipeline.predict_timeout_s, call)
-        if (style := style_for(self._style, call)) is not None:
-            submission.style = _asked(style, request)
+        style = style_for(self._style, call)
+        submission, refusal = submit(request, self._pipeline.predict_timeout_s, call, style)
+        if submission.style is not None:
+            submission.style = _asked(submission.style, submission.item.content_type, request)
         responder = ClientResponder(exchange, self.metrics, submission)
         kind = PipelineRun if submission.item.protocol is None else EnvelopedRun
         exchange.prediction = run = kind(self._pipeline, submission, responder)
         run.begin(refusal)
 
 
-def _asked(style: ResponseStyle, request: HttpRequest) -> ResponseStyle:
+def _asked(style: ResponseStyle, content_type: bytes, request: HttpRequest) -> ResponseStyle:
     """Return *style* with what the body of *request* says: the last worker does not get it."""
     if not style.stream.field or len(request.content) > FIELD_BYTES:
         return style
-    content_type = request.headers.get(b"content-type", b"")
     wanted = wants_stream(style.stream.field, content_type, request.content)
     return structs.replace(style, wants_stream=wanted)

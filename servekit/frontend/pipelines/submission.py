@@ -33,13 +33,20 @@ class Submission(Struct, eq=False):
 
 
 def submit(
-    request: HttpRequest, timeout_s: float, call: ProtocolCall | None = None
+    request: HttpRequest,
+    timeout_s: float,
+    call: ProtocolCall | None = None,
+    style: ResponseStyle | None = None,
 ) -> tuple[Submission, ServekitError | None]:
-    """Return the input that *request* is for a pipeline, and its refusal, if there is one."""
+    """Return the input that *request* is for a pipeline, and its refusal, if there is one.
+
+    :param style: of the route; a protocol has its own.
+    """
     now = monotonic()
     deadline, until, refusal = deadlines_of(request.headers, timeout_s, now)
     headers = with_query(request.headers, request.target)
-    return Submission(item_of(request, deadline, (), call), headers, now, until), refusal
+    item = item_of(request, deadline, (), call, style)
+    return Submission(item, headers, now, until, item.style), refusal
 
 
 class Responder(Protocol):

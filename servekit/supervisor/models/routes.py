@@ -52,7 +52,8 @@ def routes_of_endpoints(
     for stage, interface in interfaces.items():
         for row in interface.endpoints:
             step = StepRow(stage=stage or PREDICT, name=row.name, target=row.name)
-            own = style_of({"envelope": row.envelope, "stream": row.stream}, style)
+            keys = {"envelope": row.envelope, "stream": row.stream, "media_type": row.media_type}
+            own = style_of(keys, style)
             path = row.path or f"/{name}/{row.name}"
             yield RouteRow(path, [step], style=own, get=row.get)
 

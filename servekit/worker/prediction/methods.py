@@ -86,7 +86,7 @@ class Methods:
             self._predictors[marked.name] = wrapped
             stream = None if marked.stream is None else {**marked.stream}
             row = EndpointRow(marked.name, marked.path, interface, marked.envelope, stream)
-            row.get = marked.get
+            row.get, row.media_type = marked.get, marked.media_type
             self.rows.append(row)
 
     def of(self, items: Sequence[Item[Any]]) -> "Predictor | Run | Mixed":
