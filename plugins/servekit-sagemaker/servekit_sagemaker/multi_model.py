@@ -24,7 +24,7 @@ PAGE: Final = 100  #: models in one answer
 CONFLICT, TOO_LATE = 409, 504
 
 
-class LoadRequest(msgspec.Struct):
+class ModelDataRequest(msgspec.Struct):
     """A request to load a model; other members are ignored."""
 
     model_name: str
@@ -58,7 +58,7 @@ class ModelViews:
 
     def load(self) -> Response:
         """Load a model: 409 if its name is taken, 507 if there is no memory for it."""
-        asked = _load_request()
+        asked = _model_data_request()
         if asked.model_name in self._server.models:
             return _failed(CONFLICT, f"{asked.model_name} is loaded already")
         operation = Load(source=self._source(asked.url), model=asked.model_name)
@@ -115,13 +115,13 @@ class ModelViews:
         return {"modelName": name, "modelUrl": str(link.readlink()) if link.is_symlink() else ""}
 
 
-def _load_request() -> LoadRequest:
+def _model_data_request() -> ModelDataRequest:
     """Return the body.
 
     :raises RequestError: it is not JSON, or lacks a member.
     """
     try:
-        return msgspec.json.decode(request.get_data(), type=LoadRequest)
+        return msgspec.json.decode(request.get_data(), type=ModelDataRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RequestError(f"body: {error}") from None
 
