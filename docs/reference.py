@@ -52,6 +52,9 @@ replicas = 2
 max_body = "50MiB"
 predict_timeout = 10
 
+[plugins.oip]                                  # see "servekit plugins"
+grpc = "0.0.0.0:8001"
+
 [[daemons]]                                    # only in this file, see "Operating"
 name = "redis"
 command = ["redis-server", "--port", "6380"]

@@ -11,7 +11,6 @@ from servekit import hookspecs
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/writing-a-plugin.md").read_text(encoding="utf-8")
 FILES = [*ROOT.glob("plugins/*/*/hooks.py"), *ROOT.glob("servekit/builtin/*.py")]
-FILES += [ROOT / "tests/supervisor/test_plugin_processes.py"]  # has a plugin of its own
 PLUGINS = [path.read_text(encoding="utf-8") for path in FILES]
 HOOKS = [
     pytest.param(name, value, id=name)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of protobuf messages, without parsing the rest."""
+
+import pytest
+
+pytest.importorskip("google.protobuf", reason="pip install 'servekit-oip[grpc]'")
+
+from servekit_oip.grpc.messages import message_class
+from servekit_oip.grpc.wire import delimited, error_piece, model_of, response_piece, split
+
+Request = message_class("ModelInferRequest")
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, ("", "")),
+        ({"model_name": "m"}, ("m", "")),
+        ({"model_version": "2"}, ("", "2")),
+        ({"model_name": "é" * 100, "model_version": "1", "id": "x"}, ("é" * 100, "1")),
+    ],
+)
+def test_model_of(members, expected):
+    assert model_of(Request(**members).SerializeToString()) == expected
+
+
+def test_a_model_that_is_named_late_is_found():
+    assert model_of(Request(id="x").SerializeToString() + b"\x0a\x01m") == ("m", "")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(b"\x0a", id="no length"),
+        pytest.param(b"\x0a\x05m", id="too short"),
+        pytest.param(b"\xff" * 12, id="a number without an end"),
+        pytest.param(b"\x0b\x00", id="a kind that is not known"),
+        pytest.param(b"\x0a\x01\xff", id="not UTF-8"),
+        pytest.param(b"\x1a\x00" * 2000 + b"\x0a\x01m", id="very late"),
+    ],
+)
+def test_what_is_no_message(message):
+    with pytest.raises(ValueError, match=r".+"):
+        model_of(message)
+
+
+def test_split_takes_one_field_out():
+    asked = Request(model_name="m", id="x", raw_input_contents=[b"abc", b"", bytes(300)])
+    asked.inputs.add(name="a", shape=[1, 2])
+    message = asked.SerializeToString()
+    rest, contents = split(memoryview(message), 7)
+
+    assert [bytes(each) for each in contents] == [b"abc", b"", bytes(300)]
+    assert contents[0].obj is message
+    asked.ClearField("raw_input_contents")
+    assert Request.FromString(rest) == asked
+
+
+def test_what_is_written_is_read():
+    response = message_class("ModelInferResponse")(id="x")
+    piece = message_class("ModelStreamInferResponse")
+    raw = b"".join([response.SerializeToString(), delimited(6, 300), bytes(300)])
+
+    assert piece.FromString(error_piece("é")).error_message == "é"
+    assert piece.FromString(response_piece(raw)).infer_response.raw_output_contents == [bytes(300)]
