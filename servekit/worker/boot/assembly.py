@@ -110,6 +110,8 @@ def _wrap(
         )
     if not is_handed_on:
         refuse_media(service, types)
+    signed = None if service.signature is None else _signed(service.signature, types)
+    kind = signed or _unsigned(types)
     stepping = Stepping(service, current) if streaming_method(service) else None
     interface = describe(service, types, table, streams=stepping is not None, has_rows=has_rows)
     outputs = (interface.signature or {}).get("outputs", ())
@@ -123,10 +125,7 @@ def _wrap(
     options: dict[str, Any] = {"max_answer_bytes": limits.answer_bytes, "is_dev": is_dev}
     if stepping is not None:
         options["predict"] = stepping.predict
-    if service.signature is None:
-        kind = _unsigned(types)
-    else:
-        kind = signed = _signed(service.signature, types)
+    if signed is not None:
         options["rows"] = _row_calls(signed, current, outputs, limits)
         options["native"] = readers(signed.rows) if has_rows else None
     predictor = Predictor(service, kind, plans, current, readers(kind), **options)

@@ -12,7 +12,7 @@ is not installed.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
@@ -22,7 +22,7 @@ import numpy as np
 
 from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
-__all__ = ["LargeArrays", "ReadLists", "is_large", "small_readers"]
+__all__ = ["SMALLEST", "LargeArrays", "ReadLists", "is_large", "list_readers", "small_readers"]
 
 MOST_ELEMENTS: Final = 1024  #: a small array has no more; for larger ones, lists are slower
 SMALLEST: Final = 4096  #: bytes of a large body; below, simdjson does not pay off
@@ -44,18 +44,26 @@ def small_readers(tensors: Sequence[TensorReader]) -> dict[bytes, ReadLists]:
 
     They raise ``ValueError`` if a body is not exactly as declared.
     """
-    types = [tensor.exact for tensor in tensors]
-    if None in types or any(tensor.size > MOST_ELEMENTS for tensor in tensors):
+    types = {tensor.name: tensor.exact for tensor in tensors}
+    if None in types.values() or any(tensor.size > MOST_ELEMENTS for tensor in tensors):
         return {}
+    return list_readers(types, may_be_alone=len(tensors) == 1 and bool(tensors[0].shape))
+
+
+def list_readers(types: Mapping[str, Any], *, may_be_alone: bool) -> dict[bytes, ReadLists]:
+    """Return readers of lists of *types*, as ``exact_lists`` returns them, by name.
+
+    :param may_be_alone: the lists of the one type may come without their name.
+    """
     fields = [
-        (f"input_{place}", tensor.exact, msgspec.field(name=tensor.name))
-        for place, tensor in enumerate(tensors)
+        (f"input_{place}", exact, msgspec.field(name=name))
+        for place, (name, exact) in enumerate(types.items())
     ]
     inputs = msgspec.defstruct("Inputs", fields, forbid_unknown_fields=True, gc=False)
     decode, values = msgspec.json.Decoder(inputs).decode, msgspec.structs.astuple
     readers: dict[bytes, ReadLists] = {b"{": lambda body: values(decode(body))}
-    if len(tensors) == 1 and tensors[0].shape:
-        decode_alone = msgspec.json.Decoder(types[0]).decode
+    if may_be_alone:
+        decode_alone = msgspec.json.Decoder(*types.values()).decode
         readers[b"["] = lambda body: (decode_alone(body),)
     return readers
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.extension.envelope import Rows
 from servekit.worker.inputs.signed_input import RowRange
-from servekit.worker.prediction.batch_result import EXPIRED, Failed, checked_result
+from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed, checked_result
 from servekit.worker.prediction.row_outputs import (
     first_row,
     named,
@@ -100,6 +100,8 @@ class RowCalls:
         """
         self.sizes, results, longest_s = [], Results(), 0.0
         for pieces in self._plan(inputs):
+            if self.sizes:
+                results.fail([p for p in pieces if self._has_gone(tasks[p.place])], Failed(GONE))
             pending = results.without_failed(pieces)
             began = monotonic()
             if not pending:
@@ -113,6 +115,10 @@ class RowCalls:
             self._output(tasks[place], input_, results, place)
             for place, input_ in enumerate(inputs)
         ]
+
+    def _has_gone(self, task: PendingTask) -> bool:
+        _, number, cancelled = self._current.batch
+        return cancelled is not None and cancelled.has(number, task.place)
 
     def _plan(self, inputs: Sequence[Any]) -> Iterable[list[Piece]]:
         for places in self._kind.alike(inputs):

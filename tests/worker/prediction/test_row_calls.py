@@ -285,3 +285,26 @@ def test_each_row_has_its_request():
     predictor.answer([sent(rows(np.ones((2, 2))), request_id="a"), item([1, 2], request_id="b")])
 
     assert seen == ["a", "a", "b"]
+
+
+class LeavesAtTheFirstCall:
+    """A client that disconnects while the first call runs."""
+
+    def __init__(self, calls):
+        self._calls = calls
+
+    def has_any(self, batch):
+        return False
+
+    def has(self, batch, place):
+        return place == 0 and bool(self._calls)
+
+
+def test_rows_of_a_client_that_has_disconnected_are_not_predicted():
+    calls = []
+    predictor = loaded(summing(calls), max_batch_size=2).predictor
+    items = [sent(rows(np.ones((6, 2)))), sent(rows(np.ones((2, 2))))]
+    answers = predictor.answer(items, 1, LeavesAtTheFirstCall(calls)).answers
+
+    assert [error for error, _, _ in answers] == ["ClientGone", ""]
+    assert calls == [(2, 2), (2, 2)]
