@@ -17,7 +17,7 @@ from time import monotonic
 import pytest
 
 WAIT_S = 60.0
-SERVE = Path(sys.executable).with_name("serve")
+BIN = Path(sys.executable).parent
 SERVICE = """
 import time
 from servekit import InputError, Response, Service
@@ -78,9 +78,9 @@ def write_model(directory, kind="Echo"):
 
 
 class Container:
-    """``docker run IMAGE serve``, without the image."""
+    """``docker run IMAGE serve``, without the image, which may have an entry point."""
 
-    def __init__(self, base, **variables):
+    def __init__(self, base, *entry_point, **variables):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._scratch = mkdtemp()  # not below base, whose path is too long for sockets
@@ -90,7 +90,7 @@ class Container:
             "TMPDIR": self._scratch,
         }
         self.process = subprocess.Popen(
-            [SERVE],
+            [*entry_point, "serve"] if entry_point else [BIN / "serve"],
             env=os.environ | own | variables,
             cwd=base,
             stdout=subprocess.PIPE,
@@ -166,8 +166,8 @@ def start(tmp_path_factory):
     """Start containers, which end with the module."""
     started = []
 
-    def run(base, **variables):
-        started.append(Container(base, **variables))
+    def run(base, *entry_point, **variables):
+        started.append(Container(base, *entry_point, **variables))
         return started[-1]
 
     yield run

@@ -14,7 +14,7 @@ from servekit_sagemaker.environment import SageMakerEnvironment, settings_of
 from servekit.errors import PluginError, StartupError
 from servekit.testing import ServedModel
 
-from .conftest import write_model
+from .conftest import BIN, write_model
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,21 @@ def test_several_models_in_the_settings_end_the_start_unless_one_is_named(monkey
 
 
 @pytest.mark.e2e
-def test_a_container_without_a_model_says_why_it_ends(start, tmp_path):
-    container = start(tmp_path)
+@pytest.mark.parametrize(
+    ("entry_point", "program"), [([], "serve"), ([BIN / "servekit"], "servekit")]
+)
+def test_a_container_without_a_model_says_why_it_ends(start, tmp_path, entry_point, program):
+    container = start(tmp_path, *entry_point)
 
     assert container.wait() == 3
-    assert container.output.startswith(f"serve: {tmp_path}/model: no archive")
+    assert container.output.startswith(f"{program}: {tmp_path}/model: no archive")
+
+
+@pytest.mark.e2e
+def test_an_image_whose_entry_point_is_servekit_serves(start, tmp_path):
+    write_model(tmp_path / "model")
+
+    assert start(tmp_path, BIN / "servekit").wait_ready().invoke([1]) == (200, [1])
 
 
 @pytest.mark.e2e
