@@ -98,7 +98,10 @@ class ServiceClient:
         item = _item(body, content_type, accept)
         item.headers = {name.lower(): value for name, value in (headers or {}).items()}
         item.headers |= {QUERY + name: value for name, value in (query or {}).items()}
-        item.style = self._style
+        if (style := self._style) is not None:
+            item.style = style
+            if style.media_type:
+                item.content_type, item.accept = style.fill(item.content_type, item.accept)
         turn = self._loaded.predictor.answer([item])
         error, media_type, answer = turn.answers[0]
         if not error:

@@ -367,6 +367,36 @@ def test_a_pipeline_without_stages_has_the_examples_too(model):
     assert [run["problem"] for run in found["pipeline"]["examples"]] == [""]
 
 
+NAMED = """
+from servekit import Service
+
+class Toy(Service):
+    def predict(self, batch):
+        return [{"prediction": sum(item)} for item in batch]
+"""
+BARE = """
+envelope = false
+pipeline = ["predict"]
+
+[[examples]]
+input = [1, 2]
+output = { prediction = 3 }
+
+[[examples]]
+input = [1, 2]
+output = 3
+"""
+
+
+def test_a_bare_output_is_compared_as_it_is(model):
+    done = check(model(BARE, service=NAMED), "--json")
+
+    assert [run["problem"] for run in json.loads(done.stdout)["pipeline"]["examples"]] == [
+        "",
+        'output: {"prediction":3}, expected 3 (tolerance 1e-06)',
+    ]
+
+
 ANSWERS = """
 from servekit import Response, Service
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from servekit_client import AnswerMalformed, Client, InputError
+from servekit_client import AnswerMalformed, Client, InputError, RequestError
 
 MODELS = Path(__file__).parent / "models"
 EVENTS = "text/event-stream"
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def server(serve):
-    return serve("--models", MODELS / "bare", MODELS / "mixed", "--large-body=64K")
+    return serve("--models", MODELS / "bare", MODELS / "mixed", "--large-body=64K", "--jobs=5")
 
 
 def ask(server, path, value, **headers):
@@ -203,6 +203,14 @@ def test_a_query_that_is_no_input_is_refused(server, query, detail):
     assert json.loads(body)["detail"] == detail
 
 
+def test_the_body_of_a_get_is_ignored(server):
+    request = urllib.request.Request(
+        f"{server.url}/mixed/squares?to=4", data=b'{"to":' + b" " * 100_000 + b"5}", method="GET"
+    )
+
+    assert server.send(request)[2] == b'{"prediction":16}'
+
+
 def test_a_path_that_answers_get_says_so(server):
     request = urllib.request.Request(server.url + "/mixed/ticks", method="PUT")
     other = urllib.request.Request(server.url + "/mixed/predict")
@@ -240,6 +248,17 @@ def test_descriptions_say_it(server):
     old = json.loads(server.get("/api-description")[1])["description"]
     assert old["paths"]["/bare/predict"]["post"]["responses"]["200"]["schema"]["type"] == "array"
     assert "get" in old["paths"]["/mixed/ticks"]
+
+
+def test_a_job_has_the_output_as_its_result_and_cannot_stream(server):
+    with Client(server.url) as client:
+        job = client.submit("bare", {"text": "a b"})
+        assert job.id
+        assert job.result(envelope=False) == ["a", "b"]
+        with pytest.raises(RequestError, match="a stream cannot be fetched later") as raised:
+            client.submit("bare", {"text": "a", "stream": True}).result(envelope=False)
+
+    assert raised.value.status == 406
 
 
 def test_the_client_reads_them(server):

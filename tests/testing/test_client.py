@@ -98,6 +98,15 @@ def test_model_toml_counts(directory):
     assert refused.detail == "x: shape [3], expected [2]"
 
 
+def test_responses_are_written_as_model_toml_says(directory):
+    toml = directory / "model.toml"
+    toml.write_text(f'envelope = false\nmedia_type = "application/json"\n{toml.read_text()}')
+    client = ServiceClient(Rows, directory)
+
+    assert client.post(b"[1, 2]").json() == 3.0
+    assert client.post(b"[1, 2]", "").body == b"3.0"
+
+
 def test_examples_that_are_wrong_are_told(directory):
     with pytest.raises(BootError, match=r"example 1: output: 3.0, expected 4"):
         ServiceClient(Rows, directory).run_examples()
