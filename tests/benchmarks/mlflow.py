@@ -54,14 +54,19 @@ def mlflow_server(directory: Path) -> Iterator[str]:
     python, port = os.environ.get("MLFLOW_PYTHON", sys.executable), free_port()
     command = [python, "-m", "mlflow", "models", "serve", "-m", str(directory), "-p", str(port),
                "--env-manager", "local"]  # fmt: skip
+    beside = f"{Path(python).parent}:{os.environ['PATH']}"  # it looks for uvicorn
+    environment = {**os.environ, "PATH": beside, "MLFLOW_DISABLE_TELEMETRY": "true"}
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+    ) as process:
         try:
             url = f"http://127.0.0.1:{port}"
             wait_for(f"{url}/ping", process)
             yield url
         finally:
-            os.killpg(process.pid, 15)
+            if process.poll() is None:
+                os.killpg(process.pid, 15)
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:

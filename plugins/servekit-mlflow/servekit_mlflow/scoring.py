@@ -68,10 +68,10 @@ class Scorer:
 
     def _refusal(self, error: MlflowException) -> Response:
         """Return the response for *error*; tracebacks go to the log only."""
-        if trace := error.json_kwargs.get("stack_trace"):
+        members = json.loads(error.serialize_as_json())
+        if trace := members.pop("stack_trace", ""):
             reason = trace.strip().rpartition("\n")[2]
             self._logger.warning("the model refused a request: %s\n%s", reason, trace)
-        members = {"error_code": error.error_code, "message": error.message}
         return Response(json.dumps(members), error.get_http_status_code(), content_type=JSON)
 
 

@@ -92,7 +92,7 @@ OTHER_TYPES = {
     "JSON with charset": (JSON_COLUMNS, "application/json;charset=UTF-8"),
     "JSON in Latin-1": (b"{}", "application/json; charset=latin-1"),
     "JSON with a parameter": (b"{}", "application/json; format=pandas-split"),
-    "text": (b"1", "text/plain"),
+    "plain text": (b"1", "text/plain"),
     "no content type": (b"{}", ""),
 }  # fmt: skip
 ARRAYS = {
@@ -109,6 +109,18 @@ ARRAYS = {
     "split": {"dataframe_split": SPLIT},
     "records": {"dataframe_records": RECORDS},
     "instances as records": {"instances": RECORDS},
+}
+GRAPH = {
+    "inputs": {"inputs": {"rows": ROWS}},
+    "inputs, one row": {"inputs": {"rows": ROWS[:1]}},
+    "inputs without the name": {"inputs": ROWS},
+    "inputs, another name": {"inputs": {"columns": ROWS}},
+    "inputs, other width": {"inputs": {"rows": [[1, 2]]}},
+    "inputs, numbers as text": {"inputs": {"rows": [["1", "2", "3", "4"]]}},
+    "inputs, empty": {"inputs": {"rows": []}},
+    "instances": {"instances": [{"rows": row} for row in ROWS]},
+    "records": {"dataframe_records": [{"rows": row} for row in ROWS]},
+    "split": {"dataframe_split": {"columns": ["rows"], "data": [[row] for row in ROWS]}},
 }
 UNSIGNED = {
     "inputs": {"inputs": ROWS},
@@ -149,6 +161,7 @@ BY_MODEL = {
     "iris": IRIS,
     "regression": REGRESSION,
     "arrays": ARRAYS,
+    "graph": GRAPH,
     "unsigned": UNSIGNED,
     "odd": OF_ODD,
     "typed": OF_TYPED,

@@ -4,11 +4,14 @@
 import sys
 from pathlib import Path
 
+import mlflow.onnx
 import mlflow.pyfunc
 import mlflow.sklearn
+import numpy as np
 import pandas as pd
 from mlflow.models import ModelSignature, infer_signature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
+from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -54,6 +57,7 @@ def save(top: Path) -> None:
     by_array = LogisticRegression(max_iter=500).fit(ROWS.to_numpy(), LABELS)
     save_sklearn(top / "arrays", by_array, ROWS.to_numpy())
     mlflow.sklearn.save_model(by_array, top / "unsigned", pip_requirements=["scikit-learn"])
+    save_graph(top / "graph")
     regression = LinearRegression().fit(ROWS, ROWS[["petal_length", "petal_width"]])
     save_sklearn(top / "regression", regression, ROWS)
     signature = ModelSignature(
@@ -86,6 +90,20 @@ def require_what_is_installed(path: Path) -> None:
     """Name mlflow-skinny, which the tests install, where MLflow names itself."""
     requirements = path / "requirements.txt"
     requirements.write_text(requirements.read_text().replace("mlflow==", "mlflow-skinny=="))
+
+
+def save_graph(path: Path) -> None:
+    """Write an ONNX graph that multiplies rows of four numbers with a matrix."""
+    given = helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 4])
+    got = helper.make_tensor_value_info("sums", TensorProto.FLOAT, ["n", 2])
+    weights = np.arange(8, dtype=np.float32).reshape(4, 2)
+    node = helper.make_node("MatMul", ["rows", "weights"], ["sums"])
+    initial = [numpy_helper.from_array(weights, "weights")]
+    graph = helper.make_graph([node], "graph", [given], [got], initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    rows = {"rows": np.ones((2, 4), np.float32)}
+    signature = infer_signature(rows, {"sums": rows["rows"] @ weights})
+    mlflow.onnx.save_model(model, path, signature=signature, pip_requirements=["onnxruntime"])
 
 
 def save_pyfunc(path: Path, model, signature) -> None:

@@ -27,7 +27,11 @@ PYTHON = os.environ.get("MLFLOW_PYTHON", sys.executable)
 START_S = 120
 
 #: status of MLflow and of servekit where they differ; ``docs/mlflow.md`` says why
-DIFFERENT = {}
+DIFFERENT = {
+    ("iris", "not UTF-8"): (400, 400),
+    ("iris", "no content type"): (500, 415),
+    ("odd", "an object"): (500, 500),
+}
 
 
 @contextmanager
@@ -39,19 +43,24 @@ def mlflow_server(directory):
     command = [PYTHON, "-m", "mlflow", "models", "serve", "-m", str(directory), "-p", str(port),
                "--env-manager", "local"]  # fmt: skip
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
+    beside = f"{Path(PYTHON).parent}:{os.environ['PATH']}"  # it looks for uvicorn
+    environment = {**os.environ, "PATH": beside, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    process = subprocess.Popen(
+        command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+    )
     try:
         address = f"127.0.0.1:{port}"
-        wait_for(address)
+        wait_for(address, process)
         yield address
     finally:
-        os.killpg(process.pid, 15)
+        if process.poll() is None:
+            os.killpg(process.pid, 15)
         process.wait(30)
 
 
-def wait_for(address):
+def wait_for(address, process):
     deadline, pause = monotonic() + START_S, Event()
-    while monotonic() < deadline:
+    while monotonic() < deadline and process.poll() is None:
         try:
             if ask(address, "/ping", None, "", "GET")[0] == 200:
                 return
