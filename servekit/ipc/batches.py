@@ -163,7 +163,8 @@ class Hello(Struct, array_like=True, tag=3):
     """Worker to front-end, the first message; the arena of its answers comes with it."""
 
     generation: int
-    slots: int = 0  #: streams that it holds at once; 0: it answers batches
+    slots: int = 0  #: requests that it holds at once; 0: it answers batches
+    is_async: bool = False  #: they are tasks of one event loop; otherwise streams that take turns
 
 
 class Welcome(Struct, array_like=True, tag=6):
@@ -171,7 +172,7 @@ class Welcome(Struct, array_like=True, tag=6):
 
 
 class Open(Struct, array_like=True, tag=8):
-    """Front-end to a worker that streams: begin one more stream."""
+    """Front-end to a worker with slots: begin one more request."""
 
     stream: int  #: from 1, increasing; marks its place as cancelled
     place: int  #: below ``slots``, unique among the running streams of the channel
@@ -181,7 +182,7 @@ class Open(Struct, array_like=True, tag=8):
 
 
 class Part(Struct, array_like=True):
-    """The result of one turn for one stream."""
+    """What one turn brings for one stream, or the answer of one request."""
 
     stream: int
     media_type: str  #: one of ``STREAM_FORMATS``; "" if the client accepts one answer at the end
@@ -190,10 +191,11 @@ class Part(Struct, array_like=True):
     end: Answer | None = None  #: an error, the one answer, or all "" at the end of the outputs
     response: tuple[int, list[tuple[str, str]]] | None = None  #: for ``end``, as in ``Reply``
     steps: dict[str, float] = {}  #: as in ``Reply``, for stages that ended since the last part
+    times: tuple[float, float, float] | None = None  #: for ``end``: to decode, predict and encode
 
 
 class Parts(Struct, array_like=True, tag=9):
-    """Worker to front-end: one turn over all its streams; sometimes empty, as a sign of life."""
+    """Worker to front-end: what came of its slots; sometimes empty, as a sign of life."""
 
     parts: list[Part]
 

@@ -55,6 +55,7 @@ class Launch(Struct, array_like=True, tag=10):
     world_size: int = 1  #: number of processes of the replica
     cpus: list[int] = []  #: that it is pinned to; empty: all
     is_secret: bool = False  #: the model was decrypted: no core dump of the worker is written
+    max_concurrency: int = 1  #: inputs at the same time, if the service is async
 
 
 class Ready(Struct, array_like=True, tag=11):

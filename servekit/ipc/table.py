@@ -45,6 +45,7 @@ class Interface(Struct):
     endpoints: list["EndpointRow"] = []  #: other methods that it serves
     task: str = ""  #: ``Service.task``
     rows: bool = False  #: requests hold the arrays of the signature with a batch axis
+    is_async: bool = False  #: its methods are coroutines: they take one input, several at a time
 
     @property
     def asked(self) -> list[str]:
@@ -87,6 +88,7 @@ class StageRow(Struct):
     predict_timeout_s: float
     interface: Interface | None = None  #: known once a replica has been ready
     colocated: dict[str, Interface | None] = {}  #: stages that its workers serve too
+    max_concurrency: int = 1  #: inputs that a worker has at the same time, if its service is async
 
 
 class StepRow(Struct, omit_defaults=True):
@@ -164,6 +166,7 @@ class ModelRow(Struct):
     may_sleep: bool = False  #: it is unloaded while nobody needs it
     is_asleep: bool = False  #: it has no replicas until a request comes
     refusal: str = ""  #: why it sleeps though a request asked for it
+    max_concurrency: int = 1  #: as in ``StageRow``
 
     @property
     def label(self) -> str:
@@ -222,6 +225,7 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
             replicas=[each for each in row.replicas if each.stage == stage.name],
             max_batch_size=stage.max_batch_size,
             max_delay_s=stage.max_delay_s,
+            max_concurrency=stage.max_concurrency,
             predict_timeout_s=stage.predict_timeout_s,
             interface=stage.interface,
             colocated=stage.colocated,

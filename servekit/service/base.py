@@ -42,6 +42,7 @@ class Context:
     logger: Logger
     replicas: int = 1  #: number of replicas of this model or stage
     stage: str = ""  #: name of the stage; "" if the model has only one
+    max_concurrency: int = 1  #: inputs that an async service can get at the same time
     rank: int = 0  #: of this process in its replica; 0 answers requests, the others follow
     world_size: int = 1  #: number of processes of this replica: ``ranks`` of ``model.toml``
     assets: Mapping[str, Path] = field(
@@ -159,6 +160,11 @@ class Service:
       reason.
 
     Up to ``max_batch_size`` inputs are processed at once, and each takes one step per turn.
+
+    A service is async if ``predict`` (or ``stream``, an async generator, or ``step``) and all of
+    its endpoints are ``async def``. Then ``predict`` takes *one* input and returns its output, and
+    up to ``max_concurrency`` inputs are processed at the same time on one event loop. The other
+    methods can be ``async def`` too, or not.
     """
 
     #: the ``[signature]`` table of ``model.toml`` as a mapping; ``load`` can set it if the

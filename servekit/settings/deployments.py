@@ -31,6 +31,7 @@ class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     max_batch_size: int | None = None
     max_delay_ms: float | None = None
+    max_concurrency: int | None = None
 
 
 class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -61,6 +61,7 @@ class ServiceClient:
             generation=0,
             threads=1,
             max_batch_size=manifest.batching.max_batch_size,
+            max_concurrency=manifest.batching.max_concurrency,
             max_answer_bytes=1 << 30,
             arena_bytes=0,
             large_body_bytes=0,
@@ -119,8 +120,12 @@ class ServiceClient:
         prove(self._loaded, self._loading)
 
     def close(self) -> None:
-        """Let the service release what it took."""
-        self.service.close()
+        """Let the service release what it took. Raises what its ``close`` raises."""
+        try:
+            self._loaded.call(self.service.close)
+        finally:
+            if self._loaded.loop is not None:
+                self._loaded.loop.close()
 
     def __enter__(self) -> Self:
         return self

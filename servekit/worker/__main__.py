@@ -115,7 +115,7 @@ def follow(loaded: "Loaded", control: socket.socket, directory: str) -> int:
     """Let the service take part in what rank 0 does; return the exit status once it does not."""
     reason = "its follow() returned"
     try:
-        loaded.service.follow()
+        loaded.call(loaded.service.follow)
     except BaseException as error:  # noqa: BLE001 - an author's follow may raise anything
         report("follow failed", error)
         reason = f"follow failed: {reason_of(error, directory)}"
@@ -126,7 +126,11 @@ def follow(loaded: "Loaded", control: socket.socket, directory: str) -> int:
 
 
 def server_of(loaded: "Loaded", *arguments: Any) -> "BatchServer":
-    """Return the server of *loaded*, which answers batches or streams."""
+    """Return the server of *loaded*, which answers batches, streams, or runs coroutines."""
+    if loaded.loop is not None:
+        from servekit.worker.serving.async_server import AsyncServer  # imports asyncio
+
+        return AsyncServer(loaded.loop, loaded, *arguments)
     from servekit.worker.serving.batch_server import BatchServer
 
     if not loaded.steppings:

@@ -49,13 +49,13 @@ def test_what_is_reported_of_a_worker_that_hangs():
 
 
 @pytest.mark.parametrize(
-    ("elapsed_s", "is_streaming", "reason"),
+    ("what", "elapsed_s", "limit_s", "reason"),
     [
-        (6.0, False, ""),
-        (6.1, False, "predict took longer than 2 s"),
-        (2.0, True, ""),
-        (2.1, True, "a step took longer than 2 s"),
+        ("predict", 6.0, LIMITS.batch_s, ""),
+        ("predict", 6.1, LIMITS.batch_s, "predict took longer than 2 s"),
+        ("a step", 2.0, LIMITS.step_s, ""),
+        ("a step", 2.1, LIMITS.step_s, "a step took longer than 2 s"),
     ],
 )
-def test_overtime(elapsed_s, is_streaming, reason):
-    assert overtime(elapsed_s, LIMITS, is_streaming=is_streaming) == reason
+def test_overtime(what, elapsed_s, limit_s, reason):
+    assert overtime(what, elapsed_s, limit_s, LIMITS) == reason

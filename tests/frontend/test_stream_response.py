@@ -25,7 +25,7 @@ OPEN = SimpleNamespace(is_closed=False, protocol=None)
 )
 def test_a_worker_that_streams_where_it_may_not_is_in_doubt(exchange, media_type):
     task = make_task(OWNER, exchange, Item(b"", b"", b"", "r1", 9.0), 0.0)
-    response = StreamedResponse(task, 0.0)
+    response = StreamedResponse(task, 0.0, is_stream=True)
 
     with pytest.raises(ChannelClosed, match="malformed answer from worker"):
         response.write(Part(1, media_type, b"1", 1), 1.0)

@@ -42,11 +42,6 @@ class WarmUpRaises(LoadRaises):
         raise ValueError("cold\nand two lines")
 
 
-class IsAsync(Service):
-    async def predict(self, batch):
-        return batch
-
-
 class Unresolvable(Service):
     def predict(self, batch: "list[Missing]"):
         return batch

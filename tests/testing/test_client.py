@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client without sockets answers as a server would."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
@@ -169,3 +171,33 @@ def test_a_model_that_is_not_named_cannot_be_called(tmp_path, capfd):
 
     assert isinstance(error, CallError)
     assert "other answered 403: calls in model.toml does not name it" in capfd.readouterr().err
+
+
+class Slow(Service):
+    """Waits in coroutines."""
+
+    async def load(self, context: Context) -> None:
+        self.context, self.most = context, 0
+        self.is_closed = False
+
+    async def predict(self, value: int) -> list[int]:
+        self.most += 1
+        await asyncio.sleep(0.01)
+        if value < 0:
+            raise InputError("below 0")
+        return [value, self.most, len(self.context.requests)]
+
+    async def close(self):
+        self.is_closed = True
+
+
+def test_an_async_service_gets_its_batch_as_inputs_at_the_same_time(tmp_path):
+    with ServiceClient(Slow, tmp_path) as client:
+        first, refused, last = client.predict([1, -1, 3])
+        alone = client.post(b"5")
+        service = client.service
+
+    assert (first, last) == ([1, 3, 1], [3, 3, 1])
+    assert isinstance(refused, InputError)
+    assert alone.json() == {"prediction": [5, 4, 1]}
+    assert service.is_closed

@@ -33,11 +33,12 @@ def item(
     deadline=math.inf,
     headers=None,
     calls=(),
+    protocol=None,
 ):
     """Return an item as a front-end sends it; what is not bytes is sent as JSON."""
     encoded = body if isinstance(body, bytes | Slab) else msgspec.json.encode(body)
     given = (content_type.encode(), accept.encode(), request_id, deadline, headers)
-    return Item(encoded, *given, tuple(calls))
+    return Item(encoded, *given, tuple(calls), protocol)
 
 
 def run(*names):
@@ -127,7 +128,13 @@ class Worker:
     """Starts ``python -m servekit.worker`` and sends ``Launch``."""
 
     def __init__(
-        self, tmp_path: Path, service: str, directory: Path = SERVICES, colocated=(), **keys
+        self,
+        tmp_path: Path,
+        service: str,
+        directory: Path = SERVICES,
+        colocated=(),
+        max_concurrency=32,
+        **keys,
     ) -> None:
         """*colocated* has the services of other stages by name; this one is ``host`` then."""
         self._channels: list[Channel] = []
@@ -157,6 +164,7 @@ class Worker:
             str(directory), manifest, 0, 1, 7, 1, 32, 1 << 20, ARENA_BYTES, 4096,
             stage="host" if colocated else "",
             colocated={name: manifest_of(each) for name, each in dict(colocated).items()},
+            max_concurrency=max_concurrency,
         )  # fmt: skip
         self.control.sendall(encode_frame(launch))
 

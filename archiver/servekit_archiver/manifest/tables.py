@@ -115,6 +115,11 @@ class Batching(ManifestTable):
         default=0,
         help="how long an idle replica waits for a fuller batch, in milliseconds",
     )
+    max_concurrency: int = key(
+        Number(low=1, high=65_536, whole=True),
+        default=128,
+        help="inputs at the same time in each replica, for async services",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,7 @@ def facts(known: KnownModel, shown: Sequence[PathDescription]) -> dict[str, Any]
         "version": manifest.version,
         "description": manifest.description,
         "services": stages,
+        "max_concurrency": dict(known.bounds),
         "paths": [_path_facts(each) for each in shown],
     }
 
@@ -115,8 +116,9 @@ def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple
         yield "about", " ".join(manifest.description.split())
     for name, stage in manifest.every_stage.items():
         where = f" (in the workers of {stage.host})" if stage.host else ""
-        told = f"{name}: {stage.service}{where}"
-        yield "service", told if manifest.stages else stage.service
+        bound = known.bounds.get(name)
+        told = f"{stage.service}{where}" + (f", async: {bound} inputs at a time" if bound else "")
+        yield "service", f"{name}: {told}" if manifest.stages else told
     for described in shown:
         yield from _path_lines(described, manifest.description)
         if not described.signature.inputs and not described.input_schema:

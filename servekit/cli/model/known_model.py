@@ -5,7 +5,7 @@ import argparse
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ class KnownModel:
     manifest: Manifest
     paths: Sequence[PathDescription]  #: one for each path, ``/predict`` first
     is_imported: bool = False  #: whether its code was imported, too
+    bounds: Mapping[str, int] = field(default_factory=dict)  #: ``max_concurrency`` of async stages
 
     def at(self, path: str | None) -> PathDescription:
         """Return the description of *path*; ``None`` is the first one.
@@ -81,7 +82,13 @@ def read(parsed: argparse.Namespace) -> KnownModel:
     """
     manifest = manifest_of(parsed.model)
     known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
-    return KnownModel(manifest, describe_models([_row(manifest, known)]), parsed.imports)
+    stages = {name if manifest.stages else "": name for name in manifest.every_stage}
+    bounds = {
+        stages[name]: manifest.every_stage[stages[name]].batching.max_concurrency
+        for name, interface in known.items()
+        if interface.is_async
+    }
+    return KnownModel(manifest, describe_models([_row(manifest, known)]), parsed.imports, bounds)
 
 
 def _row(manifest: Manifest, known: Mapping[str, Interface]) -> ModelRow:

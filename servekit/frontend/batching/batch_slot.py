@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, Unavailable, WorkerLost
 from servekit.extension.http import HttpResponse
+from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.replies import count_parts, error_from, timing_of
 from servekit.frontend.exchange.answer_checks import check_fields, media_types
 from servekit.ipc.batches import Predict, Reply, Slab
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.frontend.batching.channel import Channel
     from servekit.frontend.batching.environment import SlotOwner
+    from servekit.frontend.batching.liveness import TimeLimits
     from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.samples import BatchSamples
@@ -120,6 +122,10 @@ class BatchSlot:
         for task in self.tasks:
             if task.deadline <= now:
                 task.fail(DeadlineExceeded())
+
+    def complaint(self, now: float, limits: TimeLimits) -> str:
+        """Return what the worker does wrong; "" if nothing."""
+        return overtime("predict", now - self.sent_at, limits.batch_s, limits)
 
     def lose(self) -> list[Task]:
         """The worker is lost: return the tasks that it had, to be tried again or answered."""

@@ -52,7 +52,7 @@ class Channel:
 
         As much of the worker's arena stays mapped as *bodies* is large.
 
-        :param places: in the longest batch.
+        :param places: in the longest batch, or slots of the worker.
         :param on_lost: called once, when the worker ends or breaks the protocol.
         :raises OSError: the listener's backlog is full.
         """

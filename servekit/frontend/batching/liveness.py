@@ -55,11 +55,9 @@ class Liveness:
         return "closed its channel" if now - self.heard_at > LOST_S else ""
 
 
-def overtime(elapsed_s: float, limits: TimeLimits, *, is_streaming: bool) -> str:
-    """Return what a worker does wrong that has had tasks for *elapsed_s*; "" if nothing.
+def overtime(what: str, elapsed_s: float, limit_s: float, limits: TimeLimits) -> str:
+    """Return the complaint about a worker that is busy with *what* for *elapsed_s*, or "".
 
-    :param is_streaming: it says something after every step.
+    :param limit_s: one of *limits*; the complaint names the time that the author was promised.
     """
-    if elapsed_s <= (limits.step_s if is_streaming else limits.batch_s):
-        return ""
-    return f"{'a step' if is_streaming else 'predict'} took longer than {limits.step_s:g} s"
+    return f"{what} took longer than {limits.step_s:g} s" if elapsed_s > limit_s else ""

@@ -17,7 +17,7 @@ from servekit.frontend.batching.batch_slot import BatchSlot
 from servekit.frontend.batching.call_port import CallPort
 from servekit.frontend.batching.channel import Channel
 from servekit.frontend.batching.leases import Leases
-from servekit.frontend.batching.liveness import Liveness, overtime
+from servekit.frontend.batching.liveness import Liveness
 from servekit.frontend.batching.stream_slots import StreamSlots
 from servekit.ipc.batches import Freed, Hello, Ping, Pong
 from servekit.ipc.channel import ChannelClosed
@@ -67,7 +67,7 @@ class ReplicaProxy:
                 self._environment.loop,
                 row.address,
                 self._owner.bodies.arena,
-                self._owner.row.max_batch_size,
+                max(self._owner.row.max_batch_size, self._owner.row.max_concurrency),
                 self.on_message,
                 self._on_gone,
             )
@@ -150,7 +150,7 @@ class ReplicaProxy:
             begin = partial(self._environment.begin_call, self._owner.row)
             self._calls = CallPort(self._environment.loop, sock, begin)
         if hello.slots:
-            self._slots = StreamSlots(self, self._owner.feed, channel, hello.slots)
+            self._slots = StreamSlots(self, self._owner.feed, channel, hello)
         else:
             self._slots = BatchSlot(self, self._owner.feed, channel, samples)
         channel.on_message = self._slots.on_message
@@ -194,8 +194,7 @@ class ReplicaProxy:
             return self.life.absence(now) if is_stranded else ""
         if slots is None or not slots.tasks:
             return self.life.silence(now, limits)
-        is_streaming = isinstance(slots, StreamSlots)
-        return overtime(now - slots.sent_at, limits, is_streaming=is_streaming)
+        return slots.complaint(now, limits)
 
     def _say_while_idle(self, now: float) -> None:
         if self.channel is None or self.channel.is_writing:

@@ -37,20 +37,31 @@ class StreamedResponse:
     """The stream of one task that a worker has. Without outputs to send on, it is one response."""
 
     __slots__ = (
-        *("_exchange", "_format", "_sent_at", "_steps", "_writer", "_written", "_written_at"),
-        "task",
+        *("_exchange", "_format", "_is_counted", "_sent_at", "_steps", "_writer", "_written"),
+        *("_written_at", "task"),
     )
 
     _exchange: Exchange
     _writer: BodyWriter
 
-    def __init__(self, task: Task, now: float) -> None:
-        """*task* goes to a worker *now*; its status is open until the first output."""
+    def __init__(self, task: Task, now: float, *, is_stream: bool) -> None:
+        """*task* goes to a worker *now*; its status is open until the first output.
+
+        :param is_stream: it is known to be one before its first output.
+        """
         self.task, self._sent_at = task, now
         self._format: StreamFormat | None = None  #: once the client has the head
         self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
         self._written, self._written_at = 0, now  #: bytes, and ``monotonic``
-        task.owner.metrics.count_stream(+1)
+        self._is_counted = False
+        if is_stream:
+            self._count()
+
+    def _count(self) -> None:
+        """Count it as a stream, once."""
+        if not self._is_counted:
+            self._is_counted = True
+            self.task.owner.metrics.count_stream(+1)
 
     def write(self, part: Part, now: float) -> None:
         """Send the outputs of *part*; the time for the next one begins.
@@ -74,6 +85,7 @@ class StreamedResponse:
 
     def _begin(self, exchange: Exchange, media_type: str, now: float) -> None:
         task = self.task
+        self._count()
         self._exchange, self._format = exchange, format_of(task, exchange, media_type)
         arrived, before = task.consumer.begin_stream() if task.consumer else (task.arrived, b"")
         task.owner.metrics.observe_first_output(now - arrived)
@@ -137,7 +149,8 @@ class StreamedResponse:
     def _answer(self, part: Part, now: float, lend: Lend) -> None:
         """Answer with the end of *part* alone: no output has been sent."""
         assert part.end is not None
-        reply = Reply(0, [part.end], 0.0, now - self._sent_at, 0.0, steps=self._steps)
+        times = part.times or (0.0, now - self._sent_at, 0.0)
+        reply = Reply(0, [part.end], *times, steps=self._steps)
         if part.response:
             reply.responses = {0: part.response}
         answer_batch([self.task], reply, self._sent_at, now, lend)
@@ -167,6 +180,8 @@ class StreamedResponse:
 
     def forget(self) -> None:
         """No worker has the task any more."""
+        if not self._is_counted:
+            return
         metrics = self.task.owner.metrics
         metrics.count_stream(-1)
         if self.task.is_cancelled:

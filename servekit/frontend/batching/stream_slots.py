@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streams that a worker produces at a time, each in a slot until it ends."""
+"""The requests that a worker has at a time, each in a slot until it ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from servekit.errors import DeadlineExceeded, WorkerLost
+from servekit.frontend.batching.liveness import overtime
 from servekit.frontend.batching.stream import StreamedResponse
 from servekit.ipc.batches import Open, Parts
 from servekit.ipc.channel import ChannelClosed, FrameTooLarge
@@ -16,9 +17,10 @@ from servekit.ipc.channel import ChannelClosed, FrameTooLarge
 if TYPE_CHECKING:
     from servekit.frontend.batching.channel import Channel
     from servekit.frontend.batching.environment import SlotOwner
+    from servekit.frontend.batching.liveness import TimeLimits
     from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.task import Task
-    from servekit.ipc.batches import Part, ReplyMessage
+    from servekit.ipc.batches import Hello, Part, ReplyMessage
 
 __all__ = ["StreamSlots"]
 
@@ -26,16 +28,18 @@ __all__ = ["StreamSlots"]
 class StreamSlots:
     """Sends tasks over one channel, as many at a time as the worker has slots."""
 
-    def __init__(self, replica: SlotOwner, feed: BatchFeed, channel: Channel, count: int) -> None:
-        """Send tasks of *feed* for *replica*. All *count* slots are free."""
+    def __init__(self, replica: SlotOwner, feed: BatchFeed, channel: Channel, hello: Hello) -> None:
+        """Send tasks of *feed* for *replica*. All slots that *hello* names are free."""
         self._replica, self._feed, self._channel = replica, feed, channel
         self._leases = replica.leases
         self._lend = partial(replica.leases.borrow, channel)
-        self._free = list(range(count))
+        self._free = list(range(hello.slots))
+        self._is_async = hello.is_async
         self._opened = 0
         self._streams: dict[int, tuple[StreamedResponse, int]] = {}  #: with their places
         self._numbers: dict[Task, int] = {}  #: of the streams of tasks
-        self.has_room = count > 0  #: a slot is free
+        self._cancelled_at: dict[int, float] = {}  #: by number of a stream, oldest first
+        self.has_room = hello.slots > 0  #: a slot is free
         self.sent_at = 0.0  #: ``monotonic``: when the turn began that the worker is in
 
     @property
@@ -62,7 +66,8 @@ class StreamSlots:
     def _open(self, task: Task, now: float) -> None:
         self._opened += 1
         place, returned = self._free.pop(), self._leases.lend([task.item])
-        self._streams[self._opened] = (StreamedResponse(task, now), place)
+        response = StreamedResponse(task, now, is_stream=not self._is_async)
+        self._streams[self._opened] = (response, place)
         self._numbers[task] = self._opened
         self._channel.send(Open(self._opened, place, task.item, task.until, returned))
 
@@ -90,6 +95,7 @@ class StreamSlots:
             response.write(part, now)
             if part.end is not None:
                 del self._streams[part.stream], self._numbers[response.task]
+                self._cancelled_at.pop(part.stream, None)
                 self._free.append(place)
                 response.end(part, now, self._lend)
         self.has_room = bool(self._free)
@@ -99,6 +105,20 @@ class StreamSlots:
         number = self._numbers.get(task)
         if number is not None:
             self._channel.cancelled.mark(number, self._streams[number][1])
+            self._cancelled_at.setdefault(number, monotonic())
+
+    def complaint(self, now: float, limits: TimeLimits) -> str:
+        """Return what the worker does wrong; "" if nothing.
+
+        It says something twice a second, unless a step takes long or its event loop is blocked.
+        Coroutines may also ignore that they are cancelled.
+        """
+        silent_s, limit_s = now - self.sent_at, limits.step_s
+        if not self._is_async:
+            return overtime("a step", silent_s, limit_s, limits)
+        ending_s = now - next(iter(self._cancelled_at.values()), now)
+        blocked = overtime("one step of its event loop", silent_s, limit_s, limits)
+        return blocked or overtime("the end of a cancelled request", ending_s, limit_s, limits)
 
     def sweep(self, now: float) -> None:
         """Answer 504 to tasks past their deadline, and keep the connections of streams alive."""
@@ -115,6 +135,7 @@ class StreamSlots:
         """The worker is lost: end its streams. None of them can be tried again."""
         streams, self._streams = self._streams, {}
         self._numbers, self._free, self.has_room = {}, [], False
+        self._cancelled_at = {}
         for response, _ in streams.values():
             response.forget()
             response.task.fail(WorkerLost())

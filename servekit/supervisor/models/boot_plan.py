@@ -107,6 +107,7 @@ def launch_of(
         generation=generation,
         threads=threads,
         max_batch_size=stage.max_batch_size,
+        max_concurrency=stage.max_concurrency,
         max_answer_bytes=settings.max_answer,
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,

@@ -56,6 +56,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     ranks: int = 1  #: processes of a replica
     max_batch_size: int
     max_delay_s: float
+    max_concurrency: int = 1  #: inputs at the same time, if the service is async
     predict_timeout_s: float
     load_timeout_s: float
     environments: list[dict[str, str]]  #: for the replicas, in turn

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles what answers batches with a service: its inputs, codecs, interface and methods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +17,10 @@ from servekit.worker.inputs.annotations import (
     service_types,
     streaming_method,
 )
+from servekit.worker.inputs.async_methods import is_async, is_async_method
 from servekit.worker.inputs.form_rules import signed_rules, typed_rules
 from servekit.worker.inputs.input_kind import AnyInput, InputKind
+from servekit.worker.inputs.type_hints import MAPPING, batch_of
 from servekit.worker.inputs.typed_input import TypedInput
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.negotiation import Plans
@@ -28,10 +30,11 @@ from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers, Stepping
 
 if TYPE_CHECKING:
+    from servekit.worker.coroutines.loop import WorkerLoop
     from servekit.worker.inputs.signed_input import SignedInput
     from servekit.worker.prediction.row_calls import MakeRowCalls
 
-__all__ = ["assemble", "body_readers"]
+__all__ = ["assemble", "current_of", "loop_of"]
 
 
 class CallLimits(NamedTuple):
@@ -45,6 +48,7 @@ def assemble(
     service: Service,
     table: CodecTable,
     current: CurrentMembers | None = None,
+    loop: "WorkerLoop | None" = None,
     *,
     has_rows: bool = False,
     max_batch_size: int = 1 << 16,
@@ -55,7 +59,8 @@ def assemble(
 ) -> Loaded:
     """Return *service*, whose ``load`` is done, with a ``Predictor`` made for it.
 
-    :param current: what its ``Context`` shows of the current batch, if it has one.
+    :param current: what its ``Context`` shows of the current batch, if it has one; then *loop* is
+        the event loop that it runs on, if it is async.
     :param has_rows: a request holds the arrays of its signature with a batch axis.
     :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
@@ -63,24 +68,51 @@ def assemble(
     :raises BootError: its signature and its annotations contradict each other, or it cannot have
         rows.
     """
-    current = current or CurrentMembers(body_readers(service, table, has_rows=has_rows))
+    if current is None:
+        loop = loop_of(service)
+        current = current_of(service, table, loop, has_rows=has_rows)
     if has_rows:
-        _check_rows(service, is_loaded=is_loaded)
+        _check_rows(service, is_loaded=is_loaded, is_async=loop is not None)
     steppings: dict[Predictor, Stepping] = {}
     limits = CallLimits(max_batch_size, max_answer_bytes)
-    wrap = partial(_wrap, table, current, limits, is_dev, steppings)
+    wrap = partial(_wrap, table, current, loop, limits, is_dev, steppings)
     predictor, interface = wrap(
         service, is_loaded=is_loaded, is_handed_on=is_handed_on, has_rows=has_rows
     )
     methods = Methods(service, predictor, wrap)
-    interface.endpoints = methods.rows
-    return Loaded(service, predictor, interface, methods, table, steppings)
+    interface.endpoints, interface.is_async = methods.rows, loop is not None
+    return Loaded(service, predictor, interface, methods, table, steppings, loop)
 
 
-def _check_rows(service: Service, *, is_loaded: bool) -> None:
+def loop_of(service: Service) -> "WorkerLoop | None":
+    """Return an event loop for *service*; ``None`` if it is not async.
+
+    :raises BootError: only some of its methods are async.
+    """
+    if not is_async(service):
+        return None
+    from servekit.worker.coroutines.loop import WorkerLoop  # imports asyncio
+
+    return WorkerLoop()
+
+
+def current_of(
+    service: Service, table: CodecTable, loop: "WorkerLoop | None", *, has_rows: bool = False
+) -> CurrentMembers:
+    """Return what the ``Context`` of *service* shows of the requests that it has."""
+    readers = body_readers(service, table, has_rows=has_rows)
+    if loop is None:
+        return CurrentMembers(readers)
+    from servekit.worker.coroutines.current import CurrentRequest  # imports asyncio
+
+    return CurrentRequest(readers)
+
+
+def _check_rows(service: Service, *, is_loaded: bool, is_async: bool) -> None:
     kind = type(service)
-    if streaming_method(service):
-        raise BootError(f"rows: {kind.__name__} streams, and takes one input at a time")
+    if is_async or streaming_method(service):
+        what = "is async" if is_async else "streams"
+        raise BootError(f"rows: {kind.__name__} {what}, and takes one input at a time")
     for name in ("preprocess", "postprocess"):
         if getattr(kind, name) is not getattr(Service, name):
             raise BootError(
@@ -93,6 +125,7 @@ def _check_rows(service: Service, *, is_loaded: bool) -> None:
 def _wrap(
     table: CodecTable,
     current: CurrentMembers,
+    loop: "WorkerLoop | None",
     limits: CallLimits,
     is_dev: bool,
     steppings: dict[Predictor, Stepping],
@@ -110,10 +143,12 @@ def _wrap(
         )
     if not is_handed_on:
         refuse_media(service, types)
+    if is_async_method(type(service).predict) and batch_of(types.input) is MAPPING:
+        types = types._replace(input=Any if service.signature is not None else types.input)
     signed = None if service.signature is None else _signed(service.signature, types)
     kind = signed or _unsigned(types)
-    stepping = Stepping(service, current) if streaming_method(service) else None
-    interface = describe(service, types, table, streams=stepping is not None, has_rows=has_rows)
+    first = streaming_method(service)
+    interface = describe(service, types, table, streams=first is not None, has_rows=has_rows)
     outputs = (interface.signature or {}).get("outputs", ())
     plans = Plans(table, interface.produces, lone=outputs[0]["name"] if len(outputs) == 1 else "")
     readers = partial(
@@ -123,15 +158,38 @@ def _wrap(
         taken=interface.consumes,
     )
     options: dict[str, Any] = {"max_answer_bytes": limits.answer_bytes, "is_dev": is_dev}
-    if stepping is not None:
-        options["predict"] = stepping.predict
     if signed is not None:
         options["rows"] = _row_calls(signed, current, outputs, limits)
         options["native"] = readers(signed.rows) if has_rows else None
-    predictor = Predictor(service, kind, plans, current, readers(kind), **options)
+    make = _async_maker(service, first, current, loop)
+    stepping = Stepping(service, current) if first and make is None else None
+    if stepping is not None:
+        options["predict"] = stepping.predict
+    predictor = (make or Predictor)(service, kind, plans, current, readers(kind), **options)
     if stepping is not None:
         steppings[predictor] = stepping
     return predictor, interface
+
+
+def _async_maker(
+    service: Service, first: str | None, current: CurrentMembers, loop: "WorkerLoop | None"
+) -> Callable[..., Predictor] | None:
+    """Return what makes the predictor of *service*; ``None`` if it is not async.
+
+    :param first: the method that gets one input, if its outputs come one by one.
+    """
+    if loop is None or not (first or is_async_method(type(service).predict)):
+        return None
+    if first is None:
+        from servekit.worker.coroutines.predictor import AsyncPredictor  # imports asyncio
+
+        return partial(AsyncPredictor, loop)
+    from servekit.worker.coroutines.slots import AsyncSlots
+    from servekit.worker.coroutines.streamer import AsyncStreamer
+
+    is_stepped = first == "admit"
+    start = AsyncSlots(service, current).stream if is_stepped else getattr(service, first)
+    return partial(AsyncStreamer, start, loop)
 
 
 def body_readers(service: Service, table: CodecTable, *, has_rows: bool = False) -> BodyReaders:

@@ -58,7 +58,8 @@ def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]
             *(service, table), has_rows=manifest.rows, is_loaded=False, is_handed_on=is_stage
         ).interface
         says = interface.signature, interface.input_schema, interface.output_schema
-        found[name] = interface if any(says) else Interface(endpoints=interface.endpoints)
+        bare = Interface(endpoints=interface.endpoints, is_async=interface.is_async)
+        found[name] = interface if any(says) else bare
     return found
 
 

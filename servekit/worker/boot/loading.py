@@ -3,7 +3,7 @@
 
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.plugins import PluginManager, create_plugin_manager
 from servekit.service.base import Context, Service
 from servekit.service.metrics import Metrics
-from servekit.worker.boot.assembly import assemble, body_readers
+from servekit.worker.boot.assembly import assemble, current_of, loop_of
 from servekit.worker.boot.service_lookup import find_service
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.process.log import attach
@@ -97,6 +97,8 @@ def load_service(loading: Loading) -> Loaded:
     colocated = {
         name: load(loading.of_stage(name), metrics.colocated(name)) for name in launch.colocated
     }
+    if colocated:
+        _refuse_async({launch.stage: loaded, **colocated})
     for each in colocated.values():  # a run hands on whole outputs
         for interface in (each.interface, *(row.interface for row in each.interface.endpoints)):
             interface.produces = [name for name in interface.produces if name not in STREAM_FORMATS]
@@ -106,6 +108,19 @@ def load_service(loading: Loading) -> Loaded:
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
     return replace(loaded, colocated=colocated, measures=measures, calls=state.calls)
+
+
+def _refuse_async(stages: Mapping[str, Loaded]) -> None:
+    """Refuse *stages* that share a worker if one of them is async.
+
+    :raises BootError: the others would block its event loop.
+    """
+    for name, each in stages.items():
+        if each.loop is not None:
+            raise BootError(
+                f"stage {name}: {type(each.service).__name__} is async, and an async service "
+                "cannot share its worker with other stages; remove colocated"
+            )
 
 
 def import_services(loading: Loading) -> None:
@@ -142,18 +157,20 @@ def _load(
         raise BootError(f"{kind.__name__} has no follow(), and ranks is {launch.world_size}")
     if loading.manifest.signature is not None:
         service.signature = loading.manifest.signature.to_mapping()
-    has_rows = loading.manifest.rows
-    current = CurrentMembers(body_readers(service, table, has_rows=has_rows))
+    loop, has_rows = loop_of(service), loading.manifest.rows
+    current = current_of(service, table, loop, has_rows=has_rows)
     state.batches.append(current)
     context = _context(loading, current, metrics)
     if state.calls is not None:
         context = replace(context, caller=state.calls.caller(stand_in or service.stand_in))
-    service.load(context)
+    run = loop.call if loop is not None else _call
+    run(service.load, context)
     metrics.seal()
     loaded = assemble(
         service,
         table,
         current,
+        loop,
         has_rows=has_rows,
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
@@ -161,8 +178,12 @@ def _load(
         is_handed_on=launch.stage in launch.handed_on,
     )
     if not launch.rank:
-        service.warm_up()
+        run(service.warm_up)
     return loaded
+
+
+def _call(method: Callable[..., None], *arguments: object) -> None:
+    method(*arguments)
 
 
 def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Context:
@@ -173,6 +194,7 @@ def _context(loading: Loading, current: CurrentMembers, metrics: Metrics) -> Con
         directory=loading.directory,
         replica=launch.replica,
         max_batch_size=launch.max_batch_size,
+        max_concurrency=launch.max_concurrency,
         threads=launch.threads,
         options=manifest.options,
         logger=logging.getLogger(manifest.name),

@@ -56,7 +56,7 @@ def streaming_method(service: Service) -> str | None:
     """
     kind = type(service)
     has_predict = kind.predict is not Service.predict
-    if has_predict and inspect.isgeneratorfunction(kind.predict):
+    if inspect.isgeneratorfunction(kind.predict) or inspect.isasyncgenfunction(kind.predict):
         return "predict"
     found = [
         first
@@ -83,11 +83,13 @@ def service_types(service: Service) -> BatchTypes:
 
 
 def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
-    """Read the annotations of a method that takes a batch.
+    """Read the annotations of a method that takes a batch, or one input if it is a coroutine.
 
     :param name: of the method, for errors.
     :raises BootError: one cannot be resolved, or is neither a list nor a mapping.
     """
+    if inspect.iscoroutinefunction(method):
+        return _types_of_coroutine(method, name)
     parameter, given, got, place = _annotations(
         method, name, "batch, write def predict(self, batch)"
     )
@@ -112,6 +114,14 @@ def types_of(method: Callable[..., Any], name: str) -> BatchTypes:
     return BatchTypes(_element(taken), _element(returned), place, name, mapping)
 
 
+def _types_of_coroutine(method: Callable[..., Any], name: str) -> BatchTypes:
+    """Read the annotations of an async method, which takes one input and returns its output."""
+    wanted = "input, write async def predict(self, value)"
+    _, given, got, place = _annotations(method, name, wanted)
+    output = Any if got is None else without_errors(got)
+    return BatchTypes(Any if given is None else given, output, place, name)
+
+
 def _element(batch: Any) -> Any:
     return Any if batch is MAPPING or batch is ROWS else without_errors(batch)
 
@@ -134,8 +144,6 @@ def _stream_types(kind: type[Service], first: str) -> BatchTypes:
 def _annotations(method: Callable[..., Any], name: str, wanted: str) -> tuple[str, Any, Any, str]:
     """Return the name of the parameter, its annotation, that of the result, and their place."""
     place = place_of(method)
-    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
-        raise BootError(f"{name}: is async; write a plain def, it has the process to itself{place}")
     try:
         hints = typing.get_type_hints(method, include_extras=True)
         parameters = list(inspect.signature(method).parameters)

@@ -6,6 +6,9 @@ import operator
 import types
 import typing
 from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
     Collection,
     Generator,
     Iterable,
@@ -33,7 +36,8 @@ MAPPING: Final = object()  #: a batch is a mapping of names to arrays, as with a
 ROWS: Final = object()  #: a batch is an array with a row for each input
 UNSAID: Final = (None, Any, object, typing.Never, typing.NoReturn)
 LISTS: Final = (list, Sequence, MutableSequence, Collection, Iterable)
-ITERATORS: Final = (*LISTS, Generator, Iterator)
+ASYNC_ITERATORS: Final = (AsyncGenerator, AsyncIterator, AsyncIterable)
+ITERATORS: Final = (*LISTS, Generator, Iterator, *ASYNC_ITERATORS)
 AROUND: Final = (typing.Annotated, typing.Required, typing.NotRequired)
 
 

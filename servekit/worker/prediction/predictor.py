@@ -31,7 +31,7 @@ from servekit.worker.prediction.response_writer import blame_client, respond, wr
 if TYPE_CHECKING:
     from servekit.worker.prediction.row_calls import MakeRowCalls
 
-__all__ = ["Predictor"]
+__all__ = ["Predictor", "ReadInput"]
 
 #: content type, body and place in the batch to a checked input
 ReadInput = Callable[[bytes, Any, int], Any]

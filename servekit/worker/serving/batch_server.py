@@ -19,7 +19,7 @@ from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.process.heap import Heap
 from servekit.worker.process.log import report
 from servekit.worker.serving.loaded import Loaded
-from servekit.worker.transport.channel import FrontEndChannel, SharedBodies
+from servekit.worker.transport.channel import FrontEndChannel, SharedBodies, peer_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,19 +36,13 @@ __all__ = ["BatchServer", "answer_with"]
 SEND_TIMEOUT_S = 30  #: a front-end that reads no answer in this time is disconnected
 TIMEVAL = struct.Struct("ll")
 PROTOCOL_OF = attrgetter("protocol")
-PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
-
-
-def _peer_user(sock: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-    return int(PEER.unpack(credentials)[1])
 
 
 class BatchServer:
     """Serves one loaded service to the supervisor on *control* and to front-ends."""
 
-    _slots = 0  #: streams at the same time
+    _slots = 0  #: requests at the same time
+    _is_async = False  #: they are tasks of an event loop
 
     def __init__(
         self,
@@ -68,13 +62,13 @@ class BatchServer:
         self._control, self._control_reader, self._listener = control, reader, listener
         self._channels: dict[int, FrontEndChannel] = {}
         self._buffer = bytearray()
-        self._poll = select.poll()
+        self._poll: select.poll | select.epoll = select.poll()
         self._is_stopping = self._is_retiring = self._is_forked = self._is_leaving = False
         self._handlers: dict[int, Callable[[], None]] = {
             control.fileno(): self._on_control,
             listener.fileno(): self._on_connection,
         }
-        self._users = {os.getuid(), _peer_user(control)}
+        self._users = {os.getuid(), peer_user(control)}
         self._heap = Heap(launch.memory_bytes)
         self._envelopes = EnvelopeTable(loaded.interface, loaded.codecs, launch)
 
@@ -124,7 +118,7 @@ class BatchServer:
             sock, _ = self._listener.accept()
         except OSError:
             return  # the peer has disconnected, or there are no descriptors left
-        if _peer_user(sock) not in self._users:
+        if peer_user(sock) not in self._users:
             sock.close()
             return
         timeout = TIMEVAL.pack(SEND_TIMEOUT_S, 0)
@@ -140,7 +134,7 @@ class BatchServer:
 
     def _greet(self, channel: FrontEndChannel) -> None:
         """Send the first message, with the descriptors that the front-end needs."""
-        hello = Hello(self._launch.generation, self._slots)
+        hello = Hello(self._launch.generation, self._slots, self._is_async)
         descriptors = [channel.shared.arena.descriptor, *self._loaded.measures]
         if self._loaded.calls is None:
             send_first(channel.sock, hello, *descriptors)
@@ -207,7 +201,11 @@ class BatchServer:
         return EnvelopedBatch(self._envelopes, self._loaded.methods, longest)
 
     def _pong(self, channel: FrontEndChannel) -> None:
-        self._send(channel, encode_frame(Pong(self._ping())))
+        self._send_pong(channel, self._ping())
+
+    def _send_pong(self, channel: FrontEndChannel, reason: str) -> None:
+        """Send *reason*, as ``_ping`` returns it, and use the quiet moment."""
+        self._send(channel, encode_frame(Pong(reason)))
         if held := channel.shared.held:
             freed = set(held).difference(channel.shared.let_go())
             self._send(channel, encode_frame(Freed(sorted(freed))))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from servekit.service.request import Request
 
-__all__ = ["Advance", "CurrentMembers", "Member", "Stepping"]
+__all__ = ["Advance", "CurrentMembers", "Member", "Stepping", "advance_of", "checked_entries"]
 
 
 class Member(Protocol):
@@ -37,6 +37,19 @@ class Advance(NamedTuple):
     outputs: Sequence[Any] = ()
     is_over: bool = False
     error: BaseException | None = None  #: why it is over
+
+
+def advance_of(entry: Any) -> Advance:
+    """Return what a service means by *entry*, which stands for the outcome of one step."""
+    if isinstance(entry, BaseException):
+        return Advance(is_over=True, error=entry)
+    is_over = isinstance(entry, Done)
+    found = entry.output if is_over else entry
+    outputs = [*found] if isinstance(found, list) else [] if found is None else [found]
+    refusal = next((each for each in outputs if isinstance(each, BaseException)), None)
+    if refusal is not None:  # as it may stand for an output of ``predict``
+        return Advance(is_over=True, error=refusal)
+    return Advance(outputs, is_over)
 
 
 class CurrentMembers(CurrentBatch):
@@ -98,11 +111,20 @@ class SlotDriver:
 
         :raises WrongBatchLength: the service returned something else.
         """
-        entries = self._service.step([member.slot for member in members])
-        if not isinstance(entries, list) or len(entries) != len(members):
-            shown = len(entries) if isinstance(entries, list) else f"a {type(entries).__name__}"
-            raise WrongBatchLength(f"returned {shown}, expected a list of {len(members)}")
-        return entries
+        return checked_entries(
+            self._service.step([member.slot for member in members]), len(members)
+        )
+
+
+def checked_entries(entries: Any, count: int) -> list[Any]:
+    """Return *entries*, what ``step`` has returned for *count* slots.
+
+    :raises WrongBatchLength: they are not a list of so many.
+    """
+    if not isinstance(entries, list) or len(entries) != count:
+        shown = len(entries) if isinstance(entries, list) else f"a {type(entries).__name__}"
+        raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
+    return entries
 
 
 class Stepping:
@@ -139,18 +161,12 @@ class Stepping:
         return advances
 
     def _advance(self, entry: Any) -> Advance:
-        if isinstance(entry, BaseException):
-            return Advance(is_over=True, error=entry)
-        is_over = isinstance(entry, Done)
-        found = entry.output if is_over else entry
-        outputs = [*found] if isinstance(found, list) else [] if found is None else [found]
-        refusal = next((each for each in outputs if isinstance(each, BaseException)), None)
-        if refusal is not None:  # as it may stand for an output of ``predict``
-            return Advance(is_over=True, error=refusal)
+        advance = advance_of(entry)
         if self._postprocess is None:
-            return Advance(outputs, is_over)
+            return advance
         try:
-            return Advance([self._postprocess(output) for output in outputs], is_over)
+            outputs = [self._postprocess(output) for output in advance.outputs]
+            return advance._replace(outputs=outputs)
         except BaseException as error:  # noqa: BLE001 - an author's postprocess may raise anything
             return Advance(is_over=True, error=error)
 

@@ -82,6 +82,7 @@ class Stream:
     )
 
     slot: Any
+    stepping: Stepping  #: drives the method that streams, in a worker that takes turns
     request: Request
     plan: Plan  #: for the one answer, if there is no ``format``
 
@@ -91,17 +92,15 @@ class Stream:
         item: OpenItem,
         channel: FrontEndChannel,
         predictor: Predictor,
-        stepping: Stepping,
         run: Run | None = None,
     ) -> None:
         """Wait to be admitted.
 
         :param predictor: of the method that streams.
-        :param stepping: drives that method.
         :param run: the services before, and the one that streams.
         """
         self.message, self.item, self.channel = message, item, channel
-        self.predictor, self.stepping, self.run = predictor, stepping, run
+        self.predictor, self.run = predictor, run
         self.format: StreamFormat | None = None
         self.enveloped: OpenedRequest | None = None  #: if it comes by a protocol: writes it
         self._kept: list[Any] = []

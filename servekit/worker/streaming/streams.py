@@ -4,24 +4,22 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from servekit.errors import InputError
-from servekit.ipc.batches import VALUE, Item, Part
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
 from servekit.worker.prediction.current_batch import NO_BATCH
-from servekit.worker.prediction.response_writer import blame_client, written
-from servekit.worker.streaming.stream import OUTPUT, Formats, Stream
+from servekit.worker.streaming.opening import StreamOpener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from servekit.ipc.batches import Part
     from servekit.worker.envelopes.table import EnvelopeTable
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.runs import Batch, Run
     from servekit.worker.streaming.stepping import Advance, Stepping
+    from servekit.worker.streaming.stream import Stream
     from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["ActiveStreams"]
@@ -32,9 +30,7 @@ class ActiveStreams:
 
     def __init__(self, envelopes: EnvelopeTable, most: int, max_answer_bytes: int) -> None:
         """Step with up to *most* streams; the others wait."""
-        self._envelopes, self._most = envelopes, most
-        self._write = partial(written, limit=max_answer_bytes)
-        self._formats = Formats()
+        self._most, self._opener = most, StreamOpener(envelopes, max_answer_bytes)
         self._waiting: deque[Stream] = deque()
         self._open: list[Stream] = []
         self.is_leaving = False  #: a service asked the process to exit
@@ -86,43 +82,13 @@ class ActiveStreams:
     def _read(self, stream: Stream) -> Any:
         """Return the input of *stream*, or a ``Failed``; set its ``request``."""
         predictor, current = stream.predictor, stream.stepping.current
-        sent, place = stream.item, stream.message.place
-        item = self._prepare(stream) if sent.protocol is None else self._open_enveloped(stream)
+        place, item = stream.message.place, self._opener.item_of(stream)
         batch = stream.message.stream, stream.channel.shared.cancelled
         if stream.run is not None:
             return self._lead(stream, stream.run, item, batch)
         current.batch = {place: item}, *batch
         stream.request = current.request(place)
         return predictor.single(predictor.read(item.content_type, item.body, place))
-
-    def _prepare(self, stream: Stream) -> OpenItem:
-        """Decide how *stream* is written; return the item that the service gets."""
-        sent = stream.item
-        stream.format = self._formats.of(sent)
-        if stream.format is None:
-            plans = stream.predictor.plans
-            if sent.style is not None:
-                plans = plans.of(sent.style)
-            stream.plan, deadline = plans[sent.accept], sent.deadline
-        else:
-            deadline = stream.message.until
-        accept = VALUE.encode()
-        item: OpenItem = Item(sent.body, sent.content_type, accept, sent.request_id, deadline)
-        item.headers, item.identity = sent.headers, sent.identity
-        return item
-
-    def _open_enveloped(self, stream: Stream) -> OpenItem:
-        """Do the same for a request that comes by a protocol.
-
-        :raises InputError: it does not have exactly one input.
-        """
-        stream.enveloped = enveloped = self._envelopes.open(stream.item)
-        items = enveloped.items()
-        if len(items) != 1:
-            raise InputError(f"the model takes one input at a time, got {len(items)}")
-        if enveloped.request.is_stream:
-            items[0].deadline = stream.message.until
-        return items[0]
 
     def _lead(self, stream: Stream, run: Run, item: OpenItem, batch: Batch) -> Any:
         """Return what the services before the last one make of *item*, as ``_read`` does."""
@@ -142,9 +108,9 @@ class ActiveStreams:
         for stream, advance in self._advance():
             error = advance.error
             try:
-                part = None if error else stream.part(advance, self._write)
+                part = None if error else stream.part(advance, self._opener.write)
             except BaseException as raised:  # noqa: BLE001 - a plugin's codec may raise anything
-                part, error = None, self._blamed(raised, stream)
+                part, error = None, self._opener.blamed(raised, stream)
             if part is not None:
                 found.append((stream, part))
             if error is not None:  # several share it when ``step`` itself raised it
@@ -162,13 +128,6 @@ class ActiveStreams:
         for stepping, streams in members.items():
             found += zip(streams, stepping.step(streams), strict=True)
         return found
-
-    def _blamed(self, error: BaseException, stream: Stream) -> BaseException:
-        if stream.enveloped is not None:
-            return error
-        plan = OUTPUT if stream.format else stream.plan
-        has_preprocess = stream.predictor.has_preprocess
-        return blame_client(error, plan, lambda: stream.request, has_preprocess=has_preprocess)
 
     def _failed(self, error: BaseException, streams: list[Stream]) -> list[tuple[Stream, Part]]:
         ids = [stream.item.request_id for stream in streams]

@@ -2,6 +2,7 @@
 """The connection to one front-end, and the shared memory for its large bodies and answers."""
 
 import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -19,9 +20,16 @@ from servekit.worker.prediction.objects import OBJECT
 if TYPE_CHECKING:
     from servekit.worker.transport.calls import CallSocket
 
-__all__ = ["FrontEndChannel", "SharedBodies"]
+__all__ = ["FrontEndChannel", "SharedBodies", "peer_user"]
 
 NO_PIECES: Final[Mapping[int, Pieces]] = {}
+PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+def peer_user(sock: socket.socket) -> int:
+    """Return the user id of the process at the other end."""
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
+    return int(PEER.unpack(credentials)[1])
 
 
 class FrontEndChannel:

@@ -13,12 +13,10 @@ import pytest
 
 from servekit import Context, Service, errors
 from servekit.plugins import create_plugin_manager
-from servekit.worker.boot.assembly import assemble
+from servekit.worker.boot.assembly import assemble, current_of, loop_of
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from servekit.worker.codecs.table import CodecTable
-from servekit.worker.prediction.current_batch import CurrentBatch
-from servekit.worker.prediction.predictor import Predictor
-from servekit.worker.prediction.request_reader import BodyReaders
+from servekit.worker.serving.loaded import Loaded
 from tests.worker.worker_process import item
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -42,8 +40,8 @@ def shown():
             declared = {}
 
 
-def predictor_in(source: str, declared, tmp_path) -> Predictor:
-    """Run *source* and return the service that it defines, loaded, behind a predictor."""
+def loaded_from(source: str, declared, tmp_path) -> Loaded:
+    """Run *source* and return the service that it defines."""
     names = {"__name__": "shown"}
     exec(compile(source, "shown.py", "exec"), names)
     classes = [
@@ -51,32 +49,39 @@ def predictor_in(source: str, declared, tmp_path) -> Predictor:
     ]
     np.save(tmp_path / "weights.npy", [1, 2, 3])
     table = CodecTable(create_plugin_manager(discover=False))
-    current = CurrentBatch(BodyReaders(table))
     service = next(found for found in classes if found is not Service)()
-    service.load(
-        Context(
-            model="shown",
-            version="1.0",
-            directory=tmp_path,
-            replica=0,
-            max_batch_size=32,
-            threads=1,
-            options={},
-            logger=getLogger("shown"),
-            read_requests=current.requests,
-        )
+    loop = loop_of(service)
+    current = current_of(service, table, loop)
+    context = Context(
+        model="shown",
+        version="1.0",
+        directory=tmp_path,
+        replica=0,
+        max_batch_size=32,
+        threads=1,
+        options={},
+        logger=getLogger("shown"),
+        read_requests=current.requests,
     )
-    service.warm_up()
+    run = _call if loop is None else loop.call
+    run(service.load, context)
+    run(service.warm_up)
     service.signature = declared.get("signature")
-    return assemble(service, table, current, has_rows=declared.get("rows", False)).predictor
+    return assemble(service, table, current, loop, has_rows=declared.get("rows", False))
+
+
+def _call(method, *arguments):
+    method(*arguments)
 
 
 @pytest.mark.parametrize(("source", "declared", "request_text", "expected"), list(shown()))
 def test_services_of_the_guide_answer_as_it_says(
     tmp_path, source, declared, request_text, expected
 ):
-    predictor = predictor_in(source, declared, tmp_path)
-    ((error, media_type, body),) = predictor.answer([item(request_text.encode())]).answers
+    loaded = loaded_from(source, declared, tmp_path)
+    ((error, media_type, body),) = loaded.predictor.answer([item(request_text.encode())]).answers
+    if loaded.loop is not None:
+        loaded.loop.close()
     name, found = error or media_type, msgspec.json.decode(body)
 
     if name == "application/json":

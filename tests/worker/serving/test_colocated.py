@@ -51,6 +51,7 @@ FAILURES = {
     "the host": ("boots:LoadRaises", "echo:Sum", "stage host: ZeroDivisionError: division by zero"),
     "another": ("echo:Sum", "boots:LoadRaises", "stage other: ZeroDivisionError: division by zero"),
     "one that leaves": ("echo:Sum", "boots:LoadExits", "stage other: SystemExit: cannot go on"),
+    "an async one": ("echo:Sum", "coroutines:Waits", "stage other: Waits is async, and an async"),
     "what is no service": ("echo:Sum", "boots:NotAService", "stage other: service: boots:NotAServ"),
 }
 

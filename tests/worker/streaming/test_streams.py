@@ -7,12 +7,13 @@ from time import monotonic, sleep
 import pytest
 
 from servekit.ipc.batches import Freed, Open, Parts, Ping, Pong
-from tests.worker.worker_process import PATIENCE_S, item
+from tests.worker.worker_process import PATIENCE_S, item, run
 
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
 JSON = "application/json"
-BOTH = pytest.mark.parametrize("service", ["streams:Generator", "streams:Slots"])
+KINDS = ["streams:Generator", "streams:Slots", "async_streams:Generator", "async_streams:Slots"]
+BOTH = pytest.mark.parametrize("service", KINDS)
 
 
 class Streams:
@@ -130,6 +131,8 @@ def test_one_answer_goes_by_shared_memory_if_it_is_large(streams):
     [
         pytest.param("streams:GeneratorPredict", "ab", [b'"a"', b'"b"'], id="generator predict"),
         pytest.param("streams:Sparse", 0, [b"2", b"4", b"6"], id="None, lists, and Done with one"),
+        pytest.param("async_streams:GeneratorPredict", "ab", [b'"a"', b'"b"'], id="async predict"),
+        pytest.param("async_streams:Iterators", "ab", [b'"A"', b'"B"'], id="awaited iterator"),
         pytest.param(
             "streams:Slots", {"to": 1, "then": "more"}, [b"0", b"1", b'"done"'], id="Done with two"
         ),
@@ -190,8 +193,9 @@ def test_error_ends_one_stream_only(streams, service, value, error, before):
     assert len(found.found[other]) == 50
 
 
-def test_refusal_by_admit_and_a_media_type_that_nobody_writes(streams):
-    found = streams("streams:Slots")
+@pytest.mark.parametrize("service", ["streams:Slots", "async_streams:Slots"])
+def test_refusal_by_admit_and_a_media_type_that_nobody_writes(streams, service):
+    found = streams(service)
     refused, odd = found.open({"to": -1}), found.open({"to": 1}, "video/mp4")
     found.wait_for()
 
@@ -211,15 +215,17 @@ def test_output_that_cannot_be_written_ends_its_stream(streams):
 @pytest.mark.parametrize(
     ("kind", "error"), [("raise", "PredictFailed"), ("short", "WrongBatchLength")]
 )
-def test_step_that_fails_ends_all_and_the_worker_goes_on(streams, kind, error):
-    found = streams("streams:Broken")
+@pytest.mark.parametrize("service", ["streams:Broken", "async_streams:Broken"])
+def test_step_that_fails_ends_all_and_the_worker_goes_on(streams, service, kind, error):
+    found = streams(service)
     first = found.open("fine")
     found.wait_for_outputs(first, 1)
     second = found.open(kind)
     found.wait_for()
 
     assert {found.ends[first][0], found.ends[second][0]} == {error}
-    assert found.worker.log.read_text().count(" for 2 request(s)") == 1
+    log = found.worker.log.read_text()
+    assert log.count(" for 2 request(s)") == 1 or log.count(" for 1 request(s)") == 2
     assert found.worker.log.read_text().count("evict failed") == 2
     third = found.open("fine")
     found.wait_for_outputs(third, 1)
@@ -345,3 +351,25 @@ def test_service_that_contradicts_itself_does_not_boot(start):
     assert (
         start("streams:Both").receive().reason == "Both: has predict and stream; keep one of them"
     )
+
+
+def test_async_generator_that_never_waits_leaves_others_their_turn(streams):
+    found = streams("async_streams:Busy")
+    endless = found.open(0)
+    found.wait_for_outputs(endless, 1)
+    found.leave(endless)
+    found.wait_for()
+
+    assert found.ends[endless][0] == "ClientGone"
+
+
+def test_endpoint_beside_an_async_generator_is_answered(streams):
+    found = streams("async_streams:Generator")
+    number = found.open(3, JSON, calls=run(".double"))
+    found.wait_for()
+
+    assert found.ends[number] == (JSON, b'{"prediction":6}')
+
+
+def test_examples_of_async_streams_are_run(streams):
+    streams("async_streams:Slots", examples=[{"input": {"to": 2}, "output": [0, 1]}])

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that holds several requests at a time, each in a slot of the front-end.
+
+Requests for methods that answer batches are answered at once: those that have arrived together are
+a batch.
+"""
+
+import os
+from abc import abstractmethod
+from typing import NamedTuple
+
+from servekit.ipc.batches import EnvelopePart, Freed, Open, Part, Parts, Slab
+from servekit.ipc.channel import FrameTooLarge, encode_frame
+from servekit.worker.prediction.batch_result import BatchResult
+from servekit.worker.prediction.current_batch import OpenItem
+from servekit.worker.prediction.predictor import Predictor
+from servekit.worker.prediction.runs import Run
+from servekit.worker.serving.batch_server import PROTOCOL_OF, BatchServer, answer_with
+from servekit.worker.transport.channel import FrontEndChannel
+
+__all__ = ["ALIVE_S", "SlotServer"]
+
+ALIVE_S = 0.5  #: a front-end gets a message at least so often while it waits for answers
+
+
+class WholeRequest(NamedTuple):
+    """A request for a method that answers batches."""
+
+    channel: FrontEndChannel
+    stream: int  #: its number on the channel
+    item: OpenItem
+
+
+class SlotServer(BatchServer):
+    """Takes requests one by one, and answers each when it is done."""
+
+    _whole: tuple[WholeRequest, ...] = ()  #: not yet answered
+
+    def _serve(self, timeout_ms: int | None = None) -> None:
+        super()._serve(timeout_ms)
+        while self._whole:
+            batch, self._whole = self._whole[: self._slots], self._whole[self._slots :]
+            self._answer(batch)
+
+    def _open(self, channel: FrontEndChannel, message: Open) -> None:
+        self._heap.work()
+        shared = channel.shared
+        shared.free(message.freed)
+        try:
+            (item,) = shared.look([message.item], lambda _content_type: False)
+        except OSError:  # ChannelClosed: a slab outside the arena
+            self._close(channel)
+            return
+        if isinstance(message.item.body, Slab):  # it has been copied
+            self._send(channel, encode_frame(Freed([message.item.body.offset])))
+        if channel.calls is not None and self._loaded.calls is not None:
+            self._loaded.calls.prefer(channel.calls)
+        found = self._loaded.methods.find(item.calls)
+        is_part = item.protocol is not None and item.protocol.part is not EnvelopePart.BOTH
+        if found is None or is_part or not self._begin(channel, message, item, found):
+            self._whole += (WholeRequest(channel, message.stream, item),)
+
+    @abstractmethod
+    def _begin(
+        self, channel: FrontEndChannel, message: Open, item: OpenItem, found: Predictor | Run
+    ) -> bool:
+        """Hold *item* in a slot, unless *found* answers batches; return whether it does."""
+
+    def _answer(self, batch: tuple[WholeRequest, ...]) -> None:
+        """Answer requests as a batch."""
+        items = [each.item for each in batch]
+        is_of_protocols = any(map(PROTOCOL_OF, items))
+        speaker = self._enveloped() if is_of_protocols else self._loaded.methods.of(items)
+        result = answer_with(speaker, items, 0, None)
+        if self._is_forked:  # predict forked, and this is the child; the parent answers
+            os._exit(0)
+        self._is_leaving |= speaker.is_leaving
+        for channel in dict.fromkeys(each.channel for each in batch):
+            if channel.sock.fileno() >= 0:
+                streams = [each.stream if each.channel is channel else 0 for each in batch]
+                self._send_parts(channel, parts_of(channel, streams, result, outputs=1))
+
+    def _send_parts(self, channel: FrontEndChannel, parts: list[Part]) -> None:
+        try:
+            self._send(channel, encode_frame(Parts(parts), self._buffer))
+        except FrameTooLarge:  # each part alone fits into a frame
+            for part in parts:
+                self._send(channel, encode_frame(Parts([part]), self._buffer))
+
+
+def parts_of(
+    channel: FrontEndChannel, streams: list[int], result: BatchResult, outputs: int
+) -> list[Part]:
+    """Return the only parts of requests, which *result* answers.
+
+    :param streams: their numbers on *channel*; 0 for a request of another one.
+    :param outputs: how many each of them counts as outputs of streams.
+    """
+    places = [place for place, stream in enumerate(streams) if stream]
+    answers = [result.answers[place] for place in places]
+    pieces = {at: result.pieces[each] for at, each in enumerate(places) if each in result.pieces}
+    ends, responses = channel.shared.lay_out(answers, pieces), result.responses
+    return [
+        Part(
+            *(streams[place], "", b"", outputs, end),
+            responses.get(place),
+            result.steps,
+            result.times,
+        )
+        for place, end in zip(places, ends, strict=True)
+    ]
