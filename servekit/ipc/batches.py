@@ -182,7 +182,7 @@ class Open(Struct, array_like=True, tag=8):
 
 
 class Part(Struct, array_like=True):
-    """What one turn brings for one stream, or the answer of one request."""
+    """The outputs of one turn for one stream, or the answer of one request."""
 
     stream: int
     media_type: str  #: one of ``STREAM_FORMATS``; "" if the client accepts one answer at the end
@@ -195,7 +195,7 @@ class Part(Struct, array_like=True):
 
 
 class Parts(Struct, array_like=True, tag=9):
-    """Worker to front-end: what came of its slots; sometimes empty, as a sign of life."""
+    """Worker to front-end: parts for any of its slots; sometimes empty, as a sign of life."""
 
     parts: list[Part]
 

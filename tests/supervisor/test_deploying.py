@@ -58,6 +58,7 @@ def test_values_and_their_sources():
         "ranks": (1, "default"),
         "preload": (False, "default"),
         "batching.max_batch_size": (4, "archive"),
+        "batching.max_concurrency": (128, "default"),
         "batching.max_delay_ms": (0, "default"),
         "env.A": ("1", "archive"),
         "env.B": ("2", "--set"),

@@ -30,7 +30,7 @@ class SlotMember:
 
     def __init__(self, value: Any, request: Request) -> None:
         self.value, self.request = value, request
-        self.entries: asyncio.Queue[Any] = asyncio.Queue()  #: what the steps bring for it
+        self.entries: asyncio.Queue[Any] = asyncio.Queue()  #: its outputs, and the end
         self.has_left = False  #: nobody reads the entries any more
         self.is_evicted = asyncio.Event()
 

@@ -43,7 +43,7 @@ class AsyncStreams:
         """
         try:
             item = self._opener.item_of(stream)
-            stream.item.deadline = item.deadline  # that of the whole stream, if it is one
+            stream.item.deadline = item.deadline  # later, if it is streamed
             async with self._room:
                 return await self._run(streamer, stream, item, send)
         except BaseException as error:

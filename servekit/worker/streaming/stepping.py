@@ -119,7 +119,7 @@ class SlotDriver:
 def checked_entries(entries: Any, count: int) -> list[Any]:
     """Return *entries*, what ``step`` has returned for *count* slots.
 
-    :raises WrongBatchLength: they are not a list of so many.
+    :raises WrongBatchLength: they are not a list of *count*.
     """
     if not isinstance(entries, list) or len(entries) != count:
         shown = len(entries) if isinstance(entries, list) else f"a {type(entries).__name__}"
