@@ -135,7 +135,7 @@ def _wrap(
     is_handed_on: bool = False,
     has_rows: bool = False,
 ) -> tuple[Predictor, Interface]:
-    types = service_types(service)
+    types = _types_of(service)
     if is_loaded and types.mapping and service.signature is None:
         raise BootError(
             f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
@@ -143,8 +143,6 @@ def _wrap(
         )
     if not is_handed_on:
         refuse_media(service, types)
-    if is_async_method(type(service).predict) and batch_of(types.input) is MAPPING:
-        types = types._replace(input=Any if service.signature is not None else types.input)
     signed = None if service.signature is None else _signed(service.signature, types)
     kind = signed or _unsigned(types)
     first = streaming_method(service)
@@ -169,6 +167,13 @@ def _wrap(
     if stepping is not None:
         steppings[predictor] = stepping
     return predictor, interface
+
+
+def _types_of(service: Service) -> BatchTypes:
+    """Return the types of *service*; a coroutine may annotate what it gets by a signature."""
+    types = service_types(service)
+    is_mapping = is_async_method(type(service).predict) and batch_of(types.input) is MAPPING
+    return types._replace(input=Any) if is_mapping and service.signature is not None else types
 
 
 def _async_maker(
