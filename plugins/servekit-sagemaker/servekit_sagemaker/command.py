@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from servekit.errors import StartupError
 from servekit.settings import find_models, parse_models
-from servekit_sagemaker.environment import MODEL, STARTED, SageMakerEnvironment, settings_of
+from servekit_sagemaker.environment import MODEL, SageMakerEnvironment, settings_of
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def start() -> NoReturn:
     """
     environment = dict(os.environ)
     platform = SageMakerEnvironment.of(environment)
-    environment |= settings_of(environment) | {STARTED: "true"}
+    environment |= settings_of(environment)
     if platform.is_multi_model:
         environment.setdefault("SERVEKIT_STATE", _empty_state(environment))
         models: list[str] = []
@@ -70,13 +70,14 @@ def models_of(platform: SageMakerEnvironment, environment: Mapping[str, str]) ->
             return []
         reason = "no archive and no model directory; model.tar.gz is unpacked there"
         raise StartupError(f"{directory}: {reason}")
-    if len(paths) == 1 and not platform.model:
+    model = environment.get(MODEL, "")
+    if len(paths) == 1 and not model:
         return paths
     names = {source.provisional_name: source.path for source in parse_models(paths)}
-    if platform.model not in names:
-        listed, which = ", ".join(names), platform.model or "none of them"
+    if model not in names:
+        listed, which = ", ".join(names), model or "none of them"
         raise StartupError(f"{directory} has {listed}; {MODEL} names {which}")
-    return [f"{name}={path}" if name == platform.model else path for name, path in names.items()]
+    return [f"{name}={path}" if name == model else path for name, path in names.items()]
 
 
 def _empty_state(environment: Mapping[str, str]) -> str:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MODEL", "STARTED", "SageMakerEnvironment", "settings_of"]
+__all__ = ["MODEL", "SageMakerEnvironment", "settings_of"]
 
-STARTED: Final = "SAGEMAKER_SERVEKIT_STARTED"  #: set by ``serve``, for the processes of the server
-MODEL: Final = "SAGEMAKER_SERVEKIT_MODEL"  #: set by people: which of several models answers
+MODEL: Final = "SERVEKIT_PLUGIN_SAGEMAKER_MODEL"  #: the setting ``model`` of this plugin
 
 #: SageMaker's variables to ours
 VARIABLES: Final = {
@@ -24,6 +23,7 @@ VARIABLES: Final = {
     "SAGEMAKER_STARTUP_TIMEOUT": "SERVEKIT_LOAD_TIMEOUT",
 }
 DEFAULTS: Final = {
+    "SERVEKIT_PLUGIN_SAGEMAKER_ENABLED": "true",
     "SERVEKIT_HOST": "0.0.0.0",  # noqa: S104 - SageMaker connects from outside of the container
     "SERVEKIT_PORT": "8080",
     "SERVEKIT_MAX_BODY": "100MiB",  # the largest that a batch transform sends
@@ -40,7 +40,6 @@ class SageMakerEnvironment:
 
     base: Path  #: ``/opt/ml``
     is_multi_model: bool  #: models come and go by requests
-    model: str  #: that answers ``/invocations``; "" is the only one
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> SageMakerEnvironment:
@@ -48,7 +47,6 @@ class SageMakerEnvironment:
         return cls(
             base=Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml"),
             is_multi_model=environment.get("SAGEMAKER_MULTI_MODEL", "").lower() in TRUE,
-            model=environment.get(MODEL, ""),
         )
 
 

@@ -1,18 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hooks of this plugin. Unless ``serve`` has started the server, they add only that command."""
+"""The hooks of this plugin. Unless ``serve`` enables it, they add only that command."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
 
 from servekit import hookimpl
-from servekit_sagemaker.environment import MODEL, STARTED, SageMakerEnvironment
+from servekit_sagemaker.environment import MODEL, SageMakerEnvironment
 
 if TYPE_CHECKING:
     from servekit.extension import Command, Protocol, Routes, Server
 
-__all__ = ["register_commands", "register_protocols", "register_routes"]
+__all__ = ["register_commands", "register_protocols", "register_routes", "register_settings"]
+
+
+class SageMakerSettings(Struct):
+    """The settings of this plugin."""
+
+    enabled: Annotated[
+        bool, Meta(description="answer at the paths of SageMaker; the command serve sets it")
+    ] = False
+    model: Annotated[str, Meta(description="which of several models answers")] = ""
+
+
+@hookimpl
+def register_settings() -> type[SageMakerSettings]:
+    """Be off by default."""
+    return SageMakerSettings
 
 
 @hookimpl
@@ -27,22 +44,22 @@ def register_commands() -> list[Command]:
 @hookimpl
 def register_protocols(server: Server) -> list[Protocol]:
     """Answer ``/ping`` and ``/invocations``, and the models of a multi-model endpoint."""
-    if STARTED not in os.environ:
+    own, models = server.plugin_settings("sagemaker"), server.settings.models
+    if not own.enabled:
         return []
     from servekit.errors import PluginError
     from servekit_sagemaker.protocol import SageMaker
 
-    platform, models = SageMakerEnvironment.of(os.environ), server.settings.models
-    if len(models) > 1 and not platform.model:
+    if len(models) > 1 and not own.model:
         raise PluginError(f"{len(models)} models, and {MODEL} does not say which one answers")
-    return [SageMaker(server, platform)]
+    return [SageMaker(server, SageMakerEnvironment.of(os.environ), own.model)]
 
 
 @hookimpl
 def register_routes(server: Server) -> list[Routes]:
     """Load, list and unload the models of a multi-model endpoint."""
     platform = SageMakerEnvironment.of(os.environ)
-    if STARTED not in os.environ or not platform.is_multi_model:
+    if not (server.plugin_settings("sagemaker").enabled and platform.is_multi_model):
         return []
     from servekit.extension import Routes
     from servekit_sagemaker.multi_model import create_blueprint

@@ -25,9 +25,12 @@ TARGET: Final = "X-Amzn-SageMaker-Target-Model"
 class SageMaker(Protocol):
     """The paths that SageMaker asks. Bodies are those of native routes, answered bare."""
 
-    def __init__(self, server: Server, platform: SageMakerEnvironment) -> None:
-        """Answer for the models of *server*."""
-        self._server, self._platform = server, platform
+    def __init__(self, server: Server, platform: SageMakerEnvironment, model: str) -> None:
+        """Answer for the models of *server*.
+
+        :param model: that answers ``/invocations``; "" is the only one.
+        """
+        self._server, self._platform, self._model = server, platform, model
         more = ("/models/",) if platform.is_multi_model else ()
         self.paths = ("/ping", "/invocations", *more)
 
@@ -57,7 +60,7 @@ class SageMaker(Protocol):
         if self._platform.is_multi_model:
             return not self._server.is_shutting_down
         try:
-            return not self._server.why_not_ready(self._platform.model)
+            return not self._server.why_not_ready(self._model)
         except ModelNotFound:
             return False
 
@@ -66,8 +69,8 @@ class SageMaker(Protocol):
         if self._platform.is_multi_model:
             name = head.headers.get(TARGET.lower().encode(), b"").decode("latin-1")
             return name or RequestError(f"{TARGET}: missing, and this endpoint has several models")
-        if self._platform.model:
-            return self._platform.model
+        if self._model:
+            return self._model
         models = list(self._server.models)
         if len(models) == 1:
             return models[0]

@@ -110,7 +110,7 @@ class Models:
 
 def client(directory, *names, **row):
     app = Flask("test")
-    container = SageMakerEnvironment(directory, is_multi_model=True, model="")
+    container = SageMakerEnvironment(directory, is_multi_model=True)
     app.register_blueprint(create_blueprint(Models(directory, names, **row), container))
     return app.test_client()
 

@@ -48,7 +48,8 @@ def base(tmp_path):
 
 
 def found(base, model="", **environment):
-    return models_of(SageMakerEnvironment(base, is_multi_model=False, model=model), environment)
+    variables = environment | {"SERVEKIT_PLUGIN_SAGEMAKER_MODEL": model}
+    return models_of(SageMakerEnvironment(base, is_multi_model=False), variables)
 
 
 def test_a_model_directory_that_was_packed_is_served(base):
@@ -75,9 +76,11 @@ def test_of_several_the_one_that_is_named_answers(base):
     write_model(base / "model/echo")
 
     assert found(base, "echo") == [str(base / "model/digits.mar"), f"echo={base}/model/echo"]
-    with pytest.raises(StartupError, match="digits, echo; SAGEMAKER_SERVEKIT_MODEL names none"):
+    with pytest.raises(
+        StartupError, match="digits, echo; SERVEKIT_PLUGIN_SAGEMAKER_MODEL names none"
+    ):
         found(base)
-    with pytest.raises(StartupError, match="SAGEMAKER_SERVEKIT_MODEL names other"):
+    with pytest.raises(StartupError, match="SERVEKIT_PLUGIN_SAGEMAKER_MODEL names other"):
         found(base, "other")
 
 
@@ -87,14 +90,18 @@ def test_without_a_model_the_settings_must_name_one(base):
         found(base)
 
 
-def test_several_models_in_the_settings_end_the_start_unless_one_is_named(monkeypatch):
-    server = SimpleNamespace(settings=SimpleNamespace(models=("/a", "/b")))
-    monkeypatch.setenv("SAGEMAKER_SERVEKIT_STARTED", "true")
-    with pytest.raises(PluginError, match="2 models, and SAGEMAKER_SERVEKIT_MODEL does not say"):
-        hooks.register_protocols(server)
-    monkeypatch.setenv("SAGEMAKER_SERVEKIT_MODEL", "a")
+def server_of(**own):
+    settings = hooks.register_settings()(**own)
+    return SimpleNamespace(
+        settings=SimpleNamespace(models=("/a", "/b")), plugin_settings=lambda plugin: settings
+    )
 
-    (protocol,) = hooks.register_protocols(server)
+
+def test_several_models_in_the_settings_end_the_start_unless_one_is_named():
+    with pytest.raises(PluginError, match="2 models, and SERVEKIT_PLUGIN_SAGEMAKER_MODEL does not"):
+        hooks.register_protocols(server_of(enabled=True))
+
+    (protocol,) = hooks.register_protocols(server_of(enabled=True, model="a"))
     assert protocol.paths == ("/ping", "/invocations")
 
 

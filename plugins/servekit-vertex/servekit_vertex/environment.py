@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULTS", "MODEL", "VertexEnvironment"]
 
-MODEL: Final = "VERTEX_MODEL"  #: set by people: which of several models answers
+MODEL: Final = "SERVEKIT_PLUGIN_VERTEX_MODEL"  #: the setting ``model`` of this plugin
 #: of ``servekit vertex``; Vertex always sets these variables
 DEFAULTS: Final = {
     "AIP_HTTP_PORT": "8080",
@@ -22,11 +22,10 @@ DEFAULTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class VertexEnvironment:
-    """The part of the environment that decides which model answers at which paths."""
+    """The paths at which a model answers."""
 
     health_route: str
     predict_route: str
-    model: str  #: "" is the only one
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> VertexEnvironment | None:
@@ -35,4 +34,4 @@ class VertexEnvironment:
         predict = environment.get("AIP_PREDICT_ROUTE", "")
         if not health or not predict:
             return None
-        return cls(health, predict, environment.get(MODEL, ""))
+        return cls(health, predict)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
 
 from servekit import hookimpl
 from servekit_vertex.environment import MODEL, VertexEnvironment
@@ -12,7 +14,19 @@ from servekit_vertex.environment import MODEL, VertexEnvironment
 if TYPE_CHECKING:
     from servekit.extension import Command, Protocol, Server
 
-__all__ = ["register_commands", "register_protocols"]
+__all__ = ["register_commands", "register_protocols", "register_settings"]
+
+
+class VertexSettings(Struct):
+    """The settings of this plugin."""
+
+    model: Annotated[str, Meta(description="which of several models answers")] = ""
+
+
+@hookimpl
+def register_settings() -> type[VertexSettings]:
+    """Have a name for the model that answers."""
+    return VertexSettings
 
 
 @hookimpl
@@ -33,7 +47,7 @@ def register_protocols(server: Server) -> list[Protocol]:
     from servekit.errors import PluginError
     from servekit_vertex.protocol import Vertex
 
-    models = server.settings.models
-    if len(models) > 1 and not platform.model:
+    model, models = server.plugin_settings("vertex").model, server.settings.models
+    if len(models) > 1 and not model:
         raise PluginError(f"{len(models)} models, and {MODEL} does not say which one answers")
-    return [Vertex(server, platform)]
+    return [Vertex(server, platform, model)]

@@ -26,9 +26,12 @@ class Vertex(Protocol):
 
     envelope = "servekit_vertex.envelope:VertexBody"
 
-    def __init__(self, server: Server, platform: VertexEnvironment) -> None:
-        """Answer for a model of *server*."""
-        self._server, self._platform = server, platform
+    def __init__(self, server: Server, platform: VertexEnvironment, model: str) -> None:
+        """Answer for a model of *server*.
+
+        :param model: "" is the only one.
+        """
+        self._server, self._platform, self._name = server, platform, model
         self.paths = (platform.health_route, platform.predict_route)
 
     def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError:
@@ -48,15 +51,15 @@ class Vertex(Protocol):
         if method not in (b"GET", b"HEAD"):
             return MethodNotAllowed("allowed here: GET, HEAD", allow="GET, HEAD")
         try:
-            reasons = self._server.why_not_ready(self._platform.model)
+            reasons = self._server.why_not_ready(self._name)
         except ModelNotFound:
             return NotReady()
         return NotReady() if reasons else HttpResponse(200)
 
     def _model(self) -> str | ServekitError:
         models = list(self._server.models)
-        if self._platform.model or len(models) == 1:
-            return self._platform.model or models[0]
+        if self._name or len(models) == 1:
+            return self._name or models[0]
         reason = f"{len(models)} models, and {MODEL} does not say which one answers"
         return ModelNotFound(reason) if models else NotReady()
 

@@ -18,13 +18,15 @@ def storage(tmp_path):
 
 
 def test_everything_in_a_local_storage_is_served_if_one_is_named(storage):
-    variables = {"AIP_STORAGE_URI": str(storage), "VERTEX_MODEL": "a"}
+    variables = {"AIP_STORAGE_URI": str(storage), "SERVEKIT_PLUGIN_VERTEX_MODEL": "a"}
 
     assert models_of([], variables) == [f"a={storage}/a.mar", f"{storage}/b.mar"]
-    with pytest.raises(StartupError, match="found a, b; VERTEX_MODEL names none of them"):
-        models_of([], variables | {"VERTEX_MODEL": ""})
-    with pytest.raises(StartupError, match="found a, b; VERTEX_MODEL names c"):
-        models_of([], variables | {"VERTEX_MODEL": "c"})
+    with pytest.raises(
+        StartupError, match="found a, b; SERVEKIT_PLUGIN_VERTEX_MODEL names none of them"
+    ):
+        models_of([], variables | {"SERVEKIT_PLUGIN_VERTEX_MODEL": ""})
+    with pytest.raises(StartupError, match="found a, b; SERVEKIT_PLUGIN_VERTEX_MODEL names c"):
+        models_of([], variables | {"SERVEKIT_PLUGIN_VERTEX_MODEL": "c"})
 
 
 @pytest.mark.parametrize(
@@ -62,12 +64,15 @@ def test_models_of_the_settings_are_enough():
 
 
 def test_several_models_end_the_start_unless_one_is_named(monkeypatch):
-    server = SimpleNamespace(settings=SimpleNamespace(models=("/a", "/b")))
+    own = hooks.register_settings()()
+    server = SimpleNamespace(
+        settings=SimpleNamespace(models=("/a", "/b")), plugin_settings=lambda plugin: own
+    )
     monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
     monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
-    with pytest.raises(PluginError, match="2 models, and VERTEX_MODEL does not say which"):
+    with pytest.raises(PluginError, match="2 models, and SERVEKIT_PLUGIN_VERTEX_MODEL does not"):
         hooks.register_protocols(server)
-    monkeypatch.setenv("VERTEX_MODEL", "a")
+    own.model = "a"
 
     (protocol,) = hooks.register_protocols(server)
     assert protocol.paths == ("/health", "/predict")
