@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a service: the arguments it gets, and the methods it has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import Logger
 from pathlib import Path
@@ -181,7 +181,7 @@ class Service:
     #: names of the URL parameters for ``Request.query``
     request_query: Sequence[str] = ()
 
-    def load(self, context: Context) -> None:
+    def load(self, context: Context) -> "Awaitable[None] | None":
         """Load the weights. Called once, before anything else."""
 
     def predict(self, batch: Any) -> Any:
@@ -230,11 +230,11 @@ class Service:
         """
         raise NotImplementedError(f"{type(self).__name__} has no follow()")
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> "Awaitable[None] | None":
         """Called once after ``load``, before the replica is ready."""
 
-    def ping(self) -> None:
+    def ping(self) -> "Awaitable[None] | None":
         """Raise an exception if the service no longer works. Called now and then while idle."""
 
-    def close(self) -> None:
+    def close(self) -> "Awaitable[None] | None":
         """Release what ``load`` acquired. Called once when the worker shuts down normally."""

@@ -10,7 +10,7 @@ from servekit import hookimpl
 if TYPE_CHECKING:
     from servekit.extension import Protocol, Server
 
-__all__ = ["register_protocols", "register_settings"]
+__all__ = ["register_protocols", "register_services", "register_settings"]
 
 
 @hookimpl
@@ -35,3 +35,9 @@ def register_settings() -> type:
     from servekit_openai.settings import OpenAISettings
 
     return OpenAISettings
+
+
+@hookimpl
+def register_services() -> dict[str, str]:
+    """Offer ``openai-proxy``."""
+    return {"openai-proxy": "servekit_openai.proxy.service:OpenAIProxy"}

@@ -9,6 +9,7 @@ becomes JSON with a closing brace, or the text behind it becomes JSON with an op
 from __future__ import annotations
 
 import re
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,16 +17,18 @@ import msgspec
 from servekit.errors import BodyMalformed, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator
 
 __all__ = ["find_name"]
 
-SMALL: Final = 32 << 10  #: bytes of a body that is decoded: less than 50 µs
+SMALL: Final = 32 << 10  #: bytes of a body that is decoded: 5 µs for text
 BEGINNING: Final = 4 << 10  #: bytes at the beginning of a large body that are searched
 END: Final = 32 << 10  #: bytes at its end; tools are often behind the name
-MOST: Final = 4  #: places that are looked at in each of the two
-#: not within a string, where quotes are escaped. Names with escapes are found the slow way
-NAME: Final = re.compile(rb'(?<!\\)"model"[ \t\r\n]{0,9}:[ \t\r\n]{0,9}"[^"\\]{1,256}"')
+MOST_KEYS: Final = 256  #: that are looked at in each of the two
+MOST: Final = 8  #: members that are tried
+KEY: Final = b'"model"'
+#: the member; names with escapes are found the slow way
+MEMBER: Final = re.compile(rb'"model"[ \t\r\n]{0,9}:[ \t\r\n]{0,9}"[^"\\]{1,256}"')
 
 
 class Named(msgspec.Struct):
@@ -60,9 +63,9 @@ def find_name(body: bytes | memoryview) -> str:
 def _at_the_ends(body: bytes | memoryview) -> str:
     """Return the name if it stands near one of the ends of *body*; otherwise ""."""
     start, end = bytes(body[:BEGINNING]), bytes(body[-END:])
-    befores = [start[: found.end()] + b"}" for found in _places(start)[:MOST]]
-    behinds = [b"{" + end[found.start() :] for found in reversed(_places(end)[-MOST:])]
-    for text in (*befores, *behinds):
+    befores = (start[: found.end()] + b"}" for found in _members(start, bytes.find))
+    behinds = (b"{" + end[found.start() :] for found in _members(end, bytes.rfind))
+    for text in chain(islice(befores, MOST), islice(behinds, MOST)):
         try:
             return _decode(text).model
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -70,5 +73,16 @@ def _at_the_ends(body: bytes | memoryview) -> str:
     return ""
 
 
-def _places(text: bytes) -> Sequence[re.Match[bytes]]:
-    return list(NAME.finditer(text))
+def _members(text: bytes, find: Callable[..., int]) -> Iterator[re.Match[bytes]]:
+    """Yield what looks like the member in *text*, outside of strings, where quotes are escaped.
+
+    :param find: ``bytes.find`` begins at the start of *text*, ``bytes.rfind`` at its end.
+    """
+    is_forward, start, stop = find is bytes.find, 0, len(text)
+    for _ in range(MOST_KEYS):
+        at = find(text, KEY, start, stop)
+        if at < 0:
+            return
+        if text[at - 1 : at] != b"\\" and (found := MEMBER.match(text, at)):
+            yield found
+        start, stop = (at + 1, stop) if is_forward else (start, at + len(KEY) - 1)

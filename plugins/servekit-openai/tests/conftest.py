@@ -10,10 +10,11 @@ import pytest
 from servekit.testing import ServedModel
 
 TOKEN = "secret-token"
-#: by name: the class of the service, and the size of its batches
+#: by name: the class of the service, and the size of its batches; 0 for a service without batches
 MODELS = {
     "talk": ("Talk", 2),
     "whole": ("Whole", 8),
+    "later": ("Later", 0),
     "write": ("Write", 2),
     "writes": ("Writes", 8),
     "embed": ("Embed", 4),
@@ -27,7 +28,8 @@ def write_models(top: Path) -> list[Path]:
     for name, (kind, size) in MODELS.items():
         (top / name).mkdir()
         shutil.copy(Path(__file__).parent / "service.py", top / name)
-        toml = f'name = "{name}"\nservice = "service:{kind}"\n[batching]\nmax_batch_size = {size}\n'
+        toml = f'name = "{name}"\nservice = "service:{kind}"\n'
+        toml += f"[batching]\nmax_batch_size = {size}\n" if size else ""
         (top / name / "model.toml").write_text(toml)
     return [top / name for name in MODELS]
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services that do what a test asks of them; each is a model of the server in ``conftest.py``."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,15 @@ class Whole(ChatService):
         if text == "call":
             return AssistantMessage(tool_calls=[ToolCall("weather", "{}")], usage=Usage(2, 5))
         return text.upper()
+
+
+class Later(ChatService):
+    """Streams the words of the last message from an event loop."""
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+        for word in request.messages[-1].text.split(" "):
+            await asyncio.sleep(0)
+            yield f"{word} "
 
 
 class Write(CompletionService):

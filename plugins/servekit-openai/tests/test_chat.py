@@ -22,6 +22,7 @@ def text_of(chunks):
     ("model", "text", "answer"),
     [
         pytest.param("talk", "one two", "one two ", id="pieces are joined"),
+        pytest.param("later", "one two", "one two ", id="of an async service"),
         pytest.param("whole", "one two", "ONE TWO", id="whole messages"),
         pytest.param("talk", "silent", None, id="nothing"),
     ],
@@ -40,6 +41,7 @@ def test_a_whole_message(client, model, text, answer):
     ("model", "text", "pieces"),
     [
         pytest.param("talk", "one two", ["one ", "two "], id="as they come"),
+        pytest.param("later", "one two", ["one ", "two "], id="of an async service"),
         pytest.param("whole", "one two", ["ONE TWO"], id="of a model that returns it whole"),
         pytest.param("talk", "silent", [], id="nothing"),
     ],

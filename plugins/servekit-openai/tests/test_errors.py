@@ -17,7 +17,7 @@ TWICE = b'{"model": "talk", "x": "%b", "messages": [], "model": "whole"}' % (b"x
 
 def test_models(client):
     assert [model.id for model in client.models.list()] == [
-        "talk", "whole", "write", "writes", "embed", "rows",
+        "talk", "whole", "later", "write", "writes", "embed", "rows",
     ]  # fmt: skip
     assert client.models.retrieve("talk").id == "talk"
 

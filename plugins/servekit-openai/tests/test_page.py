@@ -2,6 +2,7 @@
 """The code of ``docs/openai.md`` and of the README of the plugin."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import openai
@@ -54,6 +55,16 @@ def test_the_service_of_the_readme(tmp_path):
         )
 
     assert pieces == ["a ", "b "]
+
+
+def test_the_options_of_the_proxy():
+    from servekit_openai.proxy.service import ProxyOptions
+
+    settings = tomllib.loads(file_of(PAGE, "llama/model.toml"))
+    named = set(re.findall(r"^\| `(\w+)` \|", PAGE.partition("| option |")[2], re.MULTILINE))
+
+    assert settings["options"].keys() <= named
+    assert named == set(ProxyOptions.__struct_fields__)
 
 
 def test_the_client_is_one_that_was_tested():

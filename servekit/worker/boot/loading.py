@@ -182,7 +182,7 @@ def _load(
     return loaded
 
 
-def _call(method: Callable[..., None], *arguments: object) -> None:
+def _call(method: Callable[..., object], *arguments: object) -> None:
     method(*arguments)
 
 

@@ -41,7 +41,7 @@ class Loaded:
         """All services of the worker."""
         return [self.service, *(each.service for each in self.colocated.values())]
 
-    def call(self, method: Callable[[], None]) -> None:
+    def call(self, method: Callable[[], object]) -> None:
         """Call a *method* of the service, in its event loop if it has one. Blocks."""
         if self.loop is None:
             method()
