@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,7 +22,9 @@ __all__ = ["create_blueprint"]
 
 WAIT_S: Final = 350.0  #: for an operation; SageMaker waits for 360 s
 PAGE: Final = 100  #: models in one answer
-CONFLICT, TOO_LATE = 409, 504
+START_S: Final = 10.0  #: how long the supervisor may refuse operations after ``/ping`` is 200
+LOOK_S: Final = 0.05
+CONFLICT, UNAVAILABLE, TOO_LATE = 409, 503, 504
 
 
 class ModelDataRequest(msgspec.Struct):
@@ -62,7 +65,7 @@ class ModelViews:
         if asked.model_name in self._server.models:
             return _failed(CONFLICT, f"{asked.model_name} is loaded already")
         operation = Load(source=self._source(asked.url), model=asked.model_name)
-        row = self._server.operate(operation, WAIT_S)
+        row = self._operate(operation)
         if row.state != "done":
             return _unfinished(row)
         link = self._urls / asked.model_name
@@ -100,11 +103,20 @@ class ModelViews:
     def unload(self, name: str) -> Response:
         """Unload a model, once its requests are answered."""
         self._require(name)
-        row = self._server.operate(Unload(model=name), WAIT_S)
+        row = self._operate(Unload(model=name))
         if row.state != "done":
             return _unfinished(row)
         (self._urls / name).unlink(missing_ok=True)
         return _json({})
+
+    def _operate(self, operation: Load | Unload) -> OperationRow:
+        """Have *operation* done; right after the start, wait until that is possible."""
+        deadline = monotonic() + START_S
+        while True:
+            row = self._server.operate(operation, WAIT_S)
+            if row.status != UNAVAILABLE or monotonic() > deadline:
+                return row
+            sleep(LOOK_S)
 
     def _require(self, name: str) -> None:
         if name not in self._server.models:

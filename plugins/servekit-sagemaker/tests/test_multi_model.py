@@ -98,14 +98,15 @@ def test_invocations_need_a_target(container):
 class Models:
     """Stands for a front-end whose operations end as they are told to."""
 
-    def __init__(self, directory, names=(), **row):
+    def __init__(self, directory, names=(), *, refusals=0, **row):
         self.models = dict.fromkeys(names)
         self.run_directory = directory / "run"
         self.run_directory.mkdir()
-        self._row = OperationRow("1", "load", "m", **row)
+        refused = OperationRow("0", "load", "m", state="failed", status=503)
+        self._rows = [*[refused] * refusals, OperationRow("1", "load", "m", **row)]
 
     def operate(self, operation, wait_s):
-        return self._row
+        return self._rows.pop(0)
 
 
 def client(directory, *names, **row):
@@ -128,6 +129,13 @@ def test_failures_have_the_status_of_the_operation(tmp_path, row, status):
     asked = {"model_name": "m", "url": url}
 
     assert client(tmp_path, **row).post("/models", json=asked).status_code == status
+
+
+def test_a_server_that_still_starts_is_asked_again(tmp_path):
+    url = str(write_model(tmp_path / "models/m/model"))
+    asked = client(tmp_path, refusals=2, state="done")
+
+    assert asked.post("/models", json={"model_name": "m", "url": url}).status_code == 200
 
 
 def test_the_list_has_pages(tmp_path):
