@@ -123,7 +123,7 @@ def test_every_key_is_kept():
         "license": "MIT",
         "requirements": "s.py",
         "signature": {"inputs": [tensor], "outputs": [tensor]},
-        "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
+        "batching": {"max_batch_size": 4, "max_delay_ms": 0.5, "max_concurrency": 9},
         "worker": {
             "replicas": 2,
             "ranks": 4,
@@ -146,7 +146,7 @@ def test_every_key_is_kept():
             "a": {
                 "service": "s:A",
                 "signature": {"inputs": [tensor], "outputs": []},
-                "batching": {"max_batch_size": 4, "max_delay_ms": 0.5},
+                "batching": {"max_batch_size": 4, "max_delay_ms": 0.5, "max_concurrency": 9},
                 "worker": {
                     "replicas": 2,
                     "ranks": 1,

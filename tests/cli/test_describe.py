@@ -380,3 +380,20 @@ def test_import_is_advised_only_to_those_who_did_not_give_it(say, untyped, comma
     assert "--import" in told
     assert "--import" not in told_again
     assert "types of" in told_again
+
+
+def test_an_async_service_is_described_with_its_bound(say, tmp_path):
+    (tmp_path / "model.toml").write_text(
+        'name = "waits"\nservice = "service:Waits"\n[batching]\nmax_concurrency = 7\n'
+    )
+    (tmp_path / "service.py").write_text(
+        "from servekit import Service\n\nclass Waits(Service):\n"
+        "    async def predict(self, value: int) -> str: ...\n"
+    )
+    status, text, _ = say("describe", tmp_path, "--import")
+    facts = json.loads(say("describe", tmp_path, "--import", "--json")[1])
+
+    assert status == OK
+    assert "service:Waits, async: 7 inputs at a time" in text
+    assert facts["max_concurrency"] == {"predict": 7}
+    assert facts["paths"][0]["input_schema"] == {"type": "integer"}

@@ -35,7 +35,7 @@ from servekit.ipc.batches import (
 )
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
-from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks
+from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks, WantedProcesses
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
 from servekit.settings import Settings
@@ -175,6 +175,7 @@ class FrontEndUnderTest:
         self.heard: list = []
         self.publish()
         assert isinstance(self.hear(), PluginHooks)
+        assert isinstance(self.hear(), WantedProcesses)
         ready = self.hear()
         assert isinstance(ready, FrontEndReady)
         self.pid = ready.pid  #: of the process that serves
