@@ -35,7 +35,8 @@ class ResponseStyle(Struct, array_like=True, frozen=True):
     stream: StreamStyle = StreamStyle()
     #: the member ``stream.field`` of the body, if the front-end has read it
     wants_stream: bool | None = None
-    #: of bodies whose requests name none, and of responses to clients that accept any; "": none
+    #: the media type of bodies whose requests name none, and of responses to clients that accept
+    #: any; "": none
     media_type: str = ""
 
     @property

@@ -367,6 +367,30 @@ def test_a_pipeline_without_stages_has_the_examples_too(model):
     assert [run["problem"] for run in found["pipeline"]["examples"]] == [""]
 
 
+ENDLESS = """
+from collections.abc import Iterator
+
+from servekit import Service, endpoint
+
+class Toy(Service):
+    def predict(self, batch: list[int]) -> list[int]:
+        return batch
+
+    @endpoint(get=True)
+    def ticks(self, start: int) -> Iterator[int]:
+        while True:
+            yield start
+            start += 1
+"""
+
+
+def test_an_endpoint_that_streams_without_an_end_is_tried_for_a_while(model):
+    done = check(model("", service=ENDLESS))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is fine" in done.stdout
+
+
 NAMED = """
 from servekit import Service
 

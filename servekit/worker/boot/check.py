@@ -43,7 +43,6 @@ from servekit.worker.boot.proof import (
     samples_of,
 )
 from servekit.worker.prediction.current_batch import OpenItem
-from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.process.log import boot_failed
 from servekit.worker.process.setup import (
@@ -63,6 +62,7 @@ __all__ = ["check", "main"]
 Tell = Callable[[msgspec.Struct], None]
 TIMED_S = 0.3  #: a size of batch is run again until this time has passed
 MOST_RUNS = 100
+MOST_STEPS = 10  #: of an endpoint that streams
 
 
 def main() -> int:
@@ -114,7 +114,7 @@ def check(request: Checkup, tell: Tell) -> None:
         tell(run)
         if run.problem:  # larger ones would fail in the same way
             break
-    for tried in _try_endpoints(loaded.methods):
+    for tried in _try_endpoints(loaded):
         tell(tried)
     loaded.close()
     tell(Checked(_bytes_of("status", "VmHWM:")))
@@ -197,10 +197,12 @@ def _refusal_of(predictor: Predictor, item: OpenItem) -> str:
     return problem_of(answer) if is_refused else ""
 
 
-def _try_endpoints(methods: Methods) -> Iterator[Tried]:
+def _try_endpoints(loaded: Loaded) -> Iterator[Tried]:
     """Call each endpoint with an input made from its types, and yield the findings."""
-    for row in methods.rows:
-        predictor, item = methods.predictor(row.name), _sample_of(row.interface)
+    for row in loaded.methods.rows:
+        predictor, item = loaded.methods.predictor(row.name), _sample_of(row.interface)
+        if predictor is not None and predictor in loaded.steppings:
+            loaded.steppings[predictor].most_steps = MOST_STEPS  # a stream of events may be endless
         if not isinstance(predictor, Predictor) or item is None:
             yield Tried(row.name, unchecked="was not called: its types do not say what an input is")
         elif refused := _refusal_of(predictor, item):

@@ -7,6 +7,8 @@ every member; and a member is evicted once, whatever ended it.
 
 from __future__ import annotations
 
+from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from servekit.errors import RequestError, WrongBatchLength
@@ -130,6 +132,8 @@ def checked_entries(entries: Any, count: int) -> list[Any]:
 class Stepping:
     """Drives a service of either kind. An error in its code ends as few members as possible."""
 
+    most_steps: float = inf  #: that ``predict`` takes; ``servekit check`` limits those of endpoints
+
     def __init__(self, service: Service, current: CurrentMembers) -> None:
         """Step with *service*, which sees the requests of its members in *current*."""
         first = streaming_method(service)
@@ -185,10 +189,14 @@ class Stepping:
         requests = self.current.requests()
         values = zip(singles(batch), requests, strict=True)
         members = [self._admitted(value, request) for value, request in values]
-        while going := [member for member in members if not member.is_over]:
+        for step in count(1):
+            going = [member for member in members if not member.is_over]
+            if not going:
+                break
             for member, advance in zip(going, self.step(going), strict=True):
                 member.take(advance)
-                if member.is_over:
+                if member.is_over or step >= self.most_steps:
+                    member.is_over = True
                     self.evict(member.slot)
         return [member.result() for member in members]
 
