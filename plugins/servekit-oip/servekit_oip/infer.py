@@ -9,6 +9,7 @@ from servekit.errors import InputError, ResultNotEncodable
 from servekit.extension import EncodedResponse, Envelope
 from servekit_oip.inputs import InputTensors
 from servekit_oip.messages import RequestedInput, read_request
+from servekit_oip.one_row import RowReader, RowWriter
 from servekit_oip.outputs import OutputTensors
 from servekit_oip.signature import model_tensors
 from servekit_oip.tensors import from_buffer, from_json, to_buffer, to_texts
@@ -39,6 +40,8 @@ class Infer(Envelope):
         self._tensors = model_tensors(model)
         self._outputs = OutputTensors(self._tensors, codecs, model.directory)
         self._names = {"model_name": model.name, "model_version": model.version}
+        self._reader = RowReader(self._tensors)
+        self._writer = RowWriter(self._tensors, self._names)
         self._all_json = [(name, False, 0) for name in self._tensors.outputs]
         self._all_binary = [(name, True, 0) for name in self._tensors.outputs]
 
@@ -59,7 +62,20 @@ class Infer(Envelope):
     def _read(
         self, request: EnvelopeRequest, text: bytes | memoryview, rest: bytes | memoryview
     ) -> list[Any]:
-        asked, inputs, at = read_request(text), InputTensors(self._tensors), 0
+        asked = read_request(text)
+        request.state = asked.id, self._wanted(asked)
+        if not rest and (row := self._reader.from_json(asked.inputs)) is not None:
+            return [row]
+        inputs = InputTensors(self._tensors)
+        self._collect(asked, rest, inputs)
+        if rest and len(asked.inputs) == 1:
+            row = self._reader.from_bytes(asked.inputs[0].shape, rest)
+            return inputs.inputs() if row is None else [row]
+        return inputs.inputs()
+
+    def _collect(self, asked: InferRequest, rest: bytes | memoryview, inputs: InputTensors) -> None:
+        """Put the tensors of a request, in the JSON or in the *rest* behind it, into *inputs*."""
+        at = 0
         for each in asked.inputs:
             spec = inputs.expect(each.name, each.datatype, each.shape)
             size = each.parameters.binary_data_size
@@ -76,8 +92,6 @@ class Infer(Envelope):
             inputs.put(each.name, from_buffer(each.name, spec.datatype, each.shape, content))
         if at != len(rest):
             raise InputError(f"request: {len(rest) - at} bytes belong to no input")
-        request.state = asked.id, self._wanted(asked)
-        return inputs.inputs()
 
     def _read_raw(self, request: EnvelopeRequest) -> list[Any]:
         """Return the one input of a body that is its bytes, without any JSON."""
@@ -92,7 +106,8 @@ class Infer(Envelope):
         inputs.expect(spec.name, spec.datatype.name, shape)
         inputs.put(spec.name, from_buffer(spec.name, spec.datatype, shape, body))
         request.state = "", self._all_binary
-        return inputs.inputs()
+        row = self._reader.from_bytes(shape, body)
+        return inputs.inputs() if row is None else [row]
 
     def _wanted(self, asked: InferRequest) -> list[tuple[str, bool, int]]:
         is_binary = asked.parameters.binary_data_output
@@ -116,6 +131,8 @@ class Infer(Envelope):
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the outputs that the client wants, those in bytes behind the JSON."""
         id_, wanted = request.state
+        if wanted is self._all_json and (text := self._writer.write(id_, outputs[0])) is not None:
+            return EncodedResponse(body=text)
         arrays, told = self._outputs.arrays(outputs), []
         buffers: list[bytes | memoryview] = []
         for name, is_binary, classes in wanted:

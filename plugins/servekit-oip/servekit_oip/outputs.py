@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from servekit.errors import InputError, ResultNotEncodable
+from servekit.extension import Rows
 from servekit_oip.datatypes import BYTES
 from servekit_oip.labels import top
 from servekit_oip.signature import OUTPUT
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from servekit.extension import Codecs, Rows
+    from servekit.extension import Codecs
     from servekit_oip.datatypes import Datatype
     from servekit_oip.signature import ModelTensor, ModelTensors
     from servekit_oip.tensors import Array
@@ -53,7 +55,7 @@ class OutputTensors:
         :param outputs: as ``Envelope.encode`` gets them.
         :raises ResultNotEncodable: the service did not return what its signature declares.
         """
-        rows = outputs[0] if self._tensors.takes_signature else None
+        rows = self._rows(outputs[0]) if self._tensors.takes_signature else None
         if rows is not None and self._tensors.gives_signature:
             return {name: _column(spec, rows) for name, spec in self._tensors.outputs.items()}
         (name,) = self._tensors.outputs
@@ -75,10 +77,24 @@ class OutputTensors:
         """Return the datatype of the output *name*."""
         return self._tensors.outputs[name].datatype
 
+    def _rows(self, output: Any) -> Rows:
+        """Return *output* itself, or as rows if it is that of a single one."""
+        if isinstance(output, Rows):
+            return output
+        (name, *_) = self._tensors.outputs
+        values = output if isinstance(output, Mapping) else {name: output}
+        return Rows({name: _array(each)[np.newaxis] for name, each in values.items()}, 1)
+
     def _string(self, output: Any) -> bytes | str:
         if isinstance(output, bytes) or (isinstance(output, str) and self._tensors.gives_text):
             return output
         return self._codecs.write(JSON, output)
+
+
+def _array(value: Any) -> Array:
+    """Return *value* as an array; strings are objects."""
+    array = np.asarray(value)
+    return np.asarray(value, object) if array.dtype.kind in "US" else array
 
 
 def _each(rows: Rows) -> Iterator[Any]:
