@@ -19,7 +19,7 @@ from .conftest import BIN, WAIT_S
 PIXEL = base64.b64decode(PIXEL_B64)
 HERE = Path(__file__).parent
 SHIPPING, ECHO = (HERE.parents[1] / "examples" / name for name in ("shipping", "echo"))
-GRID, POINTS = (HERE / "models" / name for name in ("grid", "points"))
+GRID, POINTS, BARE = (HERE / "models" / name for name in ("grid", "points", "bare"))
 LARGE = """
 name = "large"
 service = "service:Large"
@@ -129,7 +129,7 @@ def models(tmp_path_factory):
         (top / name / "model.toml").write_text(toml)
         (top / name / "service.py").write_text(service)
     (top / "photo/a picture's.png").write_bytes(b"\x89PNG" + bytes(1230))
-    return {path.name: path for path in (SHIPPING, ECHO, GRID, POINTS, *top.iterdir())}
+    return {path.name: path for path in (SHIPPING, ECHO, GRID, POINTS, BARE, *top.iterdir())}
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,13 @@ def follow(text, format_name, directory):
         pytest.param(
             "sizes", ["--import", "--path", "/v1/sizes/all"], r"\[.*\b8\b.*\]", id="instances"
         ),
+        pytest.param("bare", [], r"^\[.a., ?.b.\]$", id="a bare output"),
+        pytest.param(
+            "bare", ["--import", "--stream"], r"^(data: )?a\n\n?(data: )?b\n", id="raw events"
+        ),
+        pytest.param(
+            "bare", ["--import", "--path", "/v1/uppers"], r"^\[.TEXT.\]$", id="bare instances"
+        ),
         pytest.param(
             "words",
             ["--import", "--path", "/v1/photos", "--form"],
@@ -186,7 +193,7 @@ def test_a_snippet_works(run, server, models, tmp_path, format_name, model, more
     flags = ["--format", format_name, "--url", f"{server.url}/", *more]
     text = snippet(run, models[model], *flags)
 
-    assert re.search(printed, follow(text, format_name, tmp_path))
+    assert re.search(printed, follow(text, format_name, tmp_path), re.MULTILINE)
 
 
 @pytest.mark.parametrize("format_name", PROGRAMS)
@@ -206,7 +213,7 @@ def test_the_snippet_of_an_archive_says_how_its_file_gets_out(
 def test_a_model_is_described_as_its_server_describes_it(run, server, models, flag, path):
     told = json.loads(server.get(path or "/api-description")[1])
     told = told if path else told["description"]
-    for name in ("shipping", "grid", "points", "words", "sizes"):
+    for name in ("shipping", "grid", "points", "words", "sizes", "bare"):
         done = run("servekit", "describe", models[name], flag, "--import")
         for place, found in json.loads(done.stdout)["paths"].items():
             assert found == told["paths"][place]
