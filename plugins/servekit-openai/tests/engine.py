@@ -3,6 +3,7 @@
 
 import json
 import socket
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -97,3 +98,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _chunk(self, piece):
         self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+
+
+if __name__ == "__main__":
+    FakeEngine(int(sys.argv[1]))
+    threading.Event().wait()

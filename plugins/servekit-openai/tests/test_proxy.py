@@ -4,6 +4,7 @@
 import http.client
 import importlib.util
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -177,3 +178,18 @@ def test_an_engine_that_starts_later(tmp_path):
         engine = FakeEngine(port)
         served.wait_ready()
         engine.stop()
+
+
+def test_an_engine_that_the_server_starts(tmp_path):
+    engine = FakeEngine()
+    port = engine.port
+    engine.stop()
+    (tmp_path / "llama").mkdir()
+    command = [sys.executable, str(Path(__file__).parent / "engine.py"), str(port)]
+    daemon = f'[[daemons]]\nname = "engine"\ncommand = {json.dumps(command)}\n'
+    (tmp_path / "servekit.toml").write_text(daemon)
+    model = write_model(tmp_path / "llama", port)
+    with ServedModel(model, config=tmp_path / "servekit.toml") as served:
+        answered = ask(served.wait_ready(), "one")
+
+    assert answered.body == b'{ "verbatim" : [1.50, "one"] }'
