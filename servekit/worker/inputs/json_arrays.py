@@ -26,6 +26,7 @@ __all__ = ["SMALLEST", "LargeArrays", "ReadLists", "is_large", "list_readers", "
 
 MOST_ELEMENTS: Final = 1024  #: a small array has no more; for larger ones, lists are slower
 SMALLEST: Final = 4096  #: bytes of a large body; below, simdjson does not pay off
+OPENING: Final = ord("[")
 NOT_STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 #: how simdjson reads a kind of elements: its name, and the resulting dtype
 READ_AS: Final = {"f": ("d", np.float64), "i": ("i", np.int64), "u": ("u", np.uint64)}
@@ -128,7 +129,8 @@ class LargeArrays:
         so brackets and commas determine the shape.
         """
         if self._is_flat:
-            is_same = body.count(b"[") == sum(map(len, shapes))
+            brackets = np.count_nonzero(np.frombuffer(body, np.uint8) == OPENING)
+            is_same = brackets == sum(map(len, shapes))
         else:
             is_same = body.translate(None, NOT_STRUCTURE) == b",".join(map(_structure, shapes))
         if not is_same:

@@ -9,6 +9,9 @@ import msgspec
 import pydantic
 import pytest
 
+from servekit.errors import BodyMalformed
+from servekit.worker.codecs.json import decode_json
+from servekit.worker.inputs.input_kind import AnyInput
 from tests.worker.batches import answer, echo, loaded, service_of
 from tests.worker.json_texts import OPEN, REFUSED, TAKEN, TOO_LARGE
 from tests.worker.worker_process import item
@@ -101,7 +104,7 @@ def test_what_is_no_json_is_malformed_wherever_it_stands(place):
 
 
 def test_what_is_json_is_taken_wherever_it_may_stand(place):
-    refusals = set() if place[1].takes_any else {"InputError"}
+    refusals = set() if isinstance(place[1].kind, AnyInput) else {"InputError"}
 
     assert set(statuses(place, TAKEN).values()) <= {"application/json"} | refusals
 
@@ -185,3 +188,26 @@ def test_what_msgpack_cannot_hold_of_a_services_own_is_the_services_fault():
         service = service_of(lambda self, batch, output=output: [output] * len(batch))
         for sent in (b"1", b'"a"', rb'"\ud83d\ude00"'):
             assert answer(service, sent, accept="application/msgpack")[0] == "ResultNotEncodable"
+
+
+@pytest.mark.parametrize("filler", [0, 2000])
+@pytest.mark.parametrize(
+    ("depth", "inside", "is_taken"),
+    [
+        (100, "1", True),
+        (101, "1", False),
+        (100, '"[[[["', True),
+        (100, r'"\"[\\"', True),
+        (1, ",".join(["[1]"] * 200), True),
+        (99, ",".join(['{"a":1}'] * 200), True),
+        (99, ",".join(['{"a":[1]}'] * 200), False),
+    ],
+)
+def test_the_depth_is_that_of_brackets_outside_of_strings(depth, inside, is_taken, filler):
+    body = f"{'[' * depth}{inside}{' ' * filler}{']' * depth}".encode()
+
+    if is_taken:
+        decode_json(body)
+    else:
+        with pytest.raises(BodyMalformed, match="nested deeper than 100 levels"):
+            decode_json(body)
