@@ -9,7 +9,7 @@ from servekit.errors import InputError, ResultNotEncodable
 from servekit.extension import EncodedResponse, Envelope
 from servekit_oip.inputs import InputTensors
 from servekit_oip.messages import RequestedInput, read_request
-from servekit_oip.one_row import RowReader, RowWriter
+from servekit_oip.one_row import OneRowReader, OneRowWriter
 from servekit_oip.outputs import OutputTensors
 from servekit_oip.signature import model_tensors
 from servekit_oip.tensors import from_buffer, from_json, to_buffer, to_texts
@@ -40,8 +40,8 @@ class Infer(Envelope):
         self._tensors = model_tensors(model)
         self._outputs = OutputTensors(self._tensors, codecs, model.directory)
         self._names = {"model_name": model.name, "model_version": model.version}
-        self._reader = RowReader(self._tensors)
-        self._writer = RowWriter(self._tensors, self._names)
+        self._reader = OneRowReader(self._tensors)
+        self._writer = OneRowWriter(self._tensors, self._names)
         self._all_json = [(name, False, 0) for name in self._tensors.outputs]
         self._all_binary = [(name, True, 0) for name in self._tensors.outputs]
 

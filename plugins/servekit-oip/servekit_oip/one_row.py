@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from servekit_oip.messages import RequestedInput
     from servekit_oip.signature import ModelTensor, ModelTensors
 
-__all__ = ["RowReader", "RowWriter"]
+__all__ = ["OneRowReader", "OneRowWriter"]
 
 JSON: Final = "application/json"
 BINARY: Final = "application/octet-stream"
@@ -55,7 +55,7 @@ class InputForm:
         return self._start + text if text[:1] == b"[" else None
 
 
-class RowReader:
+class OneRowReader:
     """Makes native inputs of requests with one row."""
 
     def __init__(self, tensors: ModelTensors) -> None:
@@ -115,14 +115,14 @@ class OutputForm:
                 self._keeps[value.dtype] = keeps = np.can_cast(value.dtype, self._dtype, "safe")
             if not keeps:
                 return None
-            numbers = value.reshape(-1).tolist()
+            numbers = value.reshape(-1).tolist() if self._shape else [value.item()]
         else:
             return None
         text = _encode(numbers)
         return None if b"null" in text else b"%b%b}" % (self._start, text)  # NaN, for one
 
 
-class RowWriter:
+class OneRowWriter:
     """Writes responses whose outputs are all JSON, and of fixed shapes."""
 
     def __init__(self, tensors: ModelTensors, names: Mapping[str, str]) -> None:
