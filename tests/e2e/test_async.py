@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import socket
 from pathlib import Path
@@ -81,6 +82,36 @@ def test_a_deadline_cancels_the_task(server):
     server.wait_for("cancelled r-late")
 
 
+async def one_client(port, rng):
+    """Send a request, and leave at a random moment or read the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    stays = rng.random() < 0.5
+    body = b'{"pause_s": %.3f}' % (rng.random() * 0.05)
+    head = b"POST %b HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+    try:
+        writer.write(head % ALONE.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        if stays:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        else:
+            await asyncio.sleep(rng.random() * 0.05)
+    finally:
+        writer.transport.abort()
+
+
+def test_clients_that_leave_at_any_moment_leave_no_task_behind(server):
+    rng = random.Random(3)
+
+    async def all_clients():
+        for _ in range(10):
+            await asyncio.gather(*[one_client(server.port, rng) for _ in range(40)])
+
+    asyncio.run(asyncio.wait_for(all_clients(), 60))
+    wait_until(lambda: metric(server, "stage_tasks_running") == 0, "every task has ended")
+
+    assert not [line for line in server.lines if "Traceback" in line or "exited" in line]
+    assert server.post(ALONE, b"{}")[0] == 200
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "reason"),
@@ -121,8 +152,8 @@ def test_the_operator_sets_the_bound(serve):
     assert max(asyncio.run(ask_some())) == 2
 
 
-def test_requests_finish_when_the_server_stops(serve):
-    server = serve("--models", MODELS / "waiting")
+def test_a_preloaded_worker_finishes_its_requests_when_the_server_stops(serve):
+    server = serve("--models", MODELS / "waiting", "--set", "waiting.preload=true")
 
     async def ask_and_stop():
         async with AsyncClient(server.url) as client:
