@@ -30,6 +30,12 @@ class Generator(Service):
     async def double(self, value: int) -> int:
         return 2 * value
 
+    @endpoint()
+    async def letters(self, text: str) -> AsyncIterator[str]:
+        for letter in text:
+            await asyncio.sleep(0)
+            yield letter
+
 
 class GeneratorPredict(Service):
     """A ``predict`` that is an async generator."""

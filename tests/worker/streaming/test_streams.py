@@ -363,12 +363,15 @@ def test_async_generator_that_never_waits_leaves_others_their_turn(streams):
     assert found.ends[endless][0] == "ClientGone"
 
 
-def test_endpoint_beside_an_async_generator_is_answered(streams):
+def test_endpoints_beside_an_async_generator_are_answered(streams):
     found = streams("async_streams:Generator")
     number = found.open(3, JSON, calls=run(".double"))
+    letters, refused = (found.open(each, calls=run(".letters")) for each in ("ab", 5))
     found.wait_for()
 
     assert found.ends[number] == (JSON, b'{"prediction":6}')
+    assert b"".join(found.found[letters]) == b'data: "a"\n\ndata: "b"\n\n'
+    assert found.ends[refused][0] == "InputError"
 
 
 def test_examples_of_async_streams_are_run(streams):
