@@ -50,8 +50,9 @@ def endpoint(
     """Serve a method as ``POST /<model>/<name>``, or at *path*, in the same way as ``predict``.
 
     The method takes a batch and returns an output for each input; if it is ``async def``, it takes
-    one input. A generator takes one input too, and yields outputs, which can be streamed. The annotations of the method say what inputs and outputs
-    are; ``preprocess``, ``postprocess`` and the signature are those of ``predict``.
+    one input. A generator takes one input too, and yields outputs, which can be streamed. The
+    annotations of the method say what inputs and outputs are; ``preprocess``, ``postprocess`` and
+    the signature are those of ``predict``.
 
     :param name: the method's own if left out.
     :param envelope: ``False``: the output itself is the body of a response, without
