@@ -2,8 +2,11 @@
 """Services that do what a test asks of them; each is a model of the server in ``conftest.py``."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +78,13 @@ class Talk(ChatService):
         while True:
             yield "again "
             time.sleep(0.01)
+
+    def do_die_once(self, request):
+        flag = Path(__file__).with_name("died")
+        if not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield "alive"
 
     def do_slow(self, request):
         time.sleep(0.5)

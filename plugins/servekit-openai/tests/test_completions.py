@@ -46,7 +46,8 @@ def test_a_stream(client):
     ("model", "prompt", "message"),
     [
         pytest.param("write", ["a", "b"], "one choice", id="two for a model that streams"),
-        pytest.param("writes", [], "at least one", id="none"),
+        pytest.param("writes", [], "expected 1 to 2048, got 0", id="none"),
+        pytest.param("writes", ["a"] * 2049, "expected 1 to 2048", id="too many"),
         pytest.param("writes", [1.5], "a string, token ids", id="a number"),
         pytest.param("writes", [["a"]], "a string, token ids", id="nested texts"),
     ],
@@ -56,3 +57,10 @@ def test_prompts_that_are_refused(client, model, prompt, message):
         client.completions.create(model=model, prompt=prompt)
 
     assert caught.value.param == "prompt"
+
+
+def test_too_many_choices_of_many_prompts(client):
+    with pytest.raises(openai.BadRequestError, match="at most 2048 choices") as caught:
+        client.completions.create(model="writes", prompt=["a"] * 1000, n=3)
+
+    assert caught.value.param == "n"

@@ -85,7 +85,7 @@ def test_inputs_of_several_clients_share_batches(client):
 @pytest.mark.parametrize(
     ("body", "param", "message"),
     [
-        pytest.param({"input": []}, "input", "at least one", id="none"),
+        pytest.param({"input": []}, "input", "expected 1 to 2048, got 0", id="none"),
         pytest.param({"input": {"a": 1}}, "input", "a string, token ids", id="an object"),
         pytest.param({"input": "refuse"}, None, "not that", id="refused by the service"),
         pytest.param({"input": "a", "dimensions": 0}, "dimensions", ">= 1", id="no dimensions"),

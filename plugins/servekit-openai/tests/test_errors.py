@@ -164,6 +164,15 @@ def test_clients_are_told_whether_to_try_again(connect, text, options, should_re
     assert caught.value.response.request.headers["x-stainless-retry-count"] == "0"
 
 
+def test_clients_try_again_what_passes(connect):
+    found = connect(max_retries=5).chat.completions.with_raw_response.create(
+        model="talk", messages=[{"role": "user", "content": "die_once"}]
+    )
+
+    assert found.parse().choices[0].message.content == "alive"
+    assert int(found.http_request.headers["x-stainless-retry-count"]) > 0
+
+
 def test_an_overloaded_server_has_clients_wait(served):
     from servekit_openai.errors import OpenAIErrors
 

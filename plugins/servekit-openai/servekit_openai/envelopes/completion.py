@@ -9,7 +9,6 @@ import msgspec
 
 from servekit_openai.envelopes.prompts import prompts_in
 from servekit_openai.envelopes.text import ChoiceProgress, TextEnvelope, estimate_tokens
-from servekit_openai.errors import refusal
 from servekit_openai.inputs import CompletionRequest
 from servekit_openai.outputs import Completion
 from servekit_openai.tasks import COMPLETION
@@ -30,10 +29,7 @@ class Completions(TextEnvelope[CompletionRequest, Completion]):
 
     def inputs_of(self, body: dict[str, Any]) -> list[Any]:
         """Return an input for each prompt in *body*."""
-        prompts = prompts_in(body, "prompt")
-        if not prompts:
-            raise refusal("prompt", "expected at least one")
-        return [{**body, "prompt": prompt} for prompt in prompts]
+        return [{**body, "prompt": prompt} for prompt in prompts_in(body, "prompt")]
 
     def estimate(self, asked: CompletionRequest, inputs: Sequence[Any]) -> int:  # noqa: ARG002
         """Return about how many tokens the prompts have."""

@@ -54,8 +54,6 @@ class Embeddings(Api):
             raise refusal("encoding_format", "expected float or base64")
         encoding = request.parameters.get("encoding", encoding)
         inputs = prompts_in(body, "input")
-        if not inputs:
-            raise refusal("input", "expected at least one")
         tokens = [estimate_tokens(each) if isinstance(each, str) else len(each) for each in inputs]
         request.state = VectorFormat(tokens, encoding, asked.dimensions)
         return [{**body, "input": each} for each in inputs]

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from servekit_openai.errors import refusal
 
-__all__ = ["prompts_in"]
+__all__ = ["MAX_INPUTS", "prompts_in"]
+
+MAX_INPUTS: Final = 2048  #: of one request, as at OpenAI: each of them needs memory of its own
 
 
 def prompts_in(body: dict[str, Any], name: str) -> list[str | list[int]]:
     """Return the member *name* of *body* as a list.
 
-    :raises InputError: it is missing, or holds anything but strings and token ids.
+    :raises InputError: it is missing, empty or too long, or holds anything but strings and token
+        ids.
     """
     if name not in body:
         raise refusal(name, "missing")
@@ -21,6 +24,8 @@ def prompts_in(body: dict[str, Any], name: str) -> list[str | list[int]]:
     found = [given] if is_one(given) else given
     if not isinstance(found, list) or not all(map(is_one, found)):
         raise refusal(name, "expected a string, token ids, or a list of either")
+    if not 1 <= len(found) <= MAX_INPUTS:
+        raise refusal(name, f"expected 1 to {MAX_INPUTS}, got {len(found)}")
     return found
 
 

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from servekit.extension import EncodedResponse
 from servekit_openai.envelopes.api import Api, converted
+from servekit_openai.envelopes.prompts import MAX_INPUTS
 from servekit_openai.errors import refusal
 from servekit_openai.inputs import GenerationRequest
 from servekit_openai.outputs import AssistantMessage, Completion, Usage
@@ -85,6 +86,8 @@ class TextEnvelope(Api, Generic[Request, Output]):
         if len(inputs) * n > 1 and self._is_streaming:
             name = "n" if n > 1 else "prompt"
             raise refusal(name, "this model makes one choice for each request")
+        if len(inputs) * n > MAX_INPUTS:
+            raise refusal("n", f"expected at most {MAX_INPUTS} choices, got {len(inputs) * n}")
         options = asked.stream_options
         request.is_stream = bool(asked.stream)
         request.state = ChoicesState(
