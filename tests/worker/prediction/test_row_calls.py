@@ -13,6 +13,7 @@ from servekit import InputError, Response
 from servekit.extension import Rows
 from servekit.worker.prediction.objects import OBJECT, DecodedInput
 from servekit.worker.prediction.row_calls import plan_calls
+from servekit.worker.prediction.runs import Run
 from tests.worker.batches import loaded, service_of
 from tests.worker.worker_process import item
 
@@ -308,3 +309,48 @@ def test_rows_of_a_client_that_has_disconnected_are_not_predicted():
 
     assert [error for error, _, _ in answers] == ["ClientGone", ""]
     assert calls == [(2, 2), (2, 2)]
+
+
+def doubling(calls, result):
+    def predict(self, batch):
+        calls.append(batch["x"].shape)
+        return result(batch["x"] * 2)
+
+    return service_of(predict, {**SIGNATURE, "outputs": [{**SIGNATURE["inputs"][0], "name": "x"}]})
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param(lambda doubled: {"x": doubled}, id="mapping"),
+        pytest.param(lambda doubled: doubled, id="array"),
+        pytest.param(list, id="list"),
+        pytest.param(lambda doubled: [{"x": row} for row in doubled], id="list of mappings"),
+    ],
+)
+def test_services_of_one_worker_pass_rows_on_as_objects(result):
+    calls = []
+    first, last = loaded(doubling(calls, result)).predictor, loaded(summing(calls)).predictor
+    run = Run([("double", first), ("sum", last)])
+    items = [sent(rows([[1, 2], [3, 4]])), sent({"x": np.array([5.0, 6.0])})]
+    (_, _, found), (_, _, single) = run.answer(items).answers
+
+    assert run.rows is last.rows
+    assert found.values["y"].tolist() == [6, 14]
+    assert single == {"y": 22}
+    assert calls == [(3, 2), (3, 2)]
+
+
+def test_rows_that_do_not_fit_the_next_service_are_refused():
+    first = loaded(doubling([], lambda doubled: {"z": doubled})).predictor
+    run = Run([("double", first), ("sum", loaded(summing([])).predictor)])
+    ((error, _, told),) = run.answer([sent(rows([[1, 2]]))]).answers
+
+    assert (error, msgspec.json.decode(told)["detail"][:10]) == ("InputError", "x: missing")
+
+
+def test_a_service_without_a_signature_keeps_rows_out_of_a_run():
+    first = loaded(doubling([], list)).predictor
+    run = Run([("double", first), ("any", loaded(service_of(lambda self, b: b)).predictor)])
+
+    assert run.rows is None
