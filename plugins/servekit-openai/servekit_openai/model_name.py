@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from servekit.errors import BodyMalformed, InputError
+from servekit.errors import BodyMalformed
+from servekit_openai.errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,8 +55,8 @@ def find_name(body: bytes | memoryview) -> str:
     try:
         return _decode(body).model
     except msgspec.ValidationError as error:
-        message = str(error).replace("`", "")
-        raise InputError(message, [{"field": "model", "message": message}]) from None
+        is_missing = "missing required" in str(error)
+        raise refusal("model", "missing" if is_missing else "expected a string") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BodyMalformed(f"body: {error}") from None
 

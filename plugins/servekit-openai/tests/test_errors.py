@@ -35,6 +35,13 @@ def create(client, **body):
     return client.post("/chat/completions", body=body, cast_to=object)
 
 
+def test_a_chat_without_messages(client):
+    with pytest.raises(openai.BadRequestError, match="messages: missing") as caught:
+        client.post("/chat/completions", body={"model": "talk"}, cast_to=object)
+
+    assert caught.value.param == "messages"
+
+
 def ask(text):
     return {"messages": [{"role": "user", "content": text}]}
 
@@ -54,13 +61,13 @@ def ask(text):
             {"model": "embed"}, openai.NotFoundError, "model_not_found", "model",
             "embed is not a chat model", id="a model of another task",
         ),
-        pytest.param({"model": 1}, openai.BadRequestError, None, "model", "str", id="no name"),
+        pytest.param({"model": 1}, openai.BadRequestError, None, "model", "a string", id="no name"),
         pytest.param(
             {"messages": []}, openai.BadRequestError, None, "messages", "length", id="no messages"
         ),
         pytest.param(
-            {"messages": [{"content": "a"}]}, openai.BadRequestError, None, "messages[0]", "role",
-            id="no role",
+            {"messages": [{"content": "a"}]}, openai.BadRequestError, None, "messages[0].role",
+            "role: missing", id="no role",
         ),
         pytest.param(
             {"temperature": "hot"}, openai.BadRequestError, None, "temperature", "float",
@@ -104,7 +111,7 @@ def test_a_wrong_key(connect):
     [
         pytest.param("GET", CHAT, None, 405, "POST", id="method"),
         pytest.param("POST", CHAT, b"{", 400, "body", id="not JSON"),
-        pytest.param("POST", CHAT, b"[1]", 400, "object", id="not an object"),
+        pytest.param("POST", CHAT, b"[1]", 400, "model", id="not an object"),
         pytest.param("POST", CHAT, b'{"messages": []}', 400, "model", id="no model"),
         pytest.param("POST", CHAT, TWICE, 400, "twice", id="two models"),
         pytest.param("DELETE", "/v1/models/talk", None, 405, "GET", id="delete a model"),

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["JSON", "Api", "converted"]
 
 JSON: Final = "application/json"
-PLACE: Final = re.compile(r"(.*) - at `(?:key in )?\$\.?(.*)`")
+#: what msgspec says: the mistake, and where it is
+MISTAKE: Final = re.compile(r"(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?")
+MISSING: Final = re.compile(r"Object missing required field `(.+)`")
 
 T = TypeVar("T")
 
@@ -103,6 +105,8 @@ def converted(body: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        found = PLACE.fullmatch(str(error))
-        message, place = found.groups() if found else (str(error), "")
+        found = MISTAKE.fullmatch(str(error))
+        message, place = found.groups("") if found else (str(error), "")
+        if missing := MISSING.fullmatch(message):
+            message, place = "missing", f"{place}.{missing[1]}".lstrip(".")
         raise refusal(place, message.replace("`", "")) from None
