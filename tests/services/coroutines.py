@@ -54,8 +54,8 @@ class Waits(Service):
         if value.then == "block":
             print("blocking")
             time.sleep(1000)
-        if value.then == "die":
-            os._exit(9)
+        if value.then == "fork" and (pid := os.fork()):
+            print("child ended with", os.waitpid(pid, 0)[1])
         if value.then == "stay":
             await asyncio.shield(asyncio.sleep(1000))
 

@@ -332,6 +332,16 @@ def test_a_call_of_another_model_does_not_block_and_ends_with_its_task(start):
     assert isinstance(hear(), CancelCall)
 
 
+def test_a_fork_in_a_coroutine_is_answered_once(requests):
+    found = requests()
+    other = found.send({"pause_s": 0.2})
+
+    assert found.predict({"then": "fork"})["id"] == "r1"
+    found.wait_for(other)
+    assert found.sent == len(found.ends) == 2
+    wait_for_log(found.worker, "child ended with 0")
+
+
 def test_a_blocked_loop_is_logged(start, tmp_path):
     (tmp_path / "slow.py").write_text(
         "import time\nfrom servekit import Service\n\nclass Slow(Service):\n"
