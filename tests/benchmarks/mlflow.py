@@ -23,8 +23,8 @@ from tests.benchmarks.processes import free_port
 from tests.benchmarks.wrk import Target, run
 
 CONNECTIONS: Final = (8, 32)
-ROUNDS: Final = 5
-SECONDS: Final = 5
+ROUNDS: Final = 7
+SECONDS: Final = 3
 START_S: Final = 180
 HEADERS: Final = (("Content-Type", "application/json"),)
 

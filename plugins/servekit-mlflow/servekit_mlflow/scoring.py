@@ -20,10 +20,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import scoring_server
 
 from servekit import Response
+from servekit_mlflow.formats import NO_PARAMS
 from servekit_mlflow.predictions import Predictions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from logging import Logger
     from pathlib import Path
 
@@ -42,6 +43,7 @@ class Scorer:
         """Load the model in *directory*. Raises whatever its loader raises."""
         self._model = mlflow.pyfunc.load_model(str(directory))
         self._schema = self._model.metadata.get_input_schema()
+        self._predict = _checked_predict(self._model)
         self._logger = logger
 
     def predict(self, inputs: Mapping[str, Any], layout: Layout, params: bytes) -> Predictions:
@@ -52,7 +54,9 @@ class Scorer:
         Raises whatever the model raises.
         """
         count = len(next(iter(inputs.values())))
-        raw = self._model.predict(_model_input(inputs, layout), params=json.loads(params))
+        given = _model_input(inputs, layout)
+        has_params = params != NO_PARAMS
+        raw = self._model.predict(given, json.loads(params)) if has_params else self._predict(given)
         return Predictions(raw, count)
 
     def respond(self, content_type: str, body: str) -> Response:
@@ -73,6 +77,17 @@ class Scorer:
             reason = trace.strip().rpartition("\n")[2]
             self._logger.warning("the model refused a request: %s\n%s", reason, trace)
         return Response(json.dumps(members), error.get_http_status_code(), content_type=JSON)
+
+
+def _checked_predict(model: mlflow.pyfunc.PyFuncModel) -> Callable[[Any], Any]:
+    """Return what predicts with *model* from inputs that fit its signature, without parameters.
+
+    ``PyFuncModel.predict`` would check the inputs again, which takes longer than many models.
+    """
+    has_params = model.metadata.get_params_schema() is not None
+    predict = None if has_params else getattr(model, "_predict_fn", None)
+    found: Callable[[Any], Any] = predict or model.predict
+    return found
 
 
 def _model_input(inputs: Mapping[str, Any], layout: Layout) -> Any:
