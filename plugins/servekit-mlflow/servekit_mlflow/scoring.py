@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pandas as pd
 
-os.environ.setdefault(
-    "MLFLOW_DISABLE_TELEMETRY", "true"
-)  # a server reports to nobody what it serves
+# a server reports to nobody what it serves
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # as in MLflow's own server: types that a model declares by annotations are then checked
 os.environ["_MLFLOW_IS_IN_SERVING_ENVIRONMENT"] = "true"
 
@@ -20,6 +21,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import scoring_server
 
 from servekit import Response
+from servekit_mlflow.estimators import takes_array
 from servekit_mlflow.formats import NO_PARAMS
 from servekit_mlflow.predictions import Predictions
 
@@ -39,24 +41,40 @@ INTERNAL: Final = {"error_code": "INTERNAL_ERROR", "message": "The predictions c
 class Scorer:
     """Predicts with one model."""
 
-    def __init__(self, directory: Path, logger: Logger) -> None:
-        """Load the model in *directory*. Raises whatever its loader raises."""
+    def __init__(self, directory: Path, layout: Layout | None, logger: Logger) -> None:
+        """Load the model in *directory*. Raises whatever its loader raises.
+
+        :param layout: of its rows, if these can be predicted together.
+        """
         self._model = mlflow.pyfunc.load_model(str(directory))
         self._schema = self._model.metadata.get_input_schema()
-        self._predict = _checked_predict(self._model)
-        self._logger = logger
+        self._layout, self._logger = layout, logger
+        self._predict = _unchecked_predict(self._model)
+        estimator = self._model.get_raw_model() if self._is_loaded_by("mlflow.sklearn") else None
+        self._takes_array = (
+            self._predict is not None and layout is not None and takes_array(estimator, layout)
+        )
+        if self._takes_array:
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
 
-    def predict(self, inputs: Mapping[str, Any], layout: Layout, params: bytes) -> Predictions:
+    def _is_loaded_by(self, module: str) -> bool:
+        return bool(self._model.loader_module == module)
+
+    def predict(self, inputs: Mapping[str, Any], params: bytes) -> Predictions:
         """Predict rows together.
 
-        :param inputs: by name: arrays ``[n, *shape]``, or lists of strings.
+        :param inputs: by name: arrays ``[n, *shape]``, or lists of strings, that fit the signature.
         :param params: the ``params`` of the requests, as JSON.
         Raises whatever the model raises.
         """
+        assert self._layout is not None, "the inputs have been declared"
         count = len(next(iter(inputs.values())))
-        given = _model_input(inputs, layout)
-        has_params = params != NO_PARAMS
-        raw = self._model.predict(given, json.loads(params)) if has_params else self._predict(given)
+        if self._predict is None or params != NO_PARAMS:
+            raw = self._model.predict(_model_input(inputs, self._layout), json.loads(params))
+        elif self._takes_array:
+            raw = self._predict(np.column_stack(list(inputs.values())))
+        else:
+            raw = self._predict(_model_input(inputs, self._layout))
         return Predictions(raw, count)
 
     def respond(self, content_type: str, body: str) -> Response:
@@ -79,15 +97,13 @@ class Scorer:
         return Response(json.dumps(members), error.get_http_status_code(), content_type=JSON)
 
 
-def _checked_predict(model: mlflow.pyfunc.PyFuncModel) -> Callable[[Any], Any]:
-    """Return what predicts with *model* from inputs that fit its signature, without parameters.
+def _unchecked_predict(model: mlflow.pyfunc.PyFuncModel) -> Callable[[Any], Any] | None:
+    """Return what predicts with *model* from inputs that fit its signature; ``None`` if unknown.
 
-    ``PyFuncModel.predict`` would check the inputs again, which takes longer than many models.
+    ``PyFuncModel.predict`` would check the inputs again, which takes longer than many predictions.
     """
-    has_params = model.metadata.get_params_schema() is not None
-    predict = None if has_params else getattr(model, "_predict_fn", None)
-    found: Callable[[Any], Any] = predict or model.predict
-    return found
+    has_params = model.metadata.get_params_schema() is not None  # they have defaults
+    return None if has_params else getattr(model, "_predict_fn", None)
 
 
 def _model_input(inputs: Mapping[str, Any], layout: Layout) -> Any:

@@ -43,9 +43,9 @@ class MLflowService(Service):
         if self.signature is not None:
             raise BootError("[signature]: leave it out; MLmodel has one")
         model = read_mlmodel(context.directory)
-        self._scorer = Scorer(context.directory, context.logger)
         self._logger, self._most_rows = context.logger, context.max_batch_size
         self._layout = layout_of(model)
+        self._scorer = Scorer(context.directory, self._layout, context.logger)
         self._joins = model.loader in ROW_BY_ROW if options.join is None else options.join
         is_plain = self._layout is not None and self._joins
         self._reader = RowReader(self._layout) if self._layout and is_plain else None
@@ -66,8 +66,7 @@ class MLflowService(Service):
         return [self._predict_row(batch, place) for place in range(count)]
 
     def _predict_rows(self, batch: Any) -> list[Any]:
-        assert self._layout is not None, "there is a signature"
-        return self._scorer.predict(batch, self._layout, NO_PARAMS).rows()
+        return self._scorer.predict(batch, NO_PARAMS).rows()
 
     def _predict_row(self, batch: Any, place: int) -> Any:
         try:
@@ -121,7 +120,7 @@ class MLflowService(Service):
         parts, start = [rows for _, rows in group], 0
         try:
             inputs = join(parts, self._layout)
-            predictions = self._scorer.predict(inputs, self._layout, parts[0].params)
+            predictions = self._scorer.predict(inputs, parts[0].params)
             for place, rows in group:
                 body = predictions.json(start, start + rows.length)
                 answers[place] = Response(body, content_type=JSON)
