@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openai
@@ -86,6 +87,19 @@ def test_embeddings_pass_too(served, engine):
 
     assert served.post("/v1/embeddings", body).body == b'{ "verbatim" : [1.50, "two"] }'
     assert engine.seen[-1][0] == "/v1/embeddings"
+
+
+def test_large_bodies_pass_both_ways(served):
+    text = "x" * 500_000
+
+    assert ask(served, text).body == b'{ "verbatim" : [1.50, "%b"] }' % text.encode()
+
+
+def test_more_clients_than_the_engine_gets_requests(served):
+    with ThreadPoolExecutor(40) as clients:
+        found = list(clients.map(lambda _: ask(served, "one", stream=True).body, range(40)))
+
+    assert set(found) == {b"".join(STREAM) + b"data: [DONE]\n\n"}
 
 
 def test_streams_pass_as_they_are(served):
