@@ -85,3 +85,21 @@ def test_find(method, target, is_found):
     router.replace({"/a/predict": "the batcher"}, {})
 
     assert (router.find(method, target, {}) == "the batcher") is is_found
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "found"),
+    [
+        (b"GET", b"/a/ticks", "by the query"),
+        (b"GET", b"/%61/ticks?to=1", "by the query"),
+        (b"POST", b"/a/ticks", "the batcher"),
+        (b"HEAD", b"/a/ticks", None),
+        (b"GET", b"/a/predict", None),
+    ],
+)
+def test_only_some_paths_answer_get(method, target, found):
+    router = Router()
+    routes = {"/a/predict": "the batcher", "/a/ticks": "the batcher"}
+    router.replace(routes, {}, {"/a/ticks": "by the query"})
+
+    assert router.find(method, target, {}) == found
