@@ -80,6 +80,8 @@ COMPARISONS: Final = (
     Comparison("servekit / MLServer at its better", "servekit", MLSERVER),
     Comparison("servekit / Triton at its better", "servekit", TRITON),
     Comparison("servekit / gunicorn + Flask", "servekit", ("flask",)),
+    Comparison("Open Inference Protocol: servekit / Triton at its better", "oip", TRITON),
+    Comparison("servekit: Open Inference Protocol / native routes", "oip", ("signed",)),
 )
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.benchmarks.cases import PHOTO, PIPELINE, SUM, Case
-from tests.benchmarks.figures import MOSEC, Comparison, Spread, of_case, ratio, spread
+from tests.benchmarks.figures import MOSEC, TRITON, Comparison, Spread, of_case, ratio, spread
 from tests.benchmarks.results import Results, spread_of
 
 SERVEKIT: Final = "servekit"
 MOSEC_SAME: Final = Comparison("mosec with the same batching", SERVEKIT, ("mosec-32",))
 MOSEC_BETTER: Final = Comparison("mosec at its better", SERVEKIT, MOSEC)
+OIP_TRITON: Final = Comparison("Triton at its better", "oip", TRITON)
+OIP_NATIVE: Final = Comparison("native routes", "oip", ("signed",))
 NGINX: Final = Comparison("nginx", SERVEKIT, ("nginx",))
 
 Find = Callable[[Results], float | None]
@@ -113,6 +115,10 @@ TARGETS: Final = (
     Target("three stages / one, servekit, c=32", 0.7, True, share(PIPELINE, SUM, 32)),
     *_ratios("three stages: servekit", PIPELINE, MOSEC_BETTER, {32: 1.0}),
     *_ratios("602,112 B raw: servekit", PHOTO, MOSEC_BETTER, {1: 8.0, 8: 5.0, 32: 4.0}),
+    *_ratios("OIP, small JSON: servekit", SUM, OIP_TRITON, {1: 1.5, 8: 1.5, 32: 2.0, 128: 2.0}),
+    *_ratios("OIP, small JSON: servekit", SUM, OIP_NATIVE, {32: 0.8}),
+    *_ratios("OIP, 602,112 B raw: servekit", PHOTO, OIP_TRITON, {8: 3.0}),
+    *_ratios("OIP, 602,112 B raw: servekit", PHOTO, OIP_NATIVE, {8: 0.9}),
     Target("servekit start to first answer, warm cache, s", 1.0, False, start_s),
     Target("servekit's idle tree, PSS in MB", 120.0, False, memory_mb),
 )
