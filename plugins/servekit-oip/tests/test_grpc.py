@@ -10,6 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+import trustme
 
 from servekit.testing import ServedModel
 
@@ -504,3 +505,23 @@ def test_predictions_need_the_token(tmp_path):
             client.infer("sum", tensors([1] * 4), headers=headers)
     finally:
         served.model.stop()
+
+
+def test_tls_is_that_of_the_server(tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(b"".join(each.bytes() for each in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(key)
+    key.chmod(0o600)
+    directory = directory_of(tmp_path, "sum", SERVICE_PY, SUM)
+    settings = {"tls_certificate": certificate, "tls_key": key, "plugin": ["oip.grpc=127.0.0.1:0"]}
+    with ServedModel(directory, **settings) as model:
+        shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
+        model.log.wait_for("serving")
+        credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+        address = f"localhost:{shown.rpartition(':')[2]}"
+        with grpc.secure_channel(address, credentials) as channel:
+            found = call(channel, "ModelInfer", request_of())
+
+    assert np.frombuffer(found.raw_output_contents[0], np.int32).tolist() == [2, 4, 6, 8]

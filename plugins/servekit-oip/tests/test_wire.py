@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("google.protobuf", reason="pip install 'servekit-oip[grpc]'")
 
 from servekit_oip.grpc.messages import message_class
-from servekit_oip.grpc.wire import delimited, error_piece, model_of, response_piece, split
+from servekit_oip.grpc.wire import delimited, error_piece, model_of, parts_of, response_piece
 
 Request = message_class("ModelInferRequest")
 
@@ -44,16 +44,26 @@ def test_what_is_no_message(message):
         model_of(message)
 
 
-def test_split_takes_one_field_out():
-    asked = Request(model_name="m", id="x", raw_input_contents=[b"abc", b"", bytes(300)])
+def test_the_parts_of_a_request():
+    asked = Request(model_name="m", id="é", raw_input_contents=[b"abc", b"", bytes(300)])
     asked.inputs.add(name="a", shape=[1, 2])
     message = asked.SerializeToString()
-    rest, contents = split(memoryview(message), 7)
+    rest, id_, contents = parts_of(memoryview(message))
 
     assert [bytes(each) for each in contents] == [b"abc", b"", bytes(300)]
     assert contents[0].obj is message
+    assert id_ == "é"
     asked.ClearField("raw_input_contents")
+    asked.ClearField("id")
     assert Request.FromString(rest) == asked
+
+
+@pytest.mark.parametrize(
+    "message", [b"\x0a", b"\x0a\x05m", b"\xff" * 12, b"\x1a\x01\xff", b"\x3a\x80"]
+)
+def test_what_has_no_parts(message):
+    with pytest.raises(ValueError, match=r".+"):
+        parts_of(message)
 
 
 def test_what_is_written_is_read():

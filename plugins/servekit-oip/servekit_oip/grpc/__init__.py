@@ -7,11 +7,17 @@ front-ends as an HTTP request, whose body is the protobuf message as it has arri
     messages    the protobuf messages
     wire        parts of messages, read and written without parsing the rest
     settings    ``[plugins.oip]``
+    offers      which processes there are
     protocol    in front-ends: the path of an inference, and errors
     envelope    in workers: from a message to tensors, and back
-    http        in the process: connections to the front-ends
-    inference   in the process: the calls that predict
-    questions   in the process: the calls about models, answered by the REST half
-    health      in the process: the health service of gRPC
-    server      the process
+    server      the process: it listens, and finds what answers a call
+    frames      frames of HTTP/2
+    http2       connections of clients, whose streams are calls
+    call        one call
+    codes       status codes
+    inference   the calls that predict
+    questions   the calls about models, answered by the REST half
+    health      the health service of gRPC
+    reflection  the reflection service of gRPC
+    http        connections to the front-ends
 """

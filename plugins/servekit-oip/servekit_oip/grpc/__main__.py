@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--tls-client-ca", default="")
     try:
         asyncio.run(serve(parser.parse_args()))
-    except (RuntimeError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f"cannot listen: {error}", flush=True)
         sys.exit(1)
 

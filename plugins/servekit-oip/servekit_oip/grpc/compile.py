@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m servekit_oip.grpc.compile``: writes ``inference.binpb`` from ``inference.proto``.
+"""``python -m servekit_oip.grpc.compile``: writes ``services.binpb`` from the ``.proto`` files.
 
 For development: it needs ``grpcio-tools``, which servers do not.
 """
@@ -7,21 +7,22 @@ For development: it needs ``grpcio-tools``, which servers do not.
 from importlib.resources import files
 from pathlib import Path
 
-__all__ = ["DESCRIPTORS", "compiled"]
+__all__ = ["DESCRIPTORS", "PROTOS", "compiled"]
 
 HERE = Path(__file__).parent
-DESCRIPTORS = "inference.binpb"  #: the file of the compiled messages
+PROTOS = ("inference.proto", "health.proto", "reflection.proto")
+DESCRIPTORS = "services.binpb"  #: the file of the compiled messages
 
 
 def compiled(directory: Path) -> bytes:
-    """Return what ``inference.proto`` compiles to; *directory* is for the compiler."""
+    """Return what the files compile to; *directory* is for the compiler."""
     from grpc_tools import protoc
 
     output = directory / DESCRIPTORS
     includes = str(files("grpc_tools") / "_proto")
     arguments = ["protoc", f"-I{HERE}", f"-I{includes}", f"--descriptor_set_out={output}"]
-    if protoc.main([*arguments, "inference.proto"]):
-        raise SystemExit("inference.proto cannot be compiled")
+    if protoc.main([*arguments, *PROTOS]):
+        raise SystemExit("the .proto files cannot be compiled")
     return output.read_bytes()
 
 

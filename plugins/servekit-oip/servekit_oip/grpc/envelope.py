@@ -6,14 +6,14 @@ The contents of raw tensors are views of the request: only the rest of the messa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import DecodeError
 
 from servekit.errors import BodyMalformed, InputError
-from servekit.extension import EncodedResponse, Envelope
+from servekit.extension import EncodedResponse, Envelope, Rows
 from servekit_oip.grpc.messages import message_class
-from servekit_oip.grpc.wire import MESSAGE, MESSAGES, delimited, framed, response_piece, split
+from servekit_oip.grpc.wire import MESSAGE, MESSAGES, delimited, framed, parts_of, response_piece
 from servekit_oip.inputs import InputTensors
 from servekit_oip.outputs import OutputTensors
 from servekit_oip.signature import model_tensors
@@ -29,8 +29,9 @@ __all__ = ["GrpcMessages"]
 
 Request: Final = message_class("ModelInferRequest")
 Response: Final = message_class("ModelInferResponse")
-RAW_INPUTS: Final = 7  #: the field of ModelInferRequest with the contents of all inputs
-RAW_OUTPUTS: Final = 6  #: that of ModelInferResponse
+RESPONSE_ID, RAW_OUTPUTS = 3, 6  #: fields of ModelInferResponse
+MAX_KNOWN: Final = 64  #: requests and heads of responses that are remembered
+MAX_REST: Final = 4096  #: bytes of a request besides raw contents, to be remembered
 #: by datatype, the field of InferTensorContents; 16-bit floats have none
 CONTENTS: Final = {
     "BOOL": "bool_contents",
@@ -46,6 +47,8 @@ CLASSIFICATION: Final = "classification"
 SHARED_MEMORY: Final = "shared_memory_region"
 FINAL: Final = "triton_final_response"
 WANTS_FINAL: Final = "triton_enable_empty_final_response"
+
+RawTensor: TypeAlias = "tuple[str, Datatype, Sequence[int]]"
 
 
 class GrpcMessages(Envelope):
@@ -63,20 +66,39 @@ class GrpcMessages(Envelope):
         self._tensors = model_tensors(model)
         self._outputs = OutputTensors(self._tensors, codecs, model.directory)
         self._all = [(name, 0) for name in self._tensors.outputs]
+        self._known: dict[bytes, KnownRequest] = {}  #: by the fields that clients repeat
+        self._heads: dict[object, bytes] = {}  #: of responses, by what they say
 
     # ------------------------------------------------------------ requests
 
     def decode(self, request: EnvelopeRequest) -> Sequence[Any]:
-        """Return an input for each row of the tensors."""
+        """Return the rows of the tensors."""
         try:
-            rest, contents = split(request.body, RAW_INPUTS)
+            rest, id_, contents = parts_of(request.body)
+        except ValueError as error:
+            raise BodyMalformed(str(error)) from None
+        known = self._known.get(rest)
+        if known is None or len(known.tensors) != len(contents):
+            return self._parse(request, rest, id_, contents)
+        request.state = id_, *known.options
+        arrays = {
+            name: from_buffer(name, datatype, shape, content)
+            for (name, datatype, shape), content in zip(known.tensors, contents, strict=True)
+        }
+        return [Rows(arrays, known.rows)]
+
+    def _parse(
+        self, request: EnvelopeRequest, rest: bytes, id_: str, contents: Sequence[memoryview]
+    ) -> Sequence[Any]:
+        """Return the rows, and remember what *rest* says: clients repeat it."""
+        try:
             asked = Request.FromString(rest)
-        except (ValueError, DecodeError) as error:
+        except DecodeError as error:
             raise BodyMalformed(str(error)) from None
         if contents and len(contents) != len(asked.inputs):
             counts = f"{len(contents)} raw_input_contents for {len(asked.inputs)} inputs"
             raise InputError(f"{counts} of model '{self.model.name}'")
-        inputs = InputTensors(self._tensors)
+        inputs, tensors = InputTensors(self._tensors), list[RawTensor]()
         for place, tensor in enumerate(asked.inputs):
             name, shape = tensor.name, list(tensor.shape)
             self._check(tensor, is_raw=bool(contents))
@@ -86,9 +108,15 @@ class GrpcMessages(Envelope):
             else:
                 array = from_values(name, datatype, shape, _values(tensor, datatype))
             inputs.put(name, array)
+            tensors.append((name, datatype, shape))
         wants_final = WANTS_FINAL in asked.parameters and asked.parameters[WANTS_FINAL].bool_param
-        request.state = asked.id, self._wanted(asked.outputs), wants_final
-        return inputs.inputs()
+        options = self._wanted(asked.outputs), wants_final
+        request.state, found = (id_, *options), inputs.inputs()
+        if contents and self._tensors.takes_signature and len(rest) <= MAX_REST:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[rest] = KnownRequest(tensors, found[0].count, options)
+        return found
 
     def _check(self, tensor: Any, *, is_raw: bool) -> None:
         """Pass if the content of *tensor* is where it should be.
@@ -136,7 +164,7 @@ class GrpcMessages(Envelope):
         id_, _, wants_final = request.state
         if not wants_final:
             return b""
-        return framed(response_piece(self._head(id_, [True]).SerializeToString()))
+        return framed(response_piece(self._head(id_, [True])))
 
     def _message(
         self, request: EnvelopeRequest, outputs: Sequence[Any], finals: Sequence[bool]
@@ -147,21 +175,46 @@ class GrpcMessages(Envelope):
         """
         id_, wanted, _ = request.state
         arrays, contents = self._outputs.arrays(outputs), list[bytes | memoryview]()
-        response = self._head(id_, finals)
+        told = []
         for name, classes in wanted:
             array, datatype = arrays[name], self._outputs.datatype(name)
             if classes:
                 datatype, array = self._outputs.classes(name, array, classes)
-            response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
+            told.append((name, datatype.name, array.shape))
             content = to_buffer(datatype, array)
             contents += (delimited(RAW_OUTPUTS, len(content)), content)
-        return [response.SerializeToString(), *contents]
+        return [self._head(id_, finals, told), *contents]
 
-    def _head(self, id_: str, finals: Sequence[bool]) -> Any:
-        response = Response(model_name=self.model.name, model_version=self.model.version, id=id_)
-        for is_final in finals:
-            response.parameters[FINAL].bool_param = is_final
-        return response
+    def _head(
+        self,
+        id_: str,
+        finals: Sequence[bool],
+        outputs: Sequence[tuple[str, str, tuple[int, ...]]] = (),
+    ) -> bytes:
+        """Return a response without contents."""
+        key = (*finals, *outputs)
+        head = self._heads.get(key)
+        if head is None:
+            response = Response(model_name=self.model.name, model_version=self.model.version)
+            for name, datatype, shape in outputs:
+                response.outputs.add(name=name, datatype=datatype, shape=shape)
+            for is_final in finals:
+                response.parameters[FINAL].bool_param = is_final
+            if len(self._heads) >= MAX_KNOWN:
+                self._heads.clear()
+            head = self._heads[key] = response.SerializeToString()
+        if not id_:
+            return head
+        content = id_.encode()
+        return head + delimited(RESPONSE_ID, len(content)) + content
+
+
+class KnownRequest(NamedTuple):
+    """The checked fields of a request with raw contents, which clients repeat."""
+
+    tensors: Sequence[RawTensor]
+    rows: int
+    options: tuple[Sequence[tuple[str, int]], bool]  #: the outputs, and whether an end is wanted
 
 
 def _values(tensor: Any, datatype: Datatype) -> list[Any]:

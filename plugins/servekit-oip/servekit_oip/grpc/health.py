@@ -4,57 +4,55 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import grpc
-from grpc_health.v1 import health_pb2
-
-from servekit_oip.grpc.messages import SERVICE
+from servekit_oip.grpc.codes import GrpcError, StatusCode
+from servekit_oip.grpc.messages import SERVICE, message_class
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-__all__ = ["HEALTH", "health_handlers"]
+    from servekit_oip.grpc.call import GrpcCall
+
+__all__ = ["HEALTH", "HealthService"]
 
 HEALTH: Final = "grpc.health.v1.Health"
 LOOK_S: Final = 1.0  #: how often a watched server is asked
-Status: Final = health_pb2.HealthCheckResponse.ServingStatus
+Request: Final = message_class(f"{HEALTH}CheckRequest")
+Response: Final = message_class(f"{HEALTH}CheckResponse")
+SERVING: bytes
+NOT_SERVING: bytes
+UNKNOWN: bytes
+SERVING, NOT_SERVING, UNKNOWN = (
+    Response(status=number).SerializeToString() for number in (1, 2, 3)
+)
 
 
-def health_handlers(
-    is_ready: Callable[[], Awaitable[bool]],
-) -> dict[str, grpc.RpcMethodHandler]:
-    """Return the handlers of the service.
+class HealthService:
+    """Answers whether the server is ready."""
 
-    :param is_ready: asks the server.
-    """
+    def __init__(self, is_ready: Callable[[], Awaitable[bool]]) -> None:
+        """Ask *is_ready*."""
+        self._is_ready = is_ready
 
-    async def look() -> Any:
-        status = Status.SERVING if await is_ready() else Status.NOT_SERVING
-        return health_pb2.HealthCheckResponse(status=status)
+    async def check(self, message: bytes, call: GrpcCall) -> bytes:  # noqa: ARG002
+        """Answer Check."""
+        service = Request.FromString(message).service
+        if service not in ("", SERVICE):
+            raise GrpcError(StatusCode.NOT_FOUND, f"no service is called {service[:80]!r}")
+        return await self._look()
 
-    async def check(message: Any, context: Any) -> Any:
-        if message.service not in ("", SERVICE):
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"no service {message.service!r}")
-        return await look()
+    async def watch(self, messages: AsyncIterator[bytes], call: GrpcCall) -> AsyncIterator[bytes]:  # noqa: ARG002
+        """Answer Watch: at once, and at every change."""
+        last = b""
+        async for message in messages:
+            is_known = Request.FromString(message).service in ("", SERVICE)
+            while True:
+                found = await self._look() if is_known else UNKNOWN
+                if found != last:
+                    yield found
+                last = found
+                await asyncio.sleep(LOOK_S)
 
-    async def watch(message: Any, context: Any) -> AsyncIterator[Any]:  # noqa: ARG001
-        if message.service not in ("", SERVICE):
-            yield health_pb2.HealthCheckResponse(status=Status.SERVICE_UNKNOWN)
-            await asyncio.Event().wait()  # until the client leaves, as the service defines it
-        last = None
-        while True:
-            found = await look()
-            if found != last:
-                yield found
-            last = found
-            await asyncio.sleep(LOOK_S)
-
-    codec = (
-        health_pb2.HealthCheckRequest.FromString,
-        health_pb2.HealthCheckResponse.SerializeToString,
-    )
-    return {
-        "Check": grpc.unary_unary_rpc_method_handler(check, *codec),
-        "Watch": grpc.unary_stream_rpc_method_handler(watch, *codec),
-    }
+    async def _look(self) -> bytes:
+        return SERVING if await self._is_ready() else NOT_SERVING

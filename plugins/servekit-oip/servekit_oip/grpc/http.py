@@ -66,7 +66,7 @@ class HttpClient:
         :raises ConnectionError: no front-end answers.
         """
         for _ in range(TRIES):
-            connection = self._take() or await self._connect()
+            connection = self.take() or await self._connect()
             try:
                 response = await connection.ask(head, body)
             except ConnectionStale:
@@ -75,7 +75,7 @@ class HttpClient:
                 connection.abort()
                 raise
             if response.pieces is None:
-                self._keep(connection)
+                self.keep(connection)
             return response
         raise ConnectionCut("the front-ends close the connection")
 
@@ -84,7 +84,8 @@ class HttpClient:
         for connection in self._idle:
             connection.abort()
 
-    def _take(self) -> Connection | None:
+    def take(self) -> Connection | None:
+        """Return an idle connection, if there is one."""
         oldest = monotonic() - self._keep_alive_s
         while self._idle:
             connection = self._idle.pop()
@@ -95,12 +96,11 @@ class HttpClient:
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(
-            lambda: Connection(self._keep), self._path
-        )
+        _, connection = await loop.create_unix_connection(lambda: Connection(self.keep), self._path)
         return connection
 
-    def _keep(self, connection: Connection) -> None:
+    def keep(self, connection: Connection) -> None:
+        """Keep *connection* for the next request, if it is open."""
         if connection.is_open:
             connection.idle_since = monotonic()
             self._idle.append(connection)
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, on_idle: Callable[[Connection], None]) -> None:
         """Tell *on_idle* when a stream has ended and the connection can be used again."""
         self._on_idle = on_idle
-        self._answer: asyncio.Future[FrontEndAnswer] | None = None
+        self._on_answer: Callable[[FrontEndAnswer | ConnectionError], None] | None = None
         self._buffer = bytearray()
         self._pieces: StreamedBody | None = None
         self.is_open = False
@@ -124,15 +124,39 @@ class Connection(asyncio.Protocol):
         :raises ConnectionStale: the connection was closed before the request was read.
         :raises ConnectionCut: it was closed later.
         """
+        future: asyncio.Future[FrontEndAnswer] = asyncio.get_running_loop().create_future()
+
+        def on_answer(answer: FrontEndAnswer | ConnectionError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, ConnectionError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.begin(head, body, on_answer)
+        return await future
+
+    def begin(
+        self,
+        head: bytes,
+        body: bytes,
+        on_answer: Callable[[FrontEndAnswer | ConnectionError], None],
+    ) -> None:
+        """Send a request; *on_answer* gets the response, or why there is none."""
+        self._on_answer = on_answer
         if not self.is_open:
-            raise ConnectionStale
-        self._answer = asyncio.get_running_loop().create_future()
-        if len(body) < 65_536:
+            self._answered(ConnectionStale())
+        elif len(body) < 65_536:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._transport.write(body)
-        return await self._answer
+
+    def _answered(self, answer: FrontEndAnswer | ConnectionError) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer(answer)
 
     def abort(self) -> None:
         """Close at once; the server drops the request."""
@@ -152,9 +176,8 @@ class Connection(asyncio.Protocol):
         self.is_open = False
         if self._pieces is not None:
             self._pieces.fail()
-        if self._answer is not None and not self._answer.done():
-            kind = ConnectionStale if error is not None and not self._buffer else ConnectionCut
-            self._answer.set_exception(kind("the front-end closed the connection"))
+        kind = ConnectionStale if error is not None and not self._buffer else ConnectionCut
+        self._answered(kind("the front-end closed the connection"))
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a response."""
@@ -199,8 +222,7 @@ class Connection(asyncio.Protocol):
         self._wanted = 0
         if CLOSES.search(response.head):
             self.abort()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(response)
+        self._answered(response)
 
     # ------------------------------------------------------------ streams
 
@@ -208,10 +230,8 @@ class Connection(asyncio.Protocol):
         self._buffer.clear()
         self._wanted = 0
         self._pieces = pieces = StreamedBody(self._transport, self.abort)
-        if self._answer is not None and not self._answer.done():
-            response = FrontEndAnswer(int(head[STATUS]), head, b"", pieces.read())
-            self._answer.set_result(response)
         self._closes = bool(CLOSES.search(head))
+        self._answered(FrontEndAnswer(int(head[STATUS]), head, b"", pieces.read()))
         self._take_chunks(rest)
 
     def _take_chunks(self, data: bytes) -> None:

@@ -7,98 +7,65 @@ Messages pass through unread: the worker of the model reads and writes them.
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-import grpc
-
-from servekit_oip.grpc.http import ConnectionCut
+from servekit_oip.grpc.codes import GrpcError, StatusCode, code_of
+from servekit_oip.grpc.http import ConnectionCut, ConnectionStale
 from servekit_oip.grpc.protocol import INFER, STREAM
 from servekit_oip.grpc.wire import MESSAGE, error_piece, model_of, response_piece
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from servekit_oip.grpc.call import GrpcCall
     from servekit_oip.grpc.http import FrontEndAnswer, HttpClient
 
-__all__ = ["Inference", "code_of", "fail", "fields_of"]
+__all__ = ["UNAVAILABLE", "Inference", "error_of", "fields_of"]
 
 MAX_BEGUN: Final = 64  #: requests of one stream that are answered at the same time
+NAME: Final = re.compile(rb"[a-z0-9_.-]+")  #: of metadata that are passed on
+VALUE: Final = re.compile(rb"[ -~]*")
 UNAVAILABLE: Final = "no front-end answers; the server restarts or shuts down"
 #: metadata that is not passed on: it is about the connection, or about the message
 DROPPED: Final = frozenset(
-    [
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "user-agent",
-        "x-request-timeout-ms",
-    ]
+    b"accept accept-encoding connection content-encoding content-length content-type expect host"
+    b" keep-alive proxy-authorization proxy-connection te trailer transfer-encoding upgrade"
+    b" user-agent x-request-timeout-ms".split()
 )
-#: gRPC's code for each HTTP status
-CODES: Final = {
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    409: grpc.StatusCode.ALREADY_EXISTS,
-    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    431: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    501: grpc.StatusCode.UNIMPLEMENTED,
-    503: grpc.StatusCode.UNAVAILABLE,
-    504: grpc.StatusCode.DEADLINE_EXCEEDED,
-    507: grpc.StatusCode.RESOURCE_EXHAUSTED,
-}
 
 
-def code_of(status: int) -> grpc.StatusCode:
-    """Return gRPC's code for an HTTP *status*."""
-    other = grpc.StatusCode.INTERNAL if status >= 500 else grpc.StatusCode.INVALID_ARGUMENT
-    return CODES.get(status, other)
-
-
-async def fail(
-    context: Any,
-    response: FrontEndAnswer,
-    text: str | None = None,
-    code: grpc.StatusCode | None = None,
-) -> None:
-    """End a call with the error that *response* reports; raises.
+def error_of(response: FrontEndAnswer, text: str | None = None) -> GrpcError:
+    """Return the error that *response* reports.
 
     :param text: in place of the body.
-    :param code: in place of that of the status.
     """
-    names = ("X-Request-Id", "Retry-After")
-    known = ((name.lower(), response.field(name)) for name in names)
+    known = ((name.lower(), response.field(name)) for name in ("X-Request-Id", "Retry-After"))
     details = response.body.decode("utf-8", "replace") if text is None else text
     trailers = tuple((name, value) for name, value in known if value)
-    await context.abort(code or code_of(response.status), details, trailers)
+    return GrpcError(code_of(response.status), details, trailers)
 
 
-def fields_of(context: Any) -> bytes:
+def fields_of(call: GrpcCall) -> bytes:
     """Return the header fields that say who asks, and until when: the metadata of the call."""
-    found = []
-    for name, value in context.invocation_metadata():
-        is_text = isinstance(value, str) and not name.startswith(("grpc-", ":"))
-        if is_text and name not in DROPPED and "\r" not in value and "\n" not in value:
-            found.append(f"{name}: {value}\r\n")
-    remaining_s = context.time_remaining()
-    if remaining_s is not None:
-        found.append(f"x-request-timeout-ms: {max(1, int(remaining_s * 1000))}\r\n")
-    return "".join(found).encode("latin-1", "replace")
+    fields = call.fields
+    if fields.passed_on is None:
+        fields.passed_on = b"".join(
+            b"%b: %b\r\n" % (name, value)
+            for name, value in fields.pairs
+            if name not in DROPPED
+            and not name.startswith(b"grpc-")
+            and not name.endswith(b"-bin")
+            and NAME.fullmatch(name)
+            and VALUE.fullmatch(value)
+        )
+    remaining_s = call.time_remaining()
+    if remaining_s is None:
+        return fields.passed_on
+    limit_ms = max(1, int(remaining_s * 1000))
+    return b"%bx-request-timeout-ms: %d\r\n" % (fields.passed_on, limit_ms)
 
 
 @lru_cache(maxsize=1024)
@@ -116,23 +83,46 @@ class Inference:
         """Have the front-ends answer."""
         self._http = http
 
-    async def infer(self, message: bytes, context: Any) -> bytes:
-        """PendingAnswer ModelInfer."""
+    def infer(self, message: bytes, call: GrpcCall) -> None:
+        """Answer ModelInfer. Without a task, where a connection is idle."""
         try:
-            response = await self._ask(INFER, message, fields_of(context))
+            head = head_of(INFER, message, call)
         except ValueError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except OSError:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, UNAVAILABLE)
-        if response.status != 200:
-            await fail(context, response)
-        return response.body
+            call.fail(GrpcError(StatusCode.INVALID_ARGUMENT, str(error)))
+            return
+        connection = self._http.take()
+        if connection is None:
+            self._infer_slowly(head, message, call)
+            return
 
-    async def stream(self, messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        def on_answer(answer: FrontEndAnswer | ConnectionError) -> None:
+            if isinstance(answer, ConnectionStale):
+                self._infer_slowly(head, message, call)
+            else:
+                self._http.keep(connection)
+                _finish(call, answer)
+
+        call.cancel = connection.abort
+        connection.begin(head, message, on_answer)
+
+    def _infer_slowly(self, head: bytes, message: bytes, call: GrpcCall) -> None:
+        """Do the same over a new connection."""
+
+        async def ask() -> None:
+            try:
+                answer: FrontEndAnswer | OSError = await self._http.ask(head, message)
+            except OSError as error:
+                answer = error
+            _finish(call, answer)
+
+        call.task = asyncio.create_task(ask())
+        call.cancel = call.task.cancel
+
+    async def stream(self, messages: AsyncIterator[bytes], call: GrpcCall) -> AsyncIterator[bytes]:
         """PendingAnswer ModelStreamInfer: several requests at a time, in their order."""
         answers: asyncio.Queue[PendingAnswer | None] = asyncio.Queue(MAX_BEGUN)
         begun: set[PendingAnswer] = set()
-        reader = asyncio.create_task(self._begin_each(messages, context, answers, begun))
+        reader = asyncio.create_task(self._begin_each(messages, call, answers, begun))
         try:
             while (answer := await answers.get()) is not None:
                 while (piece := await answer.next()) is not None:
@@ -147,23 +137,23 @@ class Inference:
     async def _begin_each(
         self,
         messages: AsyncIterator[bytes],
-        context: Any,
+        call: GrpcCall,
         answers: asyncio.Queue[PendingAnswer | None],
         begun: set[PendingAnswer],
     ) -> None:
         try:
             async for message in messages:
-                answer = PendingAnswer(self._pieces(message, fields_of(context)))
+                answer = PendingAnswer(self._pieces(message, call))
                 begun.add(answer)
                 await answers.put(answer)
         finally:
             if not asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 await answers.put(None)
 
-    async def _pieces(self, message: bytes, fields: bytes) -> AsyncIterator[bytes]:
+    async def _pieces(self, message: bytes, call: GrpcCall) -> AsyncIterator[bytes]:
         """Yield the ModelStreamInferResponses that answer *message*; an error is one of them."""
         try:
-            response = await self._ask(STREAM, message, fields)
+            response = await self._http.ask(head_of(STREAM, message, call), message)
             if response.pieces is not None:
                 async for piece in unframed(response.pieces):
                     yield piece
@@ -176,17 +166,26 @@ class Inference:
         except OSError:
             yield error_piece(UNAVAILABLE)
 
-    async def _ask(self, path: str, message: bytes, fields: bytes) -> FrontEndAnswer:
-        """Return the response to an inference.
 
-        :raises ValueError: *message* names no model.
-        :raises OSError: no front-end answers.
-        """
-        model, version = model_of(message)
-        if not model:
-            raise ValueError("model_name: missing")
-        start = start_of(path, model, version)
-        return await self._http.ask(b"%b%d\r\n%b\r\n" % (start, len(message), fields), message)
+def head_of(path: str, message: bytes, call: GrpcCall) -> bytes:
+    """Return the head of the request for an inference.
+
+    :raises ValueError: *message* names no model.
+    """
+    model, version = model_of(message)
+    if not model:
+        raise ValueError("model_name: missing")
+    return b"%b%d\r\n%b\r\n" % (start_of(path, model, version), len(message), fields_of(call))
+
+
+def _finish(call: GrpcCall, answer: FrontEndAnswer | OSError) -> None:
+    """End *call* with what the front-end has answered."""
+    if isinstance(answer, OSError):
+        call.fail(GrpcError(StatusCode.UNAVAILABLE, UNAVAILABLE))
+    elif answer.status == 200:
+        call.finish(answer.body)
+    else:
+        call.fail(error_of(answer))
 
 
 class PendingAnswer:

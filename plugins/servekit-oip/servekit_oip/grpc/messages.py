@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protobuf messages of ``inference.proto``.
+"""The protobuf messages of the ``.proto`` files beside this one.
 
 They are in a separate pool: the pool that all generated modules share can hold only one
 ``inference.ModelInferRequest``, and a service may import ``tritonclient``, which brings another.
@@ -26,4 +26,5 @@ for _file in _files.file:
 
 def message_class(name: str) -> Any:
     """Return the class of the message *name*, such as ``ModelInferRequest``."""
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"inference.{name}"))
+    full = name if "." in name else f"inference.{name}"
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(full))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["processes"]
 
-NEEDED: Final = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf")
+NEEDED: Final = ("google.protobuf", "hpack")
 
 
 def processes(server: Server, settings: OipSettings) -> list[ProcessOffer]:

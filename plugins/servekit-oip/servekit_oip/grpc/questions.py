@@ -11,21 +11,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-import grpc
 from google.protobuf.json_format import ParseDict, ParseError
+from google.protobuf.message import DecodeError
 
-from servekit_oip.grpc.inference import UNAVAILABLE, fail, fields_of
+from servekit_oip.grpc.codes import GrpcError, StatusCode
+from servekit_oip.grpc.inference import UNAVAILABLE, error_of, fields_of
 from servekit_oip.grpc.messages import message_class
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from servekit_oip.grpc.call import GrpcCall
     from servekit_oip.grpc.http import FrontEndAnswer, HttpClient
 
 __all__ = ["Questions"]
 
 NONE: Final = b""  #: for requests without a body
-INTERNAL: Final = grpc.StatusCode.INTERNAL
 FAILED: Final = (400, 404, 409, 422, 500)  #: statuses of operations that have failed
 
 
@@ -93,13 +94,14 @@ class Questions:
         """Have the front-ends answer."""
         self._http = http
 
-    def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
+    def handlers(self) -> dict[str, Callable[[bytes, GrpcCall], Awaitable[bytes]]]:
         """Return the handler of each call."""
         return {
-            name: grpc.unary_unary_rpc_method_handler(
-                partial(self._answer, question, message_class(f"{name}Response")),
-                message_class(f"{name}Request").FromString,
-                lambda message: message.SerializeToString(),
+            name: partial(
+                self._answer,
+                question,
+                message_class(f"{name}Request"),
+                message_class(f"{name}Response"),
             )
             for name, question in QUESTIONS.items()
         }
@@ -111,23 +113,39 @@ class Questions:
         except OSError:
             return False
 
-    async def _answer(self, question: Question, kind: Any, message: Any, context: Any) -> Any:
+    async def _answer(
+        self, question: Question, asks: Any, answers: Any, content: bytes, call: GrpcCall
+    ) -> bytes:
         try:
-            response = await self._ask(*question.target(message), fields_of(context))
+            request = question.target(asks.FromString(content))
+        except DecodeError:
+            raise GrpcError(StatusCode.INVALID_ARGUMENT, "not such a message") from None
         except ValueError as error:
-            await context.abort(INTERNAL, str(error))
+            raise GrpcError(StatusCode.INTERNAL, str(error)) from None
+        try:
+            response = await self._ask(*request, fields_of(call))
         except OSError:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, UNAVAILABLE)
+            raise GrpcError(StatusCode.UNAVAILABLE, UNAVAILABLE) from None
+        answer = self._message(question, answers, response)
+        return answer.SerializeToString()  # type: ignore[no-any-return]
+
+    def _message(self, question: Question, kind: Any, response: FrontEndAnswer) -> Any:
+        """Return the message of *kind* that *response* means.
+
+        :raises GrpcError: it reports an error.
+        """
         if question.is_ready and response.status in (200, 404, 503):
             return kind(**{question.is_ready: response.status == 200})
         if response.status != 200:
-            code = INTERNAL if question.is_operation and response.status in FAILED else None
-            await fail(context, response, _error_text(response), code)
+            error = error_of(response, _error_text(response))
+            if question.is_operation and response.status in FAILED:
+                error.code = StatusCode.INTERNAL
+            raise error
         value = json.loads(response.body) if response.body else {}
         try:
             return ParseDict(question.answer(value), kind(), ignore_unknown_fields=True)
         except ParseError as error:
-            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+            raise GrpcError(StatusCode.INTERNAL, str(error)) from None
 
     def _ask(self, method: str, path: str, value: Any, fields: bytes) -> Awaitable[FrontEndAnswer]:
         body = NONE if value is None else json.dumps(value).encode()

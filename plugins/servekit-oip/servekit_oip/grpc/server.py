@@ -4,135 +4,172 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
+import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import grpc
-from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection, reflection_pb2
-
-from servekit_oip.grpc.health import HEALTH, health_handlers
+from servekit_oip.grpc.codes import GrpcError, StatusCode
+from servekit_oip.grpc.health import HEALTH, HealthService
 from servekit_oip.grpc.http import HttpClient
+from servekit_oip.grpc.http2 import GrpcConnection, ServiceLimits
 from servekit_oip.grpc.inference import Inference
-from servekit_oip.grpc.messages import SERVICE, pool
+from servekit_oip.grpc.messages import SERVICE
 from servekit_oip.grpc.questions import Questions
+from servekit_oip.grpc.reflection import REFLECTIONS, Reflection
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from servekit_oip.grpc.call import GrpcCall
 
 __all__ = ["serve"]
 
-SHARED_MEMORY: Final = tuple(f"/{SERVICE}/{kind}SharedMemory" for kind in ("System", "Cuda"))
-MARGIN: Final = 65_536  #: bytes of a message besides the tensors, above the limit of a body
+SHARED_MEMORY: Final = tuple(
+    f"/{SERVICE}/{kind}SharedMemory".encode() for kind in ("System", "Cuda")
+)
+NO_SHARED_MEMORY: Final = "shared memory is not supported: send tensors as raw_input_contents"
+BACKLOG: Final = 4096
+LOOK_S: Final = 0.05  #: how often a shutdown checks whether all calls are answered
+RENEW_S: Final = 10.0  #: how often the files of the certificate are looked at
+
+log = logging.getLogger("servekit.grpc")
 
 
-class Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Finds the handler of a call."""
+class Answers:
+    """Finds what answers a call, and runs it."""
 
-    def __init__(self, services: Mapping[str, Mapping[str, grpc.RpcMethodHandler]]) -> None:
-        """Answer the calls of *services*: by service and method."""
-        self._handlers = {
-            f"/{service}/{method}": handler
-            for service, handlers in services.items()
-            for method, handler in handlers.items()
+    def __init__(self, http: HttpClient) -> None:
+        """Have the front-ends answer."""
+        inference, questions = Inference(http), Questions(http)
+        health = HealthService(questions.is_ready)
+        reflection = Reflection((SERVICE, HEALTH, *REFLECTIONS))
+        self._infer_path = f"/{SERVICE}/ModelInfer".encode()
+        self._infer = inference.infer
+        unary = {f"/{SERVICE}/{name}": each for name, each in questions.handlers().items()}
+        unary[f"/{HEALTH}/Check"] = health.check
+        streams = {f"/{name}/ServerReflectionInfo": reflection.answer for name in REFLECTIONS}
+        streams |= {
+            f"/{SERVICE}/ModelStreamInfer": inference.stream,
+            f"/{HEALTH}/Watch": health.watch,
         }
-        self._refusal = grpc.unary_unary_rpc_method_handler(_refuse_shared_memory)
+        self._unary: dict[bytes, Callable[[bytes, GrpcCall], Awaitable[bytes]]] = {
+            path.encode(): each for path, each in unary.items()
+        }
+        self._streams: dict[
+            bytes, Callable[[AsyncIterator[bytes], GrpcCall], AsyncIterator[bytes]]
+        ] = {path.encode(): each for path, each in streams.items()}
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """Return the handler of a call; ``None``: there is no such method."""
-        if details.method.startswith(SHARED_MEMORY):
-            return self._refusal
-        return self._handlers.get(details.method)
+    def begin(self, call: GrpcCall) -> None:
+        """Refuse *call*, or begin to answer it if it is a stream."""
+        call.start_clock()
+        path = call.path
+        if path in self._streams:
+            call.begin_stream()
+            self._run(call, self._answer_stream(path, call))
+        elif path != self._infer_path and path not in self._unary:
+            is_memory = path.startswith(SHARED_MEMORY)
+            text = NO_SHARED_MEMORY if is_memory else "there is no such method"
+            call.fail(GrpcError(StatusCode.UNIMPLEMENTED, text))
 
+    def answer(self, call: GrpcCall) -> None:
+        """Answer *call*, whose messages have arrived."""
+        if len(call.received) != 1:
+            call.fail(GrpcError(StatusCode.INTERNAL, "expected one message"))
+        elif call.path == self._infer_path:
+            self._infer(call.received.popleft(), call)
+        else:
+            self._run(call, self._answer_one(call.received.popleft(), call))
 
-async def _refuse_shared_memory(_message: bytes, context: Any) -> None:
-    text = "shared memory is not supported: send tensors as raw_input_contents"
-    await context.abort(grpc.StatusCode.UNIMPLEMENTED, text)
+    def _run(self, call: GrpcCall, answer: Awaitable[None]) -> None:
+        async def run() -> None:
+            try:
+                await answer
+            except GrpcError as error:
+                call.fail(error)
+            except Exception:
+                log.exception("%s failed", call.path.decode("latin-1"))
+                call.fail(GrpcError(StatusCode.INTERNAL, "Internal Error"))
+
+        call.task = asyncio.create_task(run())
+        call.cancel = call.task.cancel
+
+    async def _answer_one(self, message: bytes, call: GrpcCall) -> None:
+        call.finish(await self._unary[call.path](message, call))
+
+    async def _answer_stream(self, path: bytes, call: GrpcCall) -> None:
+        async for message in self._streams[path](call.messages(), call):
+            call.send(message)
+            await call.has_room()
+        call.end()
 
 
 async def serve(arguments: argparse.Namespace) -> None:
     """Answer until SIGTERM, and then what has begun."""
+    loop = asyncio.get_running_loop()
     http = HttpClient(arguments.socket, arguments.keep_alive / 2)
-    inference, questions = Inference(http), Questions(http)
-    server = grpc.aio.server(options=_options(arguments))
-    handlers = {
-        "ModelInfer": grpc.unary_unary_rpc_method_handler(inference.infer),
-        "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(inference.stream),
-        **questions.handlers(),
-    }
-    health = health_handlers(questions.is_ready)
-    server.add_generic_rpc_handlers((Calls({SERVICE: handlers, HEALTH: health}),))
-    _reflect(server)
-    port = _listen(server, arguments)
+    answers = Answers(http)
+    limits = ServiceLimits(
+        arguments.max_message, arguments.max_header, answers.answer, answers.begin
+    )
+    context = _tls(arguments) if arguments.tls_certificate else None
+    host, _, port = arguments.address.rpartition(":")
+    server = await loop.create_server(
+        lambda: GrpcConnection(limits),
+        host.strip("[]") or None,
+        int(port),
+        ssl=context,
+        backlog=BACKLOG,
+        reuse_port=arguments.shares_port or None,
+    )
+    if context is not None:
+        renewing = asyncio.create_task(_renew(context, arguments))
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    await server.start()
-    host = arguments.address.rpartition(":")[0]
-    print(f"gRPC at {host}:{port}", flush=True)
+        loop.add_signal_handler(number, stopped.set)
+    print(f"gRPC at {host}:{server.sockets[0].getsockname()[1]}", flush=True)
     await stopped.wait()
-    await server.stop(arguments.grace)
+    server.close()
+    if context is not None:
+        renewing.cancel()
+    await _drain(limits, arguments.grace)
     http.close()
 
 
-def _options(arguments: argparse.Namespace) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", arguments.max_message + MARGIN),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.max_metadata_size", arguments.max_header),
-        ("grpc.so_reuseport", int(arguments.shares_port)),
-    ]
-
-
-def _reflect(server: grpc.aio.Server) -> None:
-    """Let clients ask which services and messages there are."""
-    for module in (health_pb2, reflection_pb2):
-        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
-    names = (SERVICE, HEALTH, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(names, server, pool=pool)
+async def _drain(limits: ServiceLimits, grace_s: float) -> None:
+    """Answer the calls that have begun, for *grace_s* seconds."""
+    for connection in list(limits.connections):
+        connection.leave()
+    end = asyncio.get_running_loop().time() + grace_s
+    while limits.connections and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(LOOK_S)
 
 
 # ---------------------------------------------------------------- TLS
 
 
-def _listen(server: grpc.aio.Server, arguments: argparse.Namespace) -> int:
-    """Bind the address and return the port.
-
-    :raises RuntimeError: it is taken, or not ours.
-    """
-    if not arguments.tls_certificate:
-        return int(server.add_insecure_port(arguments.address))
-    certificates = Certificates(arguments)
-    credentials = grpc.dynamic_ssl_server_credentials(
-        certificates.read(), certificates.renewed, bool(arguments.tls_client_ca)
-    )
-    return int(server.add_secure_port(arguments.address, credentials))
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(arguments.tls_certificate, arguments.tls_key or None)
+    if arguments.tls_client_ca:
+        context.load_verify_locations(arguments.tls_client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
-class Certificates:
-    """The certificate of the server; the files are read again when they have changed."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        names = (arguments.tls_key, arguments.tls_certificate, arguments.tls_client_ca)
-        self._paths = [Path(name) for name in names if name]
-        self._changed_at: list[int] = []
-
-    def read(self) -> grpc.ServerCertificateConfiguration:
-        """Return what the files hold."""
-        self._changed_at = self._times()
-        key, certificate, *others = [path.read_bytes() for path in self._paths]
-        return grpc.ssl_server_certificate_configuration(
-            [(key, certificate)], root_certificates=others[0] if others else None
-        )
-
-    def renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what the files hold, if they have changed. Called for each connection."""
+async def _renew(context: ssl.SSLContext, arguments: argparse.Namespace) -> None:
+    """Use new certificates for new connections, when the file has changed."""
+    path = Path(arguments.tls_certificate)
+    changed_at = path.stat().st_mtime_ns
+    while True:
+        await asyncio.sleep(RENEW_S)
         try:
-            return self.read() if self._times() != self._changed_at else None
-        except OSError:  # they are being replaced
-            return None
-
-    def _times(self) -> list[int]:
-        return [path.stat().st_mtime_ns for path in self._paths]
+            if path.stat().st_mtime_ns != changed_at:
+                context.load_cert_chain(path, arguments.tls_key or None)
+                changed_at = path.stat().st_mtime_ns
+        except (OSError, ssl.SSLError) as error:  # it is being replaced
+            log.warning("%s: %s; the previous certificate stays in use", path, error)

@@ -11,8 +11,8 @@ __all__ = [
     "error_piece",
     "framed",
     "model_of",
+    "parts_of",
     "response_piece",
-    "split",
     "varint",
 ]
 
@@ -20,7 +20,8 @@ __all__ = [
 MESSAGE: Final = "application/x-protobuf"
 MESSAGES: Final = "application/x-protobuf-stream"
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5  #: kinds of fields
-MODEL_NAME, MODEL_VERSION = 1, 2  #: fields of ModelInferRequest
+MODEL_NAME, MODEL_VERSION, REQUEST_ID, RAW_INPUTS = 1, 2, 3, 7  #: fields of ModelInferRequest
+MORE = 0x80  #: set in a byte of a number that is not the last one
 ERROR_MESSAGE, INFER_RESPONSE = 1, 2  #: fields of ModelStreamInferResponse
 MAX_FIELDS: Final = 1024  #: that are looked at for a model that is not named first
 MAX_VARINT: Final = 10  #: bytes
@@ -33,37 +34,50 @@ def model_of(message: bytes) -> tuple[str, str]:
 
     :raises ValueError: it is not a message, or the model comes after very many other fields.
     """
-    names = {MODEL_NAME: b"", MODEL_VERSION: b""}
-    at, count = 0, 0
+    model = version = b""
+    at = count = 0
     while at < len(message):
         number, kind, start, end = _field(message, at)
-        if number > MODEL_VERSION and names[MODEL_NAME]:
+        if number > MODEL_VERSION and model:
             break
-        if number in names and kind == LENGTH:
-            names[number] = message[start:end]
+        if kind == LENGTH and number == MODEL_NAME:
+            model = message[start:end]
+        elif kind == LENGTH and number == MODEL_VERSION:
+            version = message[start:end]
         at, count = end, count + 1
         if count > MAX_FIELDS:
             raise ValueError("model_name: not among the first fields")
-    return names[MODEL_NAME].decode(), names[MODEL_VERSION].decode()
+    return model.decode(), version.decode()
 
 
-def split(message: bytes | memoryview, number: int) -> tuple[bytes, list[memoryview]]:
-    """Return the other fields of *message*, and views of the contents of its bytes field *number*.
+def parts_of(message: bytes | memoryview) -> tuple[bytes, str, list[memoryview]]:
+    """Return the parts of a ModelInferRequest: what clients repeat, its id, raw contents.
 
     :raises ValueError: it is not a message.
     """
-    view = memoryview(message)
+    view, at, size = memoryview(message), 0, len(message)
     rest: list[memoryview] = []
-    found: list[memoryview] = []
-    at = 0
-    while at < len(view):
-        field, kind, start, end = _field(view, at)
-        if field == number and kind == LENGTH:
-            found.append(view[start:end])
+    contents: list[memoryview] = []
+    id_ = ""
+    while at < size:
+        tag = message[at]
+        length = message[at + 1] if at + 1 < size else MORE
+        if tag & 7 == LENGTH and tag < MORE and length < MORE:  # the most usual field
+            start, end = at + 2, at + 2 + length
+            number = tag >> 3
+            if end > size:
+                raise ValueError("body: a protobuf message that is cut off")
+        else:
+            number, kind, start, end = _field(message, at)
+            number = number if kind == LENGTH else 0
+        if number == RAW_INPUTS:
+            contents.append(view[start:end])
+        elif number == REQUEST_ID:
+            id_ = str(view[start:end], "utf-8")
         else:
             rest.append(view[at:end])
         at = end
-    return b"".join(rest), found
+    return b"".join(rest), id_, contents
 
 
 def _field(message: bytes | memoryview, at: int) -> tuple[int, int, int, int]:
