@@ -9,7 +9,7 @@ from servekit_openai.errors import refusal
 
 __all__ = ["MAX_INPUTS", "prompts_in"]
 
-MAX_INPUTS: Final = 2048  #: of one request, as at OpenAI: each of them needs memory of its own
+MAX_INPUTS: Final = 2048  #: in one request, which is the limit of OpenAI too
 
 
 def prompts_in(body: dict[str, Any], name: str) -> list[str | list[int]]:
