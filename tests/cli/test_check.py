@@ -384,8 +384,13 @@ class Toy(Service):
 """
 
 
-def test_an_endpoint_that_streams_without_an_end_is_tried_for_a_while(model):
-    done = check(model("", service=ENDLESS))
+ASYNC = ENDLESS.replace("Iterator", "AsyncIterator").replace(" def ", " async def ")
+ASYNC = ASYNC.replace("batch: list[int]) -> list[int]", "batch: int) -> int")
+
+
+@pytest.mark.parametrize("service", [ENDLESS, ASYNC], ids=["plain", "async"])
+def test_an_endpoint_that_streams_without_an_end_is_tried_for_a_while(model, service):
+    done = check(model("", service=service))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "is fine" in done.stdout

@@ -201,14 +201,24 @@ def _try_endpoints(loaded: Loaded) -> Iterator[Tried]:
     """Call each endpoint with an input made from its types, and yield the findings."""
     for row in loaded.methods.rows:
         predictor, item = loaded.methods.predictor(row.name), _sample_of(row.interface)
-        if predictor is not None and predictor in loaded.steppings:
-            loaded.steppings[predictor].most_steps = MOST_STEPS  # a stream of events may be endless
+        _limit_steps(loaded, predictor)
         if not isinstance(predictor, Predictor) or item is None:
             yield Tried(row.name, unchecked="was not called: its types do not say what an input is")
         elif refused := _refusal_of(predictor, item):
             yield Tried(row.name, unchecked=f"refuses the input that was made of types: {refused}")
         else:
             yield Tried(row.name, problem_of(predictor.answer([item]).answers[0]))
+
+
+def _limit_steps(loaded: Loaded, predictor: Predictor | None) -> None:
+    """End the streams of *predictor* after some steps: a stream of events may be endless."""
+    if predictor is not None and predictor in loaded.steppings:
+        loaded.steppings[predictor].most_steps = MOST_STEPS
+    if loaded.loop is not None:
+        from servekit.worker.coroutines.streamer import AsyncStreamer  # imports asyncio
+
+        if isinstance(predictor, AsyncStreamer):
+            predictor.most_steps = MOST_STEPS
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from servekit.worker.coroutines.loop import is_being_cancelled, settled
@@ -24,6 +25,8 @@ __all__ = ["AsyncStreamer"]
 
 class AsyncStreamer(AsyncPredictor):
     """A predictor whose output for an input is the list of all that its iterator yields."""
+
+    most_steps: float = inf  #: limit of ``answer``, which ``servekit check`` sets for endpoints
 
     def __init__(self, start: Callable[[Any], Any], *arguments: Any, **options: Any) -> None:
         """Call *start* with each input for its async iterator; see ``AsyncPredictor``."""
@@ -58,9 +61,18 @@ class AsyncStreamer(AsyncPredictor):
 
     async def _output(self, task: PendingTask, value: Any) -> Any:
         try:
-            async with aclosing(self.outputs(value)) as found:
-                return [output async for some in found for output in some]
+            return await self._collected(value)
         except BaseException as error:
             if is_being_cancelled(error):
                 raise
             return Failed(self.failed("stream", error, [task.request_id]))
+
+    async def _collected(self, value: Any) -> list[Any]:
+        collected, steps = [], 0
+        async with aclosing(self.outputs(value)) as found:
+            async for outputs in found:
+                collected += outputs
+                steps += 1
+                if steps >= self.most_steps:
+                    break
+        return collected
