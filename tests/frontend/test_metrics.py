@@ -171,7 +171,7 @@ def test_the_requests_of_one_version_are_read_from_those_of_its_stages(counters)
 def test_a_version_that_has_counted_nothing_is_all_zero(counters):
     found = read_version(counters, "a", "1")
 
-    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {})
+    assert found == ({}, [0] * (len(DURATIONS) + 1), 0, 0, {}, 0.0)
 
 
 def test_versions_that_went_long_ago_have_no_series(counters):

@@ -253,8 +253,9 @@ def test_the_shape_of_errors_is_that_of_the_protocol_that_answers():
     left = protocols.protocol_of(request(b"/v1/x"))
     some.found = NotReady()
     taken = protocols.protocol_of(request(b"/v1/x"))
+    alone = table(Scripted("/v1/", is_selective=True))[1].protocol_of(request(b"/v1/x"))
 
-    assert (left, taken) == (every, some)
+    assert (left, taken, alone) == (every, some, None)
 
 
 def test_a_request_that_no_protocol_wants_is_left_to_flask():

@@ -80,14 +80,14 @@ class Protocols:
     def protocol_of(self, request: HttpRequest) -> Protocol | None:
         """Return the protocol that decides the shape of errors for *request*.
 
-        It is the one that answers the request. If none does, it is the first at its path, one that
-        answers for all models if there is one.
+        It is the one that answers the request. If none does, it is the first at its path that
+        answers for all models.
         """
         protocol, _ = self._ask(request.method, request.target, request.headers)
         path = path_of(request.target)
         if protocol is not None or self._router.has(path):
             return protocol
-        return min(self._at(path), key=lambda each: each.is_selective, default=None)
+        return next((each for each in self._at(path) if not each.is_selective), None)
 
     def _ask(self, method: bytes, target: bytes, headers: dict[bytes, bytes]) -> Outcome:
         path = path_of(target)
