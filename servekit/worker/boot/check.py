@@ -62,7 +62,7 @@ __all__ = ["check", "main"]
 Tell = Callable[[msgspec.Struct], None]
 TIMED_S = 0.3  #: a size of batch is run again until this time has passed
 MOST_RUNS = 100
-MOST_STEPS = 10  #: an endpoint that streams is stepped so often
+MOST_STEPS = 10  #: for an endpoint that streams
 
 
 def main() -> int:

@@ -132,7 +132,7 @@ def checked_entries(entries: Any, count: int) -> list[Any]:
 class Stepping:
     """Drives a service of either kind. An error in its code ends as few members as possible."""
 
-    most_steps: float = inf  #: ``predict`` takes no more; ``servekit check`` sets it for endpoints
+    most_steps: float = inf  #: limit for ``predict``; ``servekit check`` sets it for endpoints
 
     def __init__(self, service: Service, current: CurrentMembers) -> None:
         """Step with *service*, which sees the requests of its members in *current*."""

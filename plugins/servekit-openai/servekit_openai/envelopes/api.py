@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["JSON", "Api", "converted"]
 
 JSON: Final = "application/json"
-#: messages of msgspec: the mistake, and where it is
+#: parts of a message of msgspec: the mistake and its place
 MISTAKE: Final = re.compile(r"(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?")
 MISSING: Final = re.compile(r"Object missing required field `(.+)`")
 
