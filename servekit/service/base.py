@@ -54,7 +54,7 @@ class Context:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """The requests of the current batch, one for each input, in the same order.
+        """The requests of the current batch, one for each input or row, in the same order.
 
         Created when accessed; empty while ``predict`` is not running.
         """
