@@ -97,17 +97,18 @@ class Infer(Envelope):
         """Return the one input of a body that is its bytes, without any JSON."""
         if len(self._tensors.inputs) != 1:
             raise InputError(f"{LENGTH_FIELD}: raw bytes are for models with one input")
+        request.state, body = ("", self._all_binary), request.body
+        if (row := self._reader.from_bytes([1], body)) is not None:
+            return [row]
         (spec,) = self._tensors.inputs.values()
-        inputs, body = InputTensors(self._tensors), request.body
+        inputs = InputTensors(self._tensors)
         if spec.datatype.size:
             shape = [1, *spec.sized(len(body) // spec.datatype.size)]
         else:  # the body is its only element
             shape, body = [1] * (1 + len(spec.shape)), len(body).to_bytes(4, "little") + bytes(body)
         inputs.expect(spec.name, spec.datatype.name, shape)
         inputs.put(spec.name, from_buffer(spec.name, spec.datatype, shape, body))
-        request.state = "", self._all_binary
-        row = self._reader.from_bytes(shape, body)
-        return inputs.inputs() if row is None else [row]
+        return inputs.inputs()
 
     def _wanted(self, asked: InferRequest) -> list[tuple[str, bool, int]]:
         is_binary = asked.parameters.binary_data_output

@@ -87,7 +87,7 @@ class OneRowReader:
     def from_bytes(self, shape: Sequence[int], content: bytes | memoryview) -> EncodedInput | None:
         """Return the native input that the tensor of *content* is; ``None`` as above.
 
-        :param shape: has been checked against the model, as the size of *content* has.
+        :param shape: only its number of rows matters; the model checks the size of *content*.
         """
         if self._can_be_raw and shape[0] == 1 and len(content):
             return EncodedInput(BINARY, content)

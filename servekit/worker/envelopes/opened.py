@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -192,8 +193,8 @@ class OpenedRequest:
         """
         status, fields, _ = head_of(own) if own is not None else (200, [], None)
         headers = dict(fields) | dict(encoded.headers)
-        head = Response(b"", encoded.status or status, headers, encoded.media_type or None)
-        status, fields, media_type = head_of(head)
+        head = _checked_head(encoded.status or status, (*headers.items(),), encoded.media_type)
+        status, fields, media_type = head.status, [*head.headers.items()], head.content_type
         if (status, fields) != (200, []):
             self.response = status, fields
         if media_type and len(known_types) < MAX_KNOWN:
@@ -223,3 +224,12 @@ class OpenedRequest:
     def end(self) -> bytes:
         """Return the last piece of a stream. Raises whatever the envelope raises."""
         return self._envelope.encode_end(self.request)
+
+
+@lru_cache(maxsize=MAX_KNOWN)
+def _checked_head(status: int, headers: tuple[tuple[str, str], ...], media_type: str) -> Response:
+    """Return a response with this head, checked; most requests of a client have the same one.
+
+    :raises ValueError: it is not what a response may have.
+    """
+    return Response(b"", status, dict(headers), media_type or None)
