@@ -13,6 +13,10 @@ __all__ = ["MLmodel", "Spec", "read_mlmodel"]
 
 FILE: Final = "MLmodel"
 PYFUNC: Final = "python_function"
+#: loaders of models that predict each row by itself, whatever other rows there are
+ROW_BY_ROW: Final = frozenset(
+    ("mlflow.catboost", "mlflow.lightgbm", "mlflow.onnx", "mlflow.sklearn", "mlflow.xgboost")
+)
 
 
 class TensorSpec(msgspec.Struct):
@@ -55,9 +59,9 @@ class MLmodel(msgspec.Struct):
     saved_input_example_info: InputExample | None = None
 
     @property
-    def loader(self) -> str:
-        """The module that loads the model: ``mlflow.sklearn``."""
-        return str(self.flavors[PYFUNC].get("loader_module", ""))
+    def is_row_by_row(self) -> bool:
+        """Whether the flavour predicts each row by itself."""
+        return self.flavors[PYFUNC].get("loader_module") in ROW_BY_ROW
 
     def specs(self, side: str) -> list[Spec]:
         """Return the specifications of *side*, ``inputs`` or ``outputs``; none if unknown.

@@ -45,6 +45,8 @@ def describe_model(directory: Path) -> dict[str, Any]:
         offer["version"] = "{}{}{}-{}{}{}".format(*found.groups())
     if (directory / REQUIREMENTS).is_file():
         offer["requirements"] = REQUIREMENTS
+    if not model.is_row_by_row or layout_of(model) is None:
+        offer["batching"] = {"max_batch_size": 1}  # the others would wait for their turn
     if (row := _first_row(directory, model)) is not None:
         offer["examples"] = [{"input": row}]
     return offer

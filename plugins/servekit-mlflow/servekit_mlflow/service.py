@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MLflowService"]
 
-#: loaders of models that predict each row by itself, whatever other rows there are
-ROW_BY_ROW: Final = frozenset(
-    ("mlflow.catboost", "mlflow.lightgbm", "mlflow.onnx", "mlflow.sklearn", "mlflow.xgboost")
-)
 PLAIN_JSON: Final = frozenset((JSON, f"{JSON};charset=utf-8"))
 SHOWN: Final = 500  #: characters of an error that a client gets
 
@@ -46,7 +42,7 @@ class MLflowService(Service):
         self._logger, self._most_rows = context.logger, context.max_batch_size
         self._layout = layout_of(model)
         self._scorer = Scorer(context.directory, self._layout, context.logger)
-        self._joins = model.loader in ROW_BY_ROW if options.join is None else options.join
+        self._joins = model.is_row_by_row if options.join is None else options.join
         is_plain = self._layout is not None and self._joins
         self._reader = RowReader(self._layout) if self._layout and is_plain else None
         self.signature = self._layout.signature if self._layout else None

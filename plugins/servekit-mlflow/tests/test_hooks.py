@@ -53,6 +53,19 @@ def test_an_mlflow_model_is_recognised_by_its_file(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        pytest.param(MLMODEL.replace("mlflow.sklearn", "mlflow.pyfunc.model"), [COLUMN], id="code"),
+        pytest.param(MLMODEL, [{"type": "datetime", "name": "x"}], id="dates"),
+    ],
+)
+def test_requests_that_are_predicted_one_by_one_form_no_batches(tmp_path, text, inputs):
+    write(tmp_path, inputs, text)
+
+    assert hooks.recognise_model(tmp_path)["batching"] == {"max_batch_size": 1}
+
+
 def test_an_mlmodel_wins_over_the_files_inside(tmp_path):
     directory = tmp_path / "iris"
     directory.mkdir()
