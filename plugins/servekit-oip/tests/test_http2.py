@@ -26,7 +26,8 @@ ENHANCE_YOUR_CALM, COMPRESSION, FRAME_SIZE, PROTOCOL = 11, 9, 6, 1
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     store = write_models(tmp_path_factory.mktemp("http2") / "store", ("simple",))
-    with ServedModel(store / "simple", plugin=["oip.grpc=127.0.0.1:0"]) as model:
+    options = {"plugin": ["oip.grpc=127.0.0.1:0"], "header_timeout": 1, "send_timeout": 1}
+    with ServedModel(store / "simple", **options) as model:
         model.wait_ready()
         shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
         host, _, port = shown.removeprefix("gRPC at ").rpartition(":")
@@ -216,6 +217,19 @@ def test_another_protocol_is_turned_away(address):
             found += data
 
     assert frames.frame(frames.GOAWAY, 0, 0)[3:4] in found
+
+
+def test_a_client_that_says_nothing_is_disconnected(address):
+    with closing(socket.create_connection(address, timeout=WAIT_S)) as client:
+        while client.recv(4096):
+            pass
+
+
+def test_a_client_that_takes_nothing_is_disconnected(address):
+    window = (4).to_bytes(2, "big") + (0).to_bytes(4, "big")
+    with closing(Peer(address, window)) as peer:
+        peer.call(1)
+        assert peer.ended_with() == ENHANCE_YOUR_CALM
 
 
 def test_a_large_message_both_ways_in_small_frames(peer):

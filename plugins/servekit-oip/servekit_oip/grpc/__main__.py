@@ -19,6 +19,8 @@ def main() -> None:
     parser.add_argument("--keep-alive", type=float, required=True)
     parser.add_argument("--max-message", type=int, required=True)
     parser.add_argument("--max-header", type=int, required=True)
+    parser.add_argument("--header-timeout", type=float, required=True)
+    parser.add_argument("--send-timeout", type=float, required=True)
     parser.add_argument("--shares-port", action="store_true", help="other processes listen there")
     parser.add_argument("--tls-certificate", default="")
     parser.add_argument("--tls-key", default="")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from servekit_oip.grpc.frames import RequestFields
-    from servekit_oip.grpc.http2 import GrpcConnection
+    from servekit_oip.grpc.sending import GrpcSender
 
 __all__ = ["GrpcCall"]
 
@@ -37,23 +37,34 @@ class GrpcCall:
     """One call, from its header fields to its status."""
 
     __slots__ = (
-        "_answered", "_buffer", "_coding", "_connection", "_messages", "_timer", "cancel",
-        "deadline", "fields", "id", "is_over", "outgoing", "path", "received", "task", "window",
+        "_answered",
+        "_buffer",
+        "_coding",
+        "_messages",
+        "_sender",
+        "_timer",
+        "cancel",
+        "deadline",
+        "fields",
+        "id",
+        "is_over",
+        "outgoing",
+        "path",
+        "received",
+        "task",
+        "window",
     )  # fmt: skip
 
     def __init__(
         self,
-        connection: GrpcConnection,
+        sender: GrpcSender,
         id_: int,
         fields: RequestFields,
-        window: int,
     ) -> None:
-        """Be the stream *id_* of *connection*.
-
-        :param window: bytes that the client lets us send.
-        """
-        self._connection = connection
-        self.id, self.fields, self.window = id_, fields, window
+        """Be the stream *id_* of the connection of *sender*."""
+        self._sender = sender
+        self.id, self.fields = id_, fields
+        self.window = sender.first_window  #: bytes that the client lets us send
         self.path, self._coding = fields.path, fields.coding
         timeout = fields.timeout
         self.deadline = monotonic() + seconds_of(timeout) if timeout else None
@@ -77,7 +88,7 @@ class GrpcCall:
         """Yield the messages of the client, as they arrive."""
         assert self._messages is not None
         while (message := await self._messages.get()) is not None:
-            self._connection.credit(self, len(message))
+            self._sender.credit(self, len(message))
             yield message
 
     # ------------------------------------------------------------ what arrives
@@ -154,8 +165,15 @@ class GrpcCall:
 
     def finish(self, message: bytes) -> None:
         """Send the only message, and the good status."""
-        self.send(message)
-        self._end(GOOD_END)
+        if self.is_over:
+            return
+        content = b"\0" + len(message).to_bytes(4, "big") + message
+        last = frame(HEADERS, END_HEADERS | END_STREAM, self.id, GOOD_END)
+        if self._sender.send_whole(self, frame(HEADERS, END_HEADERS, self.id, HEAD), content, last):
+            self._note_end()
+        else:
+            self.send(message)
+            self._end(GOOD_END)
 
     def end(self) -> None:
         """Send the good status."""
@@ -174,9 +192,9 @@ class GrpcCall:
             return
         if not self._answered:
             self._answered = True
-            self._connection.write(frame(HEADERS, END_HEADERS, self.id, HEAD))
+            self._sender.write(frame(HEADERS, END_HEADERS, self.id, HEAD))
         content = b"\0" + len(message).to_bytes(4, "big") + message
-        self._connection.send_data(self, content)
+        self._sender.send_data(self, content)
 
     async def has_room(self) -> None:
         """Wait while the client does not take what has been sent."""
@@ -186,13 +204,16 @@ class GrpcCall:
     def _end(self, block: bytes) -> None:
         if self.is_over:
             return
+        self._note_end()
+        if not self._answered:
+            block = HEAD + block
+        self._sender.end_call(self, frame(HEADERS, END_HEADERS | END_STREAM, self.id, block))
+
+    def _note_end(self) -> None:
         self.is_over = True
         self.cancel = None
         if self._timer is not None:
             self._timer.cancel()
-        if not self._answered:
-            block = HEAD + block
-        self._connection.end_call(self, frame(HEADERS, END_HEADERS | END_STREAM, self.id, block))
 
     def abandon(self) -> None:
         """End without a word: the client has left."""

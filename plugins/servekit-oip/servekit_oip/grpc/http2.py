@@ -14,13 +14,14 @@ from servekit_oip.grpc import frames
 from servekit_oip.grpc.call import GrpcCall
 from servekit_oip.grpc.codes import GrpcError
 from servekit_oip.grpc.frames import DATA, BlockDecoder, ProtocolError, frame, unpadded
+from servekit_oip.grpc.limits import notice_lost_peers
+from servekit_oip.grpc.sending import FIRST_WINDOW, GrpcSender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from servekit_oip.grpc.frames import ReceivedFrame
+    from servekit_oip.grpc.limits import ServiceLimits
 
-__all__ = ["GrpcConnection", "ServiceLimits"]
+__all__ = ["GrpcConnection"]
 
 MAX_CALLS: Final = 1024  #: calls on one connection at the same time
 MAX_CONTENT: Final = 65_536  #: bytes of a frame that we take
@@ -30,25 +31,6 @@ SPARE_RESETS: Final = 200  #: calls that a client may reset, besides one for eac
 NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL, STREAM_CLOSED, REFUSED, CALM = 0, 1, 3, 5, 7, 11
 TABLE_SIZE, ENABLE_PUSH, CALLS, INITIAL_WINDOW, FRAME_SIZE, LIST_SIZE = range(1, 7)
 GREETING: Final = (CALLS, MAX_CALLS), (INITIAL_WINDOW, WINDOW), (FRAME_SIZE, MAX_CONTENT)
-
-
-class ServiceLimits:
-    """The limits of a server, and its handlers."""
-
-    def __init__(
-        self,
-        max_message: int,
-        max_header: int,
-        answer: Callable[[GrpcCall], object],
-        begin: Callable[[GrpcCall], object],
-    ) -> None:
-        """Have *answer* called with each call whose message has arrived.
-
-        :param begin: called when the header fields of a call have arrived.
-        """
-        self.max_message, self.max_header = max_message, max_header
-        self.answer, self.begin = answer, begin
-        self.connections: set[GrpcConnection] = set()
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -62,14 +44,9 @@ class GrpcConnection(asyncio.Protocol):
         self._block: tuple[ReceivedFrame, bytearray] | None = None  #: incomplete header fields
         self._calls: dict[int, GrpcCall] = {}
         self._last = 0  #: the newest stream
-        self._window = 65_535  #: bytes that the client lets us send, on all streams
-        self._initial = 65_535  #: the same, on a new stream
-        self._max_frame = 16_384
         self._credit = 0  #: bytes that have arrived and may be sent again
-        self._output: list[bytes | memoryview] = []
         self._has_preface = self._is_leaving = self._is_closed = False
         self._resets = SPARE_RESETS
-        self._loop = asyncio.get_running_loop()
 
     # ------------------------------------------------------------ callbacks of asyncio
 
@@ -77,14 +54,24 @@ class GrpcConnection(asyncio.Protocol):
         """Send our settings."""
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
         self._limits.connections.add(self)
+        notice_lost_peers(transport.get_extra_info("socket"), self._limits.send_timeout_s)
+        loop, timeout_s = asyncio.get_running_loop(), self._limits.send_timeout_s
+        self._clock = loop.call_later(self._limits.header_timeout_s, self._close)
+        self._sender = GrpcSender(
+            self._transport, self._calls, timeout_s, self._forget, lambda: self._fail(CALM)
+        )
         settings = (*GREETING, (LIST_SIZE, self._limits.max_header))
         content = b"".join(name.to_bytes(2) + value.to_bytes(4) for name, value in settings)
-        self.write(frame(frames.SETTINGS, 0, 0, content))
-        self.write(frame(frames.WINDOW_UPDATE, 0, 0, (WINDOW * 4 - 65_535).to_bytes(4)))
+        self._sender.write(frame(frames.SETTINGS, 0, 0, content))
+        self._sender.write(
+            frame(frames.WINDOW_UPDATE, 0, 0, (WINDOW * 4 - FIRST_WINDOW).to_bytes(4))
+        )
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """Drop all calls."""
         self._is_closed = True
+        self._clock.cancel()
+        self._sender.close()
         self._limits.connections.discard(self)
         for call in list(self._calls.values()):
             call.abandon()
@@ -122,6 +109,7 @@ class GrpcConnection(asyncio.Protocol):
             return False
         del self._buffer[: len(preface)]
         self._has_preface = True
+        self._clock.cancel()
         return True
 
     # ------------------------------------------------------------ frames
@@ -143,7 +131,7 @@ class GrpcConnection(asyncio.Protocol):
         elif kind == frames.SETTINGS:
             self._take_settings(received)
         elif kind == frames.PING and not received.flags & 1:
-            self.write(frame(frames.PING, 1, 0, received.content[:8]))
+            self._sender.write(frame(frames.PING, 1, 0, received.content[:8]))
         elif kind == frames.GOAWAY:
             self._is_leaving = True
             self._close_if_idle()
@@ -176,9 +164,9 @@ class GrpcConnection(asyncio.Protocol):
             raise ProtocolError(STREAM_CLOSED, "a stream is used again")
         self._last = id_
         if len(self._calls) >= MAX_CALLS or self._is_leaving:
-            self.write(frame(frames.RST_STREAM, 0, id_, REFUSED.to_bytes(4)))
+            self._sender.write(frame(frames.RST_STREAM, 0, id_, REFUSED.to_bytes(4)))
             return
-        call = self._calls[id_] = GrpcCall(self, id_, fields, self._initial)
+        call = self._calls[id_] = GrpcCall(self._sender, id_, fields)
         self._limits.begin(call)
         self._end_if_last(call, received)
 
@@ -186,7 +174,7 @@ class GrpcConnection(asyncio.Protocol):
         size = len(received.content)
         self._credit += size
         if self._credit > WINDOW:
-            self.write(frame(frames.WINDOW_UPDATE, 0, 0, self._credit.to_bytes(4)))
+            self._sender.write(frame(frames.WINDOW_UPDATE, 0, 0, self._credit.to_bytes(4)))
             self._credit = 0
         call = self._calls.get(received.stream)
         if call is None:
@@ -202,7 +190,7 @@ class GrpcConnection(asyncio.Protocol):
         if received.flags & frames.END_STREAM:
             self._end_if_last(call, received)
         elif not call.is_stream:
-            self.credit(call, size)
+            self._sender.credit(call, size)
 
     def _end_if_last(self, call: GrpcCall, received: ReceivedFrame) -> None:
         if not received.flags & frames.END_STREAM or call.is_over:
@@ -235,102 +223,42 @@ class GrpcConnection(asyncio.Protocol):
                 if value > LARGEST:
                     raise ProtocolError(FLOW_CONTROL, "the window is too large")
                 for call in self._calls.values():
-                    call.window += value - self._initial
-                self._initial = value
+                    call.window += value - self._sender.first_window
+                self._sender.first_window = value
             elif name == FRAME_SIZE and 16_384 <= value < 2**24:
-                self._max_frame = value
-        self.write(frame(frames.SETTINGS, 1, 0))
-        self._send_waiting()
+                self._sender.max_frame = value
+        self._sender.write(frame(frames.SETTINGS, 1, 0))
+        self._sender.send_waiting()
 
     def _take_window(self, received: ReceivedFrame) -> None:
         count = int.from_bytes(received.content[:4]) & LARGEST
         if not received.stream:
-            self._window += count
-            if not count or self._window > LARGEST:
+            self._sender.window += count
+            if not count or self._sender.window > LARGEST:
                 raise ProtocolError(FLOW_CONTROL, "the window is too large")
         elif call := self._calls.get(received.stream):
             call.window += count
-        self._send_waiting()
+        self._sender.send_waiting()
 
-    # ------------------------------------------------------------ for calls
-
-    def credit(self, call: GrpcCall, size: int) -> None:
-        """Let the client send *size* more bytes of *call*."""
-        if size and not self._is_closed:
-            self.write(frame(frames.WINDOW_UPDATE, 0, call.id, size.to_bytes(4)))
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Send *data* with all that is written in this turn of the loop."""
-        if not self._output:
-            self._loop.call_soon(self._flush)
-        self._output.append(data)
-
-    def send_data(self, call: GrpcCall, content: bytes) -> None:
-        """Send *content* as DATA, as far as there is room."""
-        size = len(content)
-        if not call.outgoing and size <= self._max_frame and size <= min(call.window, self._window):
-            self._window -= size
-            call.window -= size
-            self.write(frame(DATA, 0, call.id, content))
-            return
-        call.outgoing.append((memoryview(content), False))
-        self._send_waiting_of(call)
-
-    def end_call(self, call: GrpcCall, last: bytes) -> None:
-        """Send the frame *last* after the data of *call*, and forget it."""
-        if call.outgoing:
-            call.outgoing.append((memoryview(last), True))
-            return
-        self.write(last)
-        self._forget(call)
+    # ------------------------------------------------------------ the end
 
     def _forget(self, call: GrpcCall) -> None:
         self._resets = min(SPARE_RESETS, self._resets + 1)
         if self._calls.pop(call.id, None) is not None:
             self._close_if_idle()
 
-    def _send_waiting(self) -> None:
-        for call in [each for each in self._calls.values() if each.outgoing]:
-            self._send_waiting_of(call)
-
-    def _send_waiting_of(self, call: GrpcCall) -> None:
-        while call.outgoing:
-            content, is_frame = call.outgoing[0]
-            if is_frame:
-                call.outgoing.popleft()
-                self.write(content)
-                self._forget(call)
-                return
-            size = min(len(content), self._max_frame, call.window, self._window)
-            if size <= 0:
-                return
-            self._window -= size
-            call.window -= size
-            self.write(frame(DATA, 0, call.id, content[:size].tobytes()))
-            if size == len(content):
-                call.outgoing.popleft()
-            else:
-                call.outgoing[0] = content[size:], False
-
-    def _flush(self) -> None:
-        output, self._output = self._output, []
-        if not self._is_closed:
-            self._transport.write(b"".join(output))
-
-    # ------------------------------------------------------------ the end
-
     def leave(self) -> None:
         """Take no more calls, and close when all are answered."""
         if not self._is_leaving:
             self._is_leaving = True
-            self.write(self._goodbye(NO_ERROR))
+            self._sender.write(self._goodbye(NO_ERROR))
             self._close_if_idle()
 
     def _goodbye(self, code: int) -> bytes:
         return frame(frames.GOAWAY, 0, 0, self._last.to_bytes(4) + code.to_bytes(4))
 
     def _fail(self, code: int) -> None:
-        self.write(self._goodbye(code))
+        self._sender.write(self._goodbye(code))
         self._close()
 
     def _close_if_idle(self) -> None:
@@ -339,6 +267,6 @@ class GrpcConnection(asyncio.Protocol):
 
     def _close(self) -> None:
         if not self._is_closed:
-            self._flush()
+            self._sender.flush()
             self._is_closed = True
             self._transport.close()

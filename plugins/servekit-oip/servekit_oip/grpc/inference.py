@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from servekit_oip.grpc.codes import GrpcError, StatusCode, code_of
-from servekit_oip.grpc.http import ConnectionCut, ConnectionStale
+from servekit_oip.grpc.http_connection import ConnectionCut, ConnectionStale
 from servekit_oip.grpc.protocol import INFER, STREAM
 from servekit_oip.grpc.wire import MESSAGE, error_piece, model_of, response_piece
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from servekit_oip.grpc.call import GrpcCall
-    from servekit_oip.grpc.http import FrontEndAnswer, HttpClient
+    from servekit_oip.grpc.http import HttpClient
+    from servekit_oip.grpc.http_connection import FrontEndAnswer
 
 __all__ = ["UNAVAILABLE", "Inference", "error_of", "fields_of"]
 

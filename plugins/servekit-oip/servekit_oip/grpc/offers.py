@@ -35,6 +35,8 @@ def processes(server: Server, settings: OipSettings) -> list[ProcessOffer]:
         *("--keep-alive", str(common.keep_alive)),
         *("--max-message", str(common.max_body)),
         *("--max-header", str(common.max_header)),
+        *("--header-timeout", str(common.header_timeout)),
+        *("--send-timeout", str(common.send_timeout)),
     ]
     for name in ("tls_certificate", "tls_key", "tls_client_ca"):
         if value := getattr(common, name):

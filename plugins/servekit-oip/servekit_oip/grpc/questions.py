@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from servekit_oip.grpc.call import GrpcCall
-    from servekit_oip.grpc.http import FrontEndAnswer, HttpClient
+    from servekit_oip.grpc.http import HttpClient
+    from servekit_oip.grpc.http_connection import FrontEndAnswer
 
 __all__ = ["Questions"]
 

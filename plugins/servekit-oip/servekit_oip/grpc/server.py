@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from servekit_oip.grpc.codes import GrpcError, StatusCode
 from servekit_oip.grpc.health import HEALTH, HealthService
 from servekit_oip.grpc.http import HttpClient
-from servekit_oip.grpc.http2 import GrpcConnection, ServiceLimits
+from servekit_oip.grpc.http2 import GrpcConnection
 from servekit_oip.grpc.inference import Inference
+from servekit_oip.grpc.limits import ServiceLimits
 from servekit_oip.grpc.messages import SERVICE
 from servekit_oip.grpc.questions import Questions
 from servekit_oip.grpc.reflection import REFLECTIONS, Reflection
@@ -112,7 +113,12 @@ async def serve(arguments: argparse.Namespace) -> None:
     http = HttpClient(arguments.socket, arguments.keep_alive / 2)
     answers = Answers(http)
     limits = ServiceLimits(
-        arguments.max_message, arguments.max_header, answers.answer, answers.begin
+        arguments.max_message,
+        arguments.max_header,
+        arguments.header_timeout,
+        arguments.send_timeout,
+        answers.answer,
+        answers.begin,
     )
     context = _tls(arguments) if arguments.tls_certificate else None
     host, _, port = arguments.address.rpartition(":")
