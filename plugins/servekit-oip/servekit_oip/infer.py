@@ -25,13 +25,16 @@ __all__ = ["Infer"]
 
 JSON: Final = "application/json"
 BINARY: Final = "application/octet-stream"
+ALL_JSON, ALL_BINARY = "json", "binary"  #: every output, in one form
 LENGTH_FIELD: Final = "Inference-Header-Content-Length"
 
 
 class Infer(Envelope):
     """Reads requests for inference, and writes their outputs.
 
-    What ``encode`` needs of a request is the state ``(id, [(name, is_binary, classes), ...])``.
+    What ``encode`` needs of a request is the state ``(id, [(name, is_binary, classes), ...])``, or
+    ``ALL_JSON`` or ``ALL_BINARY`` in place of the list: in a pipeline, only the worker of the last
+    stage knows the outputs.
     """
 
     def __init__(self, model: ModelView, codecs: Codecs) -> None:
@@ -42,8 +45,10 @@ class Infer(Envelope):
         self._names = {"model_name": model.name, "model_version": model.version}
         self._reader = OneRowReader(self._tensors)
         self._writer = OneRowWriter(self._tensors, self._names)
-        self._all_json = [(name, False, 0) for name in self._tensors.outputs]
-        self._all_binary = [(name, True, 0) for name in self._tensors.outputs]
+        self._every = {
+            kind: [(name, kind == ALL_BINARY, 0) for name in self._tensors.outputs]
+            for kind in (ALL_JSON, ALL_BINARY)
+        }
 
     # ------------------------------------------------------------ requests
 
@@ -97,7 +102,7 @@ class Infer(Envelope):
         """Return the one input of a body that is its bytes, without any JSON."""
         if len(self._tensors.inputs) != 1:
             raise InputError(f"{LENGTH_FIELD}: raw bytes are for models with one input")
-        request.state, body = ("", self._all_binary), request.body
+        request.state, body = ("", ALL_BINARY), request.body
         if (row := self._reader.from_bytes([1], body)) is not None:
             return [row]
         (spec,) = self._tensors.inputs.values()
@@ -110,15 +115,14 @@ class Infer(Envelope):
         inputs.put(spec.name, from_buffer(spec.name, spec.datatype, shape, body))
         return inputs.inputs()
 
-    def _wanted(self, asked: InferRequest) -> list[tuple[str, bool, int]]:
+    def _wanted(self, asked: InferRequest) -> str | list[tuple[str, bool, int]]:
         is_binary = asked.parameters.binary_data_output
         if not asked.outputs:
-            return self._all_binary if is_binary else self._all_json
+            return ALL_BINARY if is_binary else ALL_JSON
         return [self._asked_for(each, is_binary) for each in asked.outputs]
 
     def _asked_for(self, output: RequestedOutput, is_binary: bool) -> tuple[str, bool, int]:
         parameters = output.parameters
-        self._outputs.check_name(output.name)
         if parameters.shared_memory_region is not None:
             raise InputError(f"output {output.name!r}: shared memory is not supported")
         if parameters.classification < 0:
@@ -132,8 +136,11 @@ class Infer(Envelope):
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the outputs that the client wants, those in bytes behind the JSON."""
         id_, wanted = request.state
-        if wanted is self._all_json and (text := self._writer.write(id_, outputs[0])) is not None:
+        if wanted == ALL_JSON and (text := self._writer.write(id_, outputs[0])) is not None:
             return EncodedResponse(body=text)
+        wanted = self._every[wanted] if isinstance(wanted, str) else wanted
+        for name, _, _ in wanted:
+            self._outputs.check_name(name)
         arrays, told = self._outputs.arrays(outputs), []
         buffers: list[bytes | memoryview] = []
         for name, is_binary, classes in wanted:

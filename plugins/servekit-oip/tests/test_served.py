@@ -212,6 +212,60 @@ def test_generate_stream(served):
     assert [each["text_output"] for each in events(whole)] == ["ONCE"]
 
 
+# ------------------------------------------------------------ pipelines
+
+STAGES = """
+from servekit import Service
+
+def tensors(*each):
+    return [{"name": n, "dtype": "float32", "shape": s} for n, s in each]
+
+class Double(Service):
+    signature = {"inputs": tensors(("x", [2])), "outputs": tensors(("h", [2]))}
+
+    def predict(self, batch):
+        return {"h": batch["x"] * 2}
+
+class Add(Service):
+    signature = {"inputs": tensors(("h", [2])), "outputs": tensors(("y", []))}
+
+    def predict(self, batch):
+        return {"y": batch["h"].sum(axis=1)}
+"""
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pipeline")
+    toml = 'name = "two"\nversion = "1"\npipeline = ["double", "add"]\n'
+    toml += '[stages.double]\nservice = "service:Double"\n[stages.add]\nservice = "service:Add"\n'
+    (directory / "model.toml").write_text(toml)
+    (directory / "service.py").write_text(STAGES)
+    with ServedModel(directory) as model:
+        yield model.wait_ready()
+
+
+@pytest.mark.parametrize(
+    ("shape", "data", "found"), [([1, 2], [1, 2], [6.0]), ([2, 2], [1, 2, 3, 4], [6.0, 14.0])]
+)
+@pytest.mark.parametrize("outputs", [[], [{"name": "y"}]])
+def test_stages_in_several_workers(pipeline, shape, data, found, outputs):
+    path = "/v2/models/two/infer"
+    status, answer = infer(pipeline, tensor("x", data, shape), path=path, outputs=outputs)
+
+    assert (status, answer["outputs"][0]["data"]) == (200, found)
+
+
+def test_a_pipeline_has_the_inputs_of_its_first_stage_and_the_outputs_of_its_last(pipeline):
+    _, told = get(pipeline, "/v2/models/two")
+    refused = infer(
+        pipeline, tensor("x", [1, 2]), path="/v2/models/two/infer", outputs=[{"name": "h"}]
+    )
+
+    assert [each["name"] for each in (*told["inputs"], *told["outputs"])] == ["x", "y"]
+    assert refused[0] == 400
+
+
 # ------------------------------------------------------------ errors
 
 ONE = tensor("x", [1.0])

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from servekit.description.routes import predict_interface
 from servekit.extension.models import ModelStatistics, ModelView
 from servekit.frontend.middleware.auth import check_token
 from servekit.ipc import crash_reports
@@ -16,7 +18,7 @@ from servekit.web import health, operations
 from servekit.web.table import OncePerTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from msgspec import Struct
@@ -167,26 +169,23 @@ class FrontEndView:
 
 def models_of(table: Table) -> dict[str, ModelView]:
     """Return the models of *table* by name."""
-    return {row.name: _view_of(row) for row in table.models}
+    return {row.name: _view_of(row, table.models) for row in table.models}
 
 
-def _view_of(row: ModelRow) -> ModelView:
-    others: dict[str, ModelView] = {
-        each.version: _version_of(each, row.name, {}) for each in row.versions
-    }
-    view = _version_of(row, row.name, others)
+def _view_of(row: ModelRow, models: Sequence[ModelRow]) -> ModelView:
+    others = {each.version: _version_of(each, row.name, models) for each in row.versions}
+    view = replace(_version_of(row, row.name, models), others=others)
     for alias, version in row.traffic.aliases.items():
         if (found := view.find_version(version)) is not None:
             others.setdefault(alias, found)
     return view
 
 
-def _version_of(row: ModelRow, name: str, others: Mapping[str, ModelView]) -> ModelView:
+def _version_of(row: ModelRow, name: str, models: Sequence[ModelRow]) -> ModelView:
     return ModelView(
         name=name,
         version=row.version,
-        interface=row.interface,
+        interface=predict_interface(row, models),
         max_batch_size=row.max_batch_size,
         source=next((str(each.value) for each in row.settings if each.name == "path"), ""),
-        others=others,
     )
