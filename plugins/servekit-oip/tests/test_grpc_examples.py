@@ -17,7 +17,7 @@ from .oip_models import write_models
 grpc = pytest.importorskip("grpc", reason="pip install 'servekit-oip[grpc]'")
 pytestmark = pytest.mark.e2e
 
-VARIABLE = "SERVEKIT_TRITON_EXAMPLES"
+VARIABLE = "OIP_TRITON_EXAMPLES"
 EXAMPLES = os.environ.get(VARIABLE, "")
 EIGHT = (
     *("simple", "simple_string", "simple_identity", "sum", "anything", "shout", "slow"),
@@ -80,9 +80,7 @@ class Proxy(threading.Thread):
 def address(tmp_path_factory, token_file):
     """Return where a server of eight models can be managed without a token."""
     store = write_models(tmp_path_factory.mktemp("eight") / "store", EIGHT)
-    environment = {name: text for name, text in os.environ.items() if name != VARIABLE}
     options = {"model_store": str(store), "manage_token_file": str(token_file)}
-    options["environment"] = environment
     with ServedModel(store / "simple", plugin=["oip.grpc=127.0.0.1:0"], **options) as model:
         model.wait_ready()
         shown = model.log.wait_for("output", subject="process/oip/grpc")["message"]
