@@ -143,7 +143,7 @@ def test_a_start_without_room_for_another_file_is_refused_in_one_line(start, mod
 
 def test_a_model_without_room_for_its_socket_is_refused(start, model, run_dir):
     use_up_names(run_dir)
-    for number in range(6):
+    for number in range(7):
         (run_dir / f"other-{number}").unlink()
     server = start(model(), stand_ins={}, TMPDIR="/tmp")
 
