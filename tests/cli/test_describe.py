@@ -394,6 +394,6 @@ def test_an_async_service_is_described_with_its_bound(say, tmp_path):
     facts = json.loads(say("describe", tmp_path, "--import", "--json")[1])
 
     assert status == OK
-    assert "service:Waits, async: 7 inputs at a time" in text
+    assert "service:Waits, async, at most 7 at a time" in text
     assert facts["max_concurrency"] == {"predict": 7}
     assert facts["paths"][0]["input_schema"] == {"type": "integer"}

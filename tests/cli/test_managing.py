@@ -22,9 +22,9 @@ def test_status_of_a_server_elsewhere(ask, url):
 
 
 def test_status_shows_the_operations_of_the_last_minutes(ask, server):
-    server.operate("o1", Swap(model="digits", version="2.0"))
+    server.begin_operation("o1", Swap(model="digits", version="2.0"))
     server.table.operations[-1].steps = [OperationStep("load", DONE), OperationStep("watch")]
-    server.operate("o2", Unload(model="echo"))
+    server.begin_operation("o2", Unload(model="echo"))
     ends(FAILED, error="it is the only one\nreally")(server.table.operations[-1])
     lines = [line.split() for line in ask("status")[1].splitlines()]
 

@@ -128,13 +128,13 @@ def test_a_failure_says_why_and_has_its_status(ask, server):
 
 
 def test_an_operation_that_fails_at_once_is_a_failure_too(ask, server, monkeypatch):
-    begin = server.operate
+    begin = server.begin_operation
 
     def operate(id_, operation):
         begin(id_, operation)
         ends(FAILED, error="there is no version 9", status=404)(server.table.operations[-1])
 
-    monkeypatch.setattr(server, "operate", operate)
+    monkeypatch.setattr(server, "begin_operation", operate)
 
     assert ask("unload", "digits", "9")[::2] == (
         PROBLEM_FOUND, "servekit: digits: unload failed: there is no version 9\n",

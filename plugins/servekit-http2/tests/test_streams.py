@@ -105,8 +105,10 @@ def test_client_that_makes_no_room_is_cancelled_alone(streaming):
 def test_nothing_is_said_to_keep_a_dropped_stream_alive():
     writer = SendQueue(lambda: None, Pressure(0, 5.0), lambda: None)
     exchange = Mock(is_closed=False, protocol=None, begin_stream=lambda *_: writer)
-    task = Mock(exchange=exchange, is_done=False, consumer=None, arrived=0.0, request_id="1")
-    streamed = StreamedResponse(task, 0.0)
+    item = Mock(style=None, protocol=None)
+    task = Mock(exchange=exchange, is_done=False, consumer=None, arrived=0.0, item=item)
+    task.request_id = "1"
+    streamed = StreamedResponse(task, 0.0, is_stream=True)
     streamed._begin(exchange, EVENTS, 0.0)
     streamed.keep_alive(9.0)
     assert writer.held > 0

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pandas as pd
-from mlflow.pyfunc import scoring_server
+
+from servekit_mlflow.pyfunc import scoring_server
 
 __all__ = ["Predictions"]
 

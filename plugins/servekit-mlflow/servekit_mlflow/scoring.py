@@ -16,14 +16,13 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # as in MLflow's own server: types that a model declares by annotations are then checked
 os.environ["_MLFLOW_IS_IN_SERVING_ENVIRONMENT"] = "true"
 
-import mlflow.pyfunc
 from mlflow.exceptions import MlflowException
-from mlflow.pyfunc import scoring_server
 
 from servekit import Response
 from servekit_mlflow.estimators import takes_array
 from servekit_mlflow.formats import NO_PARAMS
 from servekit_mlflow.predictions import Predictions
+from servekit_mlflow.pyfunc import mlflow, scoring_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

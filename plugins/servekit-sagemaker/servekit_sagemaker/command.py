@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "serve"]
 
+EPILOG: Final = """\
+Settings are variables: SERVEKIT_REPLICAS=2.
+
+examples:
+  servekit serve                         the model in /opt/ml/model, on port 8080
+  SAGEMAKER_MULTI_MODEL=true servekit serve
+"""
 STARTUP_FAILED: Final = 3  #: exit status, as that of ``servekit start``
 
 
@@ -35,7 +42,7 @@ def main() -> int:
 
 def serve(parser: argparse.ArgumentParser) -> Run:
     """Describe ``servekit serve``, which takes no arguments; return what runs it."""
-    parser.description = "Settings are variables: SERVEKIT_REPLICAS=2. See docs/sagemaker.md."
+    parser.epilog = EPILOG
     return lambda _parsed: start()
 
 

@@ -26,6 +26,10 @@ ARCHIVES: Final = (".mar", ".mar.enc")
 EPILOG: Final = """\
 Settings are variables: SERVEKIT_REPLICAS=2. Each MODEL is a path, a URL, or a path below
 AIP_STORAGE_URI. Without one, everything in AIP_STORAGE_URI is served, if that is a directory.
+
+examples:
+  servekit vertex                        all models in AIP_STORAGE_URI
+  servekit vertex digits.mar             one of them
 """
 
 

@@ -117,7 +117,7 @@ def lines(known: KnownModel, shown: Sequence[PathDescription]) -> Iterator[tuple
     for name, stage in manifest.every_stage.items():
         where = f" (in the workers of {stage.host})" if stage.host else ""
         bound = known.bounds.get(name)
-        told = f"{stage.service}{where}" + (f", async: {bound} inputs at a time" if bound else "")
+        told = f"{stage.service}{where}" + (f", async, at most {bound} at a time" if bound else "")
         yield "service", f"{name}: {told}" if manifest.stages else told
     for described in shown:
         yield from _path_lines(described, manifest.description)
