@@ -99,13 +99,13 @@ def test_what_the_client_gets(server, value, expected):
 
 
 def test_a_client_that_leaves_takes_its_calls_with_it(server):
-    before = metric(server, "running")
+    wait_until(lambda: metric(server, "running") == 0, "what ran before has ended")
     body = b'{"value": "hang"}'
     head = b"POST /calling/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_S) as client:
         client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        wait_until(lambda: metric(server, "running") > before, "the call runs")
-    wait_until(lambda: metric(server, "running") == before, "the call has ended", 4.0)
+        wait_until(lambda: metric(server, "running") > 0, "the call runs")
+    wait_until(lambda: metric(server, "running") == 0, "the call has ended", 4.0)
 
     assert ask(server, "x")[0] == 200
 

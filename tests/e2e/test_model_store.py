@@ -11,7 +11,7 @@ from servekit_archiver import build_archive
 
 from .conftest import wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """\
 from servekit import Service
 
@@ -96,7 +96,6 @@ def test_an_empty_store_is_served_and_filled_later(store):
     store.wait_for("one", "first")
 
 
-@pytest.mark.slow
 def test_a_half_written_archive_waits_until_it_is_complete(store):
     server, content = store.start("--watch"), store.build("one", "1.0", "first")
     with (store.directory / "one.mar").open("wb") as file:
@@ -110,7 +109,6 @@ def test_a_half_written_archive_waits_until_it_is_complete(store):
     assert server.output.count("waits until it is complete") == 1
 
 
-@pytest.mark.slow
 def test_broken_archives_change_nothing_and_are_said_once(store):
     store.put("one.mar", store.build("one", "1.0", "first"))
     server = store.start("--watch")
@@ -158,7 +156,6 @@ def test_the_command_line_wins_over_the_store(store, tmp_path):
     assert "one.mar is not served: one is configured" in server.output
 
 
-@pytest.mark.slow
 def test_what_was_changed_at_run_time_survives_a_restart(store, run):
     store.put("one.mar", store.build("one", "1.0", "first"))
     store.put("two.mar", store.build("two", "1.0", "second"))

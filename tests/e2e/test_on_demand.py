@@ -12,7 +12,7 @@ import pytest
 from .conftest import BIN, wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """\
 import os, time
@@ -125,7 +125,6 @@ def command(server, *arguments):
     return found.stdout
 
 
-@pytest.mark.slow
 def test_no_request_is_lost_while_a_model_falls_asleep_and_wakes(serve_toml):
     server = serve_toml(SLEEPY)
     pause = threading.Event()
@@ -157,7 +156,6 @@ def test_a_model_that_cannot_be_loaded_says_so(serve_toml):
     wait_until(lambda: state_of(server)[0] == 503, "it is not healthy")
 
 
-@pytest.mark.slow
 def test_a_model_with_stages_sleeps_and_wakes_as_one(serve):
     server = serve("--models", MODELS / "stages", "--set", "stages.idle_s=1")
     for _ in range(2):

@@ -16,7 +16,7 @@ from .conftest import is_alive, wait_until
 
 MODEL = Path(__file__).parent / "models" / "ranked"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sharded-product"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -131,7 +131,6 @@ def test_a_rank_that_ends_is_named_as_the_cause(serve_model, command, told):
     assert len(ranks_of(served)) == 2
 
 
-@pytest.mark.slow
 def test_a_rank_that_hangs_is_ended_with_its_group_when_the_prediction_is(serve_model):
     served = serve_model(predict_timeout=1.0).wait_ready()
     before = ranks_of(served)
@@ -150,7 +149,6 @@ def test_a_rank_that_cannot_load_ends_the_load_of_all(serve_model, rank):
     assert served.log.find("worker_ready") == []
 
 
-@pytest.mark.slow
 def test_a_rank_that_does_not_get_ready_ends_the_load_of_all(serve_model):
     served = serve_model("ranked.options.slow_rank=1", load_timeout=5.0)
 

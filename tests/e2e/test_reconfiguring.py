@@ -15,7 +15,7 @@ from servekit.cli import main
 from .conftest import wait_until
 
 MODEL = Path(__file__).parent / "models" / "deployed"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 class Configured:
@@ -82,7 +82,6 @@ class Load:
             thread.join()
 
 
-@pytest.mark.slow
 def test_changed_settings_are_applied_under_load_and_no_request_is_lost(configured):
     running = configured(greeter("hello 0"))
     with Load(running) as load:

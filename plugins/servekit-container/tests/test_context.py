@@ -25,6 +25,8 @@ from servekit.cli.parsing.exit_status import OK, STARTUP_FAILED, USAGE
 
 from .builder import Build
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 WAIT_S = 60.0
 SERVER = [package.name for package in server_packages()]  #: what extends every server
@@ -99,12 +101,10 @@ def context(servekit, place):
     return place / "both"
 
 
-@pytest.mark.slow
 def test_the_image_that_is_built_serves_heeds_its_probe_and_drains(context, tmp_path):
     serve_and_stop(Build(context, tmp_path, short_cuts()))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(
     not os.environ.get("IMAGE_TESTS"), reason="installs from the index: make images"

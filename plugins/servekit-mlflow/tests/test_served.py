@@ -13,7 +13,7 @@ import pytest
 from servekit import serve
 from servekit.testing import ServedModel
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 JSON = "application/json"
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 FLOWERS = [[5.1, 3.5, 1.4, 0.2], [6.7, 3.0, 5.2, 2.3]]

@@ -8,7 +8,7 @@ import pytest
 
 from servekit import Context, InputError
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # MLflow's own
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 
 

@@ -16,7 +16,7 @@ from servekit.testing import ServedModel
 
 from .oip_models import write_models
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 http = pytest.importorskip("tritonclient.http", reason="pip install 'tritonclient[http]'")
 
 EXAMPLES = os.environ.get("OIP_TRITON_EXAMPLES", "")

@@ -25,7 +25,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from servekit_oip.grpc.messages import SERVICE, message_class
 from tritonclient.utils import InferenceServerException
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 WAIT_S = 30.0
 SERVICE_PY = """

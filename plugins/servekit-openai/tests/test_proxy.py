@@ -14,7 +14,7 @@ import pytest
 
 from servekit.testing import ServedModel
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 CHAT = "/v1/chat/completions"
 STREAM = [b'data: {"id": "e", "choices": [], "n":  %d}\n\n' % at for at in range(3)]
 WAIT_S = 30

@@ -11,7 +11,7 @@ from .conftest import write_model
 from .runtime import Runtime
 
 boto3 = pytest.importorskip("boto3")
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
