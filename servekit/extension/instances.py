@@ -24,7 +24,7 @@ def read_instances(codecs: Codecs, instances: Iterable[bytes]) -> list[Any]:
 
     ``{"b64": "..."}`` in an instance stands for bytes.
 
-    :raises InputError: such a string is not base64.
+    :raises servekit.errors.InputError: such a string is not base64.
     """
     return [
         _with_bytes(codecs.read(JSON, text)) if b'"b64"' in text else EncodedInput(JSON, text)

@@ -7,12 +7,13 @@ has too many rows is divided.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.extension.envelope import Rows
 from servekit.worker.inputs.signed_input import RowRange
-from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed, checked_result
+from servekit.worker.prediction.batch_result import EXPIRED, GONE, Answered, Failed, checked_result
 from servekit.worker.prediction.row_outputs import (
     first_row,
     named,
@@ -23,19 +24,19 @@ from servekit.worker.prediction.row_outputs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from servekit.worker.inputs.signed_input import SignedInput
-    from servekit.worker.prediction.batch_result import Answered, PendingTask
+    from servekit.worker.prediction.batch_result import PendingTask
     from servekit.worker.prediction.current_batch import CurrentBatch
     from servekit.worker.prediction.row_outputs import Declared
 
-    #: where it happened, the error and the ids of the requests, to their answer
-    Fail = Callable[[str, BaseException, list[str]], Answered]
-    #: from ``predict``, and what answers requests that failed
-    MakeRowCalls = Callable[[Callable[[Any], Any], Fail], "RowCalls"]
+__all__ = ["MakeRowCalls", "Piece", "RowCalls", "plan_calls"]
 
-__all__ = ["Piece", "RowCalls", "plan_calls"]
+#: where it happened, the error and the ids of the requests, to their answer
+Fail = Callable[[str, BaseException, list[str]], Answered]
+#: from ``predict``, and what answers requests that failed
+MakeRowCalls = Callable[[Callable[[Any], Any], Fail], "RowCalls"]
 
 
 class Piece(NamedTuple):
