@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SETTLE_S = 8.0  #: connections close, and workers that were killed come back
 STEADY = 5  #: looks in a row
 SHARED_MEMORY = Path("/dev/shm")
+DECRYPTED = "servekit-run-"
 
 Holdings = Counter[tuple[str, str]]  #: (role, processes | descriptors | memfds) -> count
 
@@ -64,8 +65,13 @@ def _differences(now: Holdings, before: Holdings) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """Return the names in ``/dev/shm``."""
-    return {path.name for path in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.exists() else set()
+    """Return the names in ``/dev/shm``.
+
+    Not those of directories for decrypted archives: a server that has them is not one of these.
+    """
+    if not SHARED_MEMORY.exists():
+        return set()
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith(DECRYPTED)}
 
 
 def left_behind(server: Served, shared_before: set[str]) -> list[str]:
