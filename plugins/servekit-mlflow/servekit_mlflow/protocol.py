@@ -115,7 +115,7 @@ def _invocation(head: RequestHead, names: list[str]) -> PredictionCall | Serveki
 
 
 def _mlflow_version() -> str:
-    """Return the version of MLflow that is installed beside the server; "" if there is none."""
+    """Return the version of MLflow that is installed with the server, or ""."""
     for name in DISTRIBUTIONS:
         try:
             return version(name)

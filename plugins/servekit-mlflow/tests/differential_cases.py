@@ -146,7 +146,7 @@ OF_ODD = {
 OF_TYPED = {
     "all types": {"dataframe_records": [TYPED]},
     "all columns": {"dataframe_records": [{**TYPED, "maybe": 1.5}]},
-    "a date that is none": {"dataframe_records": [{**TYPED, "when": "yesterday"}]},
+    "an invalid date": {"dataframe_records": [{**TYPED, "when": "yesterday"}]},
     "bytes that are not base64": {"dataframe_records": [{**TYPED, "raw": "?"}]},
     "a float for an integer": {"dataframe_records": [{**TYPED, "small": 1.5}]},
     "an integer too large": {"dataframe_records": [{**TYPED, "small": 2**31}]},

@@ -61,7 +61,7 @@ def pull(url: str, scratch: Path, progress: Callable[[int, int], None]) -> Path:
 def find_layer(reference: Reference, repository: OciRepository) -> Layer:
     """Return the layer of the artifact that is the archive.
 
-    :raises StartupError: there is none, or the manifest is not the one that was named.
+    :raises StartupError: it has no archive, or the manifest is not the one that was named.
     """
     content = repository.read(f"manifests/{reference.digest or reference.tag}", MANIFEST)
     if reference.digest:

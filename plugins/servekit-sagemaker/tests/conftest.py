@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 import threading
-from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import mkdtemp
-from time import monotonic
 
 import pytest
+
+from .endpoint import Endpoint
 
 WAIT_S = 60.0
 BIN = Path(sys.executable).parent
@@ -77,7 +77,7 @@ def write_model(directory, kind="Echo"):
     return directory
 
 
-class Container:
+class Container(Endpoint):
     """``docker run IMAGE serve``, without the image, which may have an entry point."""
 
     def __init__(self, base, *entry_point, **variables):
@@ -107,33 +107,6 @@ class Container:
     @property
     def output(self):
         return "".join(self.lines)
-
-    def wait_ready(self):
-        """Ask ``/ping`` until it is 200, as SageMaker does."""
-        deadline, pause = monotonic() + WAIT_S, threading.Event()
-        while not self._is_ready():
-            assert self.process.poll() is None, self.output
-            assert monotonic() < deadline, self.output
-            pause.wait(0.02)
-        return self
-
-    def _is_ready(self):
-        try:
-            return self.send("GET", "/ping")[0] == 200
-        except OSError:
-            return False
-
-    def send(self, method, path, body=None, content_type="", **headers):
-        """Return status, headers and body."""
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
-        fields |= {"Content-Type": content_type} if content_type else {}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-        try:
-            connection.request(method, path, body, fields)
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
 
     def invoke(self, value, path="/invocations", **headers):
         """Send JSON; return status and JSON."""

@@ -10,14 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from http.client import HTTPConnection
 from pathlib import Path
-from time import monotonic
+
+from .endpoint import WAIT_S, Endpoint
 
 __all__ = ["Triton", "find_triton", "write_triton_model"]
 
-WAIT_S = 120.0
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 CONFIGURATION = """
 name: "sum"
@@ -61,7 +59,7 @@ def write_triton_model(directory, *, is_broken=False):
     return directory
 
 
-class Triton:
+class Triton(Endpoint):
     """One server; it ends with ``stop``."""
 
     def __init__(self, environment, base, *options, **variables):
@@ -86,32 +84,9 @@ class Triton:
             command, env=own | variables, cwd=base, stdout=self.log, stderr=subprocess.STDOUT
         )
 
-    def wait_ready(self):
-        deadline, pause = monotonic() + WAIT_S, threading.Event()
-        while not self._is_ready():
-            said = Path(self.log.name).read_text()
-            assert self.process.poll() is None, said
-            assert monotonic() < deadline, said
-            pause.wait(0.05)
-        return self
-
-    def _is_ready(self):
-        try:
-            return self.send("GET", "/ping")[0] == 200
-        except OSError:
-            return False
-
-    def send(self, method, path, body=None, content_type="", **headers):
-        """Return status, headers and body."""
-        fields = {name.replace("_", "-"): value for name, value in headers.items()}
-        fields |= {"Content-Type": content_type} if content_type else {}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
-        try:
-            connection.request(method, path, body, fields)
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
+    @property
+    def output(self):
+        return Path(self.log.name).read_text()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

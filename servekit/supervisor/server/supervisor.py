@@ -94,15 +94,7 @@ class Supervisor:
             path, on_ready = run_dir / CONTROL_SOCKET, self._front_ends_ready
             self._control = ControlSocket(loop, path, self._table, on_ready, self._reported)
         listeners, counters = self._listeners, create_memory()
-        self._front_end = FrontEndProcess(
-            loop,
-            front_end_command(
-                run_dir, listeners.public, listeners.manage, counters, standard_output(settings)
-            ),
-            self._reporter,
-            self.changed,
-            lambda last_line: self._start_up.fail(StartupError(f"front-end: {last_line}")),
-        )
+        self._front_end = self._front_end_process(counters)
         self._shutdown = Shutdown(
             loop,
             settings,
@@ -118,6 +110,19 @@ class Supervisor:
         self._on_demand = OnDemand(self._registry, Counters(counters))
         self._start_up = StartUp(
             settings, self._registry, listeners, self._reporter, self._shutdown.hurry
+        )
+
+    def _front_end_process(self, counters: int) -> FrontEndProcess:
+        """Return the process that serves our listeners, and counts in the memory *counters*."""
+        listeners, output = self._listeners, standard_output(self._origins.settings)
+        run_dir = self._run_directory.path
+        command = front_end_command(run_dir, listeners.public, listeners.manage, counters, output)
+        return FrontEndProcess(
+            self._loop,
+            command,
+            self._reporter,
+            self.changed,
+            lambda last_line: self._start_up.fail(StartupError(f"front-end: {last_line}")),
         )
 
     def _operator(self, counters: Counters, state: StateFile) -> Operations:

@@ -81,7 +81,7 @@ class GrpcCall:
     # ------------------------------------------------------------ what handlers see
 
     def time_remaining(self) -> float | None:
-        """Return the seconds until the deadline; ``None``: there is none."""
+        """Return the seconds until the deadline, or ``None``."""
         return None if self.deadline is None else self.deadline - monotonic()
 
     async def messages(self) -> AsyncIterator[bytes]:
