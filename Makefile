@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PLUGINS := $(wildcard plugins/*/pyproject.toml)
+# their dependencies are hundreds of megabytes, and only slow tests need them: `test-all` installs them
+TORCH_PLUGINS := $(wildcard plugins/servekit-torch plugins/servekit-huggingface)
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
+TORCH_STAMP := $(VENV)/.torch-installed
 unexport PYTHONDONTWRITEBYTECODE  # the tests start a thousand processes: each would compile anew
 
 .PHONY: install docs demo test test-all lint bench swaps scale guard faults fuzz images wheels clean
@@ -16,7 +19,8 @@ $(STAMP): pyproject.toml archiver/pyproject.toml $(PLUGINS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing servekit, servekit-archiver and the plugins into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(patsubst %/pyproject.toml,-e ./%,$(PLUGINS)) --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ./archiver -e . $(addprefix -e ./,$(filter-out $(TORCH_PLUGINS),$(PLUGINS:/pyproject.toml=))) --group dev
+	@test -z "$(TORCH_PLUGINS)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -e ./,$(TORCH_PLUGINS))
 	@touch $@
 
 # the pages as a site, with a reference of the Python API; a broken link is an error
@@ -26,6 +30,11 @@ docs: $(DOCS_STAMP)
 
 $(DOCS_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
+
+$(TORCH_STAMP): $(STAMP)
+	@echo "installing PyTorch for the slow tests into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group torch
 	@touch $@
 
 demo: install
@@ -49,7 +58,7 @@ else
 endif
 
 # and what takes long: every page's code, all fault rows, the guard, fuzzers, images, clean environments
-test-all: test $(DOCS_STAMP)
+test-all: test $(DOCS_STAMP) $(TORCH_STAMP)
 	$(call PYTEST,-m slow)
 
 lint: install

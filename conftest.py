@@ -2,13 +2,18 @@
 """What every test starts from, wherever it lies."""
 
 import os
+import re
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Several tests run at once: a library that spins in threads of its own takes the cores from them.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+NEEDS_TORCH = re.compile(r"^(?:torch = )?pytest\.importorskip\(\"torch\"\)", re.MULTILINE)
 
 # How long an example takes says more about the machine than about us.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,3 +30,14 @@ def pytest_configure() -> None:
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that import PyTorch, which takes seconds, if their slow tests do not run."""
+    is_quick = config.getoption("markexpr") == "not slow" and collection_path.suffix == ".py"
+    return True if is_quick and needs_torch(collection_path) else None
+
+
+def needs_torch(path: Path) -> bool:
+    """Whether the file begins with what skips it where PyTorch is not installed."""
+    return NEEDS_TORCH.search(path.read_text(encoding="utf-8")) is not None
