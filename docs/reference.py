@@ -66,9 +66,9 @@ CLI = """\
 
 <!-- Written by `python docs/reference.py`; a test holds it to the code. -->
 
-The commands `init`, `build`, `inspect`, `verify` and `extract` are also available as
-`servekit-archive`, which is part of the archiver, so that training machines need no server. See the
-[archive format](archive-format.md).
+The commands `init`, `build`, `inspect`, `verify`, `extract`, `migrate` and `sbom` are also
+available as `servekit-archive`, which is part of the archiver, so that training machines need no
+server. See the [archive format](archive-format.md).
 """
 
 OUTPUT = """

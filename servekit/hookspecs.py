@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import pluggy
-from servekit_archiver.hookspecs import extend_verify, recognise_model, register_commands
+from servekit_archiver.hookspecs import (
+    explain_migration,
+    extend_verify,
+    recognise_model,
+    register_commands,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +60,7 @@ __all__ = [
     "authorize",
     "batch_served",
     "decrypt_archive",
+    "explain_migration",
     "export_logs",
     "export_metrics",
     "extend_verify",

@@ -11,8 +11,16 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from servekit_archiver.commands import Check, Command
+    from servekit_archiver.migration import MigrationRow
 
-__all__ = ["extend_verify", "hookimpl", "hookspec", "recognise_model", "register_commands"]
+__all__ = [
+    "explain_migration",
+    "extend_verify",
+    "hookimpl",
+    "hookspec",
+    "recognise_model",
+    "register_commands",
+]
 
 hookspec = pluggy.HookspecMarker("servekit")
 hookimpl = pluggy.HookimplMarker("servekit")
@@ -58,4 +66,16 @@ def extend_verify(parser: "ArgumentParser") -> "Check":  # type: ignore[empty-bo
     :return: a function that gets the open archive, whose content has been compared with its
         manifest, and the parsed arguments. It returns lines to print, none if its options are not
         given; an ``ArchiveError`` is the reason why the archive is refused.
+    """
+
+
+@hookspec
+def explain_migration(directory: Path) -> "Iterable[MigrationRow] | None":
+    """Say what became of each setting of a model in another format.
+
+    Runs in: the process of ``servekit migrate``, which prints it, when ``recognise_model`` has
+    offered keys for *directory*. Must not import or unpickle anything of it.
+
+    :return: a ``servekit.extension.MigrationRow`` for each thing that the format says, also for
+        those that have no counterpart; ``None`` if this is no model the plugin knows.
     """

@@ -16,7 +16,7 @@ from servekit_archiver.cli.output import human_bytes
 
 from archiver.tests.forging import Item
 
-COMMANDS = ("build", "inspect", "verify", "extract", "init", "sbom")
+COMMANDS = ("build", "inspect", "verify", "extract", "init", "migrate", "sbom")
 PATIENCE_S = 30
 
 

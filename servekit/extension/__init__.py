@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from servekit_archiver.migration import MigrationRow
+
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.base_exchange import BaseExchange
@@ -70,6 +72,7 @@ __all__ = [
     "MetricFamily",
     "MetricSample",
     "Middleware",
+    "MigrationRow",
     "ModelLoaded",
     "ModelStatistics",
     "ModelUnloaded",
@@ -138,6 +141,7 @@ MODULES = {
     ".transport": ("TransportOffer",),
     "servekit.ipc.operations": ("Load", "OperationRow", "ReloadModels", "Unload"),
     "servekit.service.identity": ("Identity",),
+    "servekit_archiver.migration": ("MigrationRow",),
 }
 
 

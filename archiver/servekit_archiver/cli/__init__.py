@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "show the content of an archive, without reading its files",
     "verify": "read all of an archive and compare it with its manifest",
     "extract": "unpack the model directory of an archive",
+    "migrate": "turn a model of another server into an archive, with a report",
     "sbom": "list the packages, files and assets of an archive as CycloneDX",
 }
 EXAMPLES = """examples:

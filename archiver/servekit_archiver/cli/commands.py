@@ -2,23 +2,22 @@
 """The commands: each function adds the arguments of one to its parser, and returns what runs it."""
 
 import json
-import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 from servekit_archiver.archive.builder import build_archive
 from servekit_archiver.archive.reader import open_archive
 from servekit_archiver.cli import contents
-from servekit_archiver.cli.exit_status import OK, REFUSED, TERMINATED
+from servekit_archiver.cli.guarded import guarded
+from servekit_archiver.cli.migrate import migrate
 from servekit_archiver.cli.output import human_bytes, progress_bar
 from servekit_archiver.commands import Run
 from servekit_archiver.counting import counted
 from servekit_archiver.directory.scaffold import scaffold
-from servekit_archiver.errors import ArchiveError, ManifestError
+from servekit_archiver.errors import ArchiveError
 
-__all__ = ["build", "extract", "init", "inspect", "sbom", "verify"]
+__all__ = ["build", "extract", "init", "inspect", "migrate", "sbom", "verify"]
 
 
 def init(parser: ArgumentParser) -> Run:
@@ -26,7 +25,7 @@ def init(parser: ArgumentParser) -> Run:
     parser.epilog = "examples:\n  %(prog)s hello\n  %(prog)s . --name hello\n"
     parser.add_argument("directory", type=Path, metavar="DIR", help="created if it does not exist")
     parser.add_argument("--name", help="name of the model; default: name of the directory")
-    return _guarded(_init)
+    return guarded(_init)
 
 
 def _init(args: Namespace) -> None:
@@ -68,7 +67,7 @@ def build(parser: ArgumentParser) -> Run:
         metavar="3.N",
         help="Python to lock for; default: that of the lock, or the running one",
     )
-    return _guarded(_build)
+    return guarded(_build)
 
 
 def _build(args: Namespace) -> None:
@@ -115,7 +114,7 @@ def inspect(parser: ArgumentParser) -> Run:
 """
     parser.add_argument("archive", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="print the manifest and more as JSON")
-    return _guarded(_inspect)
+    return guarded(_inspect)
 
 
 def _inspect(args: Namespace) -> None:
@@ -142,7 +141,7 @@ def verify(parser: ArgumentParser) -> Run:
             print(f"{args.archive}: sound, {counted(len(archive.entries), 'file')}, {size}")
             print("\n".join([f"digest {archive.digest}", *lines]))
 
-    return _guarded(run)
+    return guarded(run)
 
 
 def extract(parser: ArgumentParser) -> Run:
@@ -161,7 +160,7 @@ def extract(parser: ArgumentParser) -> Run:
         action="store_true",
         help="write the manifest too: a server then treats DIR like the archive",
     )
-    return _guarded(_extract)
+    return guarded(_extract)
 
 
 def _extract(args: Namespace) -> None:
@@ -177,7 +176,7 @@ def sbom(parser: ArgumentParser) -> Run:
     """``sbom``: print a software bill of materials."""
     parser.epilog = "examples:\n  %(prog)s digits.mar > digits.cdx.json\n"
     parser.add_argument("archive", type=Path, metavar="FILE")
-    return _guarded(_sbom)
+    return guarded(_sbom)
 
 
 def _sbom(args: Namespace) -> None:
@@ -185,29 +184,3 @@ def _sbom(args: Namespace) -> None:
 
     with open_archive(args.archive) as archive:
         print(json.dumps(make_sbom(archive), indent=2))
-
-
-def _guarded(run: Callable[[Namespace], None]) -> Run:
-    """Return *run* with an exit status; an error is a line of stderr for each problem."""
-
-    def run_guarded(args: Namespace) -> int:
-        # a terminated build removes its draft, as an interrupted one does
-        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-        try:
-            run(args)
-        except ManifestError as error:
-            for problem in error.problems:
-                _complain(args.program, f"{error.source}: {problem}")
-        except ArchiveError as error:
-            _complain(args.program, str(error))
-        else:
-            return OK
-        finally:
-            signal.signal(signal.SIGTERM, previous)
-        return REFUSED
-
-    return run_guarded
-
-
-def _complain(program: str, text: str) -> None:
-    print(f"{program}:", " ".join(text.splitlines()), file=sys.stderr)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from servekit import hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from servekit.extension import Protocol, Server
+    from servekit.extension import MigrationRow, Protocol, Server
 
-__all__ = ["recognise_model", "register_protocols", "register_services"]
+__all__ = ["explain_migration", "recognise_model", "register_protocols", "register_services"]
 
 
 @hookimpl
@@ -30,6 +30,16 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     from servekit_mlflow.offer import describe_model
 
     return describe_model(directory)
+
+
+@hookimpl
+def explain_migration(directory: Path) -> Iterable[MigrationRow] | None:
+    """Say what became of a model with a file ``MLmodel``."""
+    if not (directory / "MLmodel").is_file():
+        return None
+    from servekit_mlflow.migration import explain
+
+    return list(explain(directory))
 
 
 @hookimpl

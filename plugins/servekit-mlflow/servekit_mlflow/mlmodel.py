@@ -9,7 +9,7 @@ import yaml
 
 from servekit.errors import BootError
 
-__all__ = ["MLmodel", "Spec", "read_mlmodel"]
+__all__ = ["PYFUNC", "MLmodel", "Spec", "read_mlmodel"]
 
 FILE: Final = "MLmodel"
 PYFUNC: Final = "python_function"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from servekit_mlflow.mlmodel import MLmodel
 
-__all__ = ["describe_model"]
+__all__ = ["REQUIREMENTS", "describe_model"]
 
 REQUIREMENTS: Final = "requirements.txt"
 TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)")

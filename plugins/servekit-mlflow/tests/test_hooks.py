@@ -152,3 +152,21 @@ def test_a_signature_that_mlflow_did_not_write(tmp_path):
 
     with pytest.raises(BootError, match="signature: inputs"):
         layout_of(read_mlmodel(tmp_path))
+
+
+def test_a_migration_names_every_setting(tmp_path):
+    assert hooks.explain_migration(tmp_path) is None
+
+    write(tmp_path)
+    (tmp_path / "requirements.txt").write_text("scikit-learn\n")
+    (tmp_path / "conda.yaml").touch()
+    rows = [(row.before, row.now) for row in hooks.explain_migration(tmp_path)]
+
+    assert rows == [
+        ("flavour python_function", 'service = "mlflow"'),
+        ("flavour sklearn", ""),
+        ("utc_time_created", 'version = "20261122-204114"'),
+        ("signature", "the inputs of /MODEL/predict"),
+        ("requirements.txt", 'requirements = "requirements.txt"'),
+        ("conda.yaml", ""),
+    ]

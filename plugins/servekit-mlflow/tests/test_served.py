@@ -11,6 +11,7 @@ from time import monotonic
 import pytest
 
 from servekit import serve
+from servekit.cli import main
 from servekit.testing import ServedModel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -321,3 +322,13 @@ def test_columns_that_are_not_plain(several):
     assert status == 200
     assert said["predictions"][0] | {"maybe": None} == row | {"maybe": None, "raw": "AAH/\n"}
     assert own == (200, {"prediction": said["predictions"][0]})
+
+
+def test_an_mlflow_model_becomes_an_archive_that_a_server_loads(models, tmp_path):
+    arguments = ["migrate", str(models / "iris"), "-o", str(tmp_path / "new.mar")]
+    assert main([*arguments, "--name", "iris"]) == 0
+
+    with ServedModel(tmp_path / "new.mar") as served:
+        answer = ask(served.wait_ready().url, {"dataframe_split": SPLIT})
+
+    assert answer == (200, {"predictions": [0, 2]})
