@@ -54,6 +54,7 @@ class FakePrepareChild:
             return self._on_outcome(PrepareOutcome(error="wrong SHA-256"))
         model = prepared(self._request.name or name, version, act)
         for each in self._request.deployments:
+            model.on_demand = model.on_demand or each.replicas == 0
             if each.replicas:
                 model.stages[0].replicas = each.replicas
                 model.settings = [SettingRow("replicas", each.replicas, each.source)]

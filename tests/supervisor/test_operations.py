@@ -58,6 +58,25 @@ def test_a_model_is_loaded_and_unloaded(server):
     assert set(server.models) == {"digits"}
 
 
+def test_a_model_on_demand_is_loaded_by_the_first_request_not_by_the_operation(server):
+    loaded = server.do(Load(source="/other-1.0:crash", settings={"replicas": 0}))
+    other = server.models["other"]
+
+    assert (loaded.state, steps(loaded)) == ("done", ["prepare"])
+    assert other.is_asleep
+    assert other.replicas == []
+
+
+def test_a_version_is_loaded_again_to_wake_it_or_to_let_it_sleep(server):
+    asleep = server.do(Load(source="/digits-1.0", model="digits", settings={"replicas": 0}))
+    was_asleep, replicas = server.digits.is_asleep, server.digits.replicas
+    awake = server.do(Load(source="/digits-1.0", model="digits", settings={"replicas": 2}))
+
+    assert (asleep.state, was_asleep, replicas) == ("done", True, [])
+    assert (awake.state, server.digits.is_asleep, len(server.digits.replicas)) == ("done", False, 2)
+    assert versions(server.digits) == ["1.0"]
+
+
 def test_one_more_version_has_no_traffic(server):
     row = server.do(Load(source="/digits-2.0", model="digits"))
 

@@ -36,7 +36,7 @@ async def load_model(
                 await add_version(server, model, order, progress)
             return
         _require_name(server, newcomer, version)
-        await load_version(server, newcomer, version, progress)
+        await _admit(server, newcomer, version, progress)
         _require_name(server, newcomer, version)  # somebody else may have taken it meanwhile
         newcomer.make_default(version)
         newcomer.is_changed = True
@@ -65,7 +65,7 @@ async def add_version(
     """
     source = source_of(order.source, model.name, order.settings)
     version = await prepare_version(model, source, progress)
-    await load_version(server, model, version, progress)
+    await _admit(server, model, version, progress)
     old = model.versions.default
     if old is None:
         model.failure = ""
@@ -75,6 +75,22 @@ async def add_version(
         model.versions.retire(old)
     else:
         model.versions.publish(version, as_default=False)
+
+
+async def _admit(
+    server: OperatedServer, model: Model, version: ReplicaSet, progress: Progress
+) -> None:
+    """Load *version*, or let it sleep until a request asks for it, as its settings say.
+
+    :raises OperationFailed: it cannot be loaded, or one of its paths is taken.
+    """
+    if not version.prepared.on_demand:
+        await load_version(server, model, version, progress)
+        return
+    if problem := server.registry.claims.path_problem(model, version.row):
+        version.files.release()
+        raise OperationFailed(CONFLICT, problem)
+    version.is_asleep = True
 
 
 def check_unload(order: Unload, model: Model) -> None:
