@@ -45,11 +45,22 @@ def parts(model: PathDescription) -> list[FormPart]:
     if model.signature.inputs:
         return [_of_tensor(model, tensor) for tensor in model.signature.inputs]
     schema = _followed(model.input_schema, model)
+    if alone := _file_alone(schema, model):
+        return [alone]
     required = schema.get("required", ())
     fields = schema.get("properties", {}).items()
     return [
         _of_field(name, _followed(each, model), name in required, model) for name, each in fields
     ]
+
+
+def _file_alone(schema: Mapping[str, Any], model: PathDescription) -> FormPart | None:
+    """Return the only part if the input itself is a file or a list of files; any name will do."""
+    media = media_of(schema) or _file_in_a_list(schema, model)
+    if not media:
+        return None
+    kind = media.partition("/")[0]
+    return _of_field(kind if kind in ("image", "audio") else "file", schema, True, model)
 
 
 def _of_tensor(model: PathDescription, tensor: TensorType) -> FormPart:

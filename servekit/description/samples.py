@@ -2,11 +2,12 @@
 """An input to try a model with: its first example, else one made from what it declares."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from servekit.description.forms import parts
+from servekit.description.forms import FormPart, parts
 from servekit.description.interface import PathDescription, TensorType
 from servekit.description.sample_values import sample_value
 
@@ -89,14 +90,17 @@ def sample(model: PathDescription) -> SampleFile | SampleValue | None:
 def sample_form(model: PathDescription) -> SampleForm | None:
     """Return a form to try *model* with; ``None`` if its fields are not known."""
     known, found = {part.name: part for part in parts(model)}, sample(model)
-    if not isinstance(found, SampleValue) or not isinstance(found.value, dict) or not known:
+    if not isinstance(found, SampleValue) or not known:
+        return None
+    fields = _fields(found.value, known)
+    if fields is None:
         return None
     files = {
         name: name + SUFFIXES.get(known[name].media, ".bin")
-        for name in found.value
+        for name in fields
         if name in known and known[name].is_file
     }
-    values = {name: each for name, each in found.value.items() if name not in files}
+    values = {name: each for name, each in fields.items() if name not in files}
     texts = {
         name: each
         if isinstance(each, str) and not known[name].is_json
@@ -106,6 +110,14 @@ def sample_form(model: PathDescription) -> SampleForm | None:
     return SampleForm(
         files, values, texts, frozenset(name for name in files if known[name].is_list)
     )
+
+
+def _fields(value: Any, known: Mapping[str, FormPart]) -> Mapping[str, Any] | None:
+    """Return *value* by the names of the parts; ``None`` if it is not a form."""
+    only = next(iter(known.values()))
+    if len(known) == 1 and only.is_file and (not isinstance(value, dict) or only.name not in value):
+        return {only.name: value}  # the file is the whole input
+    return value if isinstance(value, dict) else None
 
 
 def _array(tensor: TensorType) -> Any:

@@ -171,6 +171,11 @@ class Service:
     #: model file declares it (as an ONNX graph does)
     signature: Mapping[str, Any] | None = None
 
+    #: the types of one input and of one output, for a ``predict`` without annotations: ``load`` can
+    #: set them if they depend on the options or on the model file
+    input_type: Any = None
+    output_type: Any = None
+
     #: names of the request headers for ``Request.headers``; no others leave the front-end
     request_headers: Sequence[str] = ()
 

@@ -17,18 +17,28 @@ def read_options(options: Mapping[str, Any], kind: type[T]) -> T:
     """Return *options* as *kind*, a msgspec ``Struct`` or a dataclass of every key.
 
     :raises BootError: a key is not one of *kind*, or is missing, or its value is of another type.
+        This also applies to tables in it whose types are such classes.
     """
     import msgspec  # the supervisor imports this module indirectly
     from msgspec.inspect import type_info
 
-    known = [field.encode_name for field in getattr(type_info(kind), "fields", ())]
-    for key in options:
-        if key not in known:
-            raise BootError(f"[options] {key}: unknown option{_hint(key, known)}")
+    _check_keys("options", options, type_info(kind))
     try:
         return msgspec.convert(dict(options), kind)
     except msgspec.ValidationError as error:
         raise BootError(f"[options]: {error}") from error
+
+
+def _check_keys(place: str, table: Mapping[str, Any], info: Any) -> None:
+    """Refuse the first key of *table* that the class described by *info* does not have."""
+    types = {field.encode_name: field.type for field in getattr(info, "fields", ())}
+    for key, value in table.items():
+        if key not in types:
+            raise BootError(f"[{place}] {key}: unknown option{_hint(key, list(types))}")
+        members = getattr(types[key], "types", (types[key],))
+        tables = [member for member in members if hasattr(member, "fields")]
+        if len(tables) == 1 and isinstance(value, Mapping):
+            _check_keys(f"{place}.{key}", value, tables[0])
 
 
 def _hint(key: str, known: list[str]) -> str:

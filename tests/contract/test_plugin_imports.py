@@ -20,6 +20,7 @@ PUBLIC = {
     "servekit.settings",
     "servekit.testing",
     "servekit.types",
+    "servekit.vision",
 }
 #: by plugin: what else it needs, and why that is not public
 ALLOWED: dict[str, set[str]] = {}

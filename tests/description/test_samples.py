@@ -13,7 +13,14 @@ from msgspec import Meta
 
 from servekit.description.interface import describe
 from servekit.description.sample_values import sample_value
-from servekit.description.samples import FilledArray, SampleFile, SampleValue, sample
+from servekit.description.samples import (
+    FilledArray,
+    SampleFile,
+    SampleForm,
+    SampleValue,
+    sample,
+    sample_form,
+)
 from servekit.ipc.table import Interface
 
 X = {"name": "x", "dtype": "float32", "shape": [-1, 3]}
@@ -115,3 +122,30 @@ def test_a_schema_that_cannot_be_filled_does_no_harm(schema):
 )  # fmt: skip
 def test_the_best_input_there_is(manifest, known, found):
     assert sample(describe({"name": "m", **manifest}, known)) == found
+
+
+B64 = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}
+IMAGE = {"type": "object", "properties": {"b64": B64}, "required": ["b64"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        pytest.param(IMAGE, SampleForm({"image": "image.png"}, {}, {}), id="a file"),
+        pytest.param(
+            {"type": "array", "items": IMAGE},
+            SampleForm({"image": "image.png"}, {}, {}, frozenset({"image"})),
+            id="files",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"a": IMAGE, "n": {"type": "integer"}}},
+            SampleForm({"a": "a.png"}, {"n": 1}, {"n": "1"}),
+            id="a file and a number",
+        ),
+        pytest.param({"type": "integer"}, None, id="no form"),
+    ],
+)
+def test_forms_have_an_upload_for_each_file(schema, form):
+    known = Interface(input_schema=schema, consumes=["multipart/form-data"])
+
+    assert sample_form(describe({"name": "m"}, known)) == form

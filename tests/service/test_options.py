@@ -23,6 +23,11 @@ class Dataclass:
     size: int = 3
 
 
+class Outer(msgspec.Struct):
+    inner: Struct | None = None
+    plain: dict[str, int] = {}
+
+
 class Needs(msgspec.Struct):
     column: str
 
@@ -52,6 +57,12 @@ def test_options_are_of_the_type_that_lists_them(kind):
 def test_wrong_options_are_named(kind, options, message):
     with pytest.raises(BootError, match=re.escape(message)):
         context(**options).read_options(kind)
+
+
+def test_wrong_options_in_a_table_are_named_with_it():
+    assert context(inner={"size": 4}, plain={"x": 1}).read_options(Outer).inner == Struct(size=4)
+    with pytest.raises(BootError, match=re.escape("[options.inner] szie: unknown option, did you")):
+        context(inner={"szie": 4}).read_options(Outer)
 
 
 def test_a_missing_option_is_named():

@@ -3,11 +3,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from servekit.errors import BootError
+from servekit.types import Array
 
-__all__ = ["Graph", "merge_signature", "read_graph"]
+__all__ = ["Graph", "merge_signature", "read_graph", "type_of_outputs"]
 
 DTYPES = {
     "tensor(bool)": "bool",
@@ -123,3 +126,13 @@ def _run_size(inputs: list[Any]) -> int | None:
 def _size(axis: Any) -> int:
     """Return the size of one axis, -1 for a symbolic or unknown one."""
     return axis if isinstance(axis, int) and axis > 0 else -1
+
+
+def type_of_outputs(graph: Graph) -> Any:
+    """Return the type of what the graph gives for one input, as an annotation."""
+    if len(graph.output_names) > 1:
+        return dict[str, Any]
+    if not graph.outputs:
+        return Any
+    only = graph.outputs[0]
+    return Annotated[np.ndarray, Array(only["dtype"], only["shape"])]

@@ -11,7 +11,12 @@ from servekit_onnx.service import OnnxService
 from servekit import Context
 
 INFO = helper.make_tensor_value_info
-TYPES = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "s": TensorProto.STRING}
+TYPES = {
+    "f": TensorProto.FLOAT,
+    "i": TensorProto.INT64,
+    "s": TensorProto.STRING,
+    "u": TensorProto.UINT8,
+}
 
 
 def values(text):
@@ -25,11 +30,15 @@ def values(text):
 
 @pytest.fixture
 def write_graph(tmp_path):
-    """Return ``write_graph(inputs, outputs, *nodes)``, which writes ``model.onnx``."""
+    """Return ``write_graph(inputs, outputs, *nodes)``, which writes ``model.onnx``.
+
+    A node is its kind, inputs and outputs, and perhaps a ``dict`` of attributes.
+    """
 
     def write(inputs, outputs, *nodes, weights=(), **how):
         made = [
-            helper.make_node(kind, takes.split(), gives.split()) for kind, takes, gives in nodes
+            helper.make_node(kind, takes.split(), gives.split(), **dict(*attributes))
+            for kind, takes, gives, *attributes in nodes
         ]
         graph = helper.make_graph(made, "test", values(inputs), values(outputs), list(weights))
         opset = helper.make_opsetid("", 17)

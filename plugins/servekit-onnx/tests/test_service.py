@@ -164,7 +164,7 @@ def test_session_options_and_entries_are_set(write_graph, load):
     write_graph("x f n 2", "y f n 2", NEGATE)
     entry = "session.intra_op.allow_spinning"
     service = load(session={"graph_optimization_level": "disable_all", entry: "1"})
-    settings = service._session.get_session_options()
+    settings = service._adapter._runner.session.get_session_options()
 
     assert settings.graph_optimization_level.name == "ORT_DISABLE_ALL"
     assert settings.get_session_config_entry(entry) == "1"

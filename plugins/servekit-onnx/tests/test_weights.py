@@ -60,7 +60,9 @@ def test_weights_are_shared_where_it_pays(
 
 def test_a_session_option_has_the_last_word(write_product, load):
     write_product(**OUTSIDE)
-    settings = load(replicas=2, session={PACKING: "0"})._session.get_session_options()
+    settings = load(
+        replicas=2, session={PACKING: "0"}
+    )._adapter._runner.session.get_session_options()
 
     assert settings.get_session_config_entry(PACKING) == "0"
 

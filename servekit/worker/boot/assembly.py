@@ -71,6 +71,8 @@ def assemble(
     if current is None:
         loop = loop_of(service)
         current = current_of(service, table, loop, has_rows=has_rows)
+    else:  # ``load`` may have set the types
+        current.bodies = body_readers(service, table, has_rows=has_rows)
     if has_rows:
         _check_rows(service, is_loaded=is_loaded, is_async=loop is not None)
     steppings: dict[Predictor, Stepping] = {}

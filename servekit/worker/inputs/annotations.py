@@ -70,16 +70,23 @@ def streaming_method(service: Service) -> str | None:
 
 
 def service_types(service: Service) -> BatchTypes:
-    """Read the annotations of the method that answers.
+    """Read the annotations of the method that answers, or the types that ``load`` has set.
 
     :raises BootError: there is no such method, or its annotations contradict how it is called.
     """
     kind = type(service)
     if first := streaming_method(service):
-        return _stream_types(kind, first)
-    if kind.predict is Service.predict:
+        types = _stream_types(kind, first)
+    elif kind.predict is Service.predict:
         raise BootError(f"{kind.__name__} has no predict()")
-    return types_of(kind.predict, f"{kind.__name__}.{getattr(kind.predict, '__name__', 'predict')}")
+    else:
+        called = getattr(kind.predict, "__name__", "predict")
+        types = types_of(kind.predict, f"{kind.__name__}.{called}")
+    for side, own in (("input", service.input_type), ("output", service.output_type)):
+        if own is not None and getattr(types, side) is not Any:
+            raise BootError(f"{types.name}: annotated, and {side}_type is set; keep one of the two")
+        types = types if own is None else types._replace(**{side: own})
+    return types
 
 
 def types_of(method: Callable[..., Any], name: str) -> BatchTypes:

@@ -242,6 +242,25 @@ def test_annotations_that_say_nothing_take_everything(annotation):
     assert answer(service_of(predict), {"a": [1]})[1] == b'{"prediction":{"a":[1]}}'
 
 
+def test_load_can_set_the_types_that_the_annotations_leave_out():
+    service = service_of(lambda self, batch: [each.x[0] for each in batch])
+    service.input_type, service.output_type = Asked, float
+    interface = loaded(service).interface
+
+    assert prediction(service, {"x": [1, 2]}) == 1
+    assert prediction(service, {"x": "1"})[0] == "InputError"
+    assert interface.input_schema == {"$ref": "#/$defs/Asked"}
+    assert interface.output_schema == {"type": "number"}
+
+
+def test_annotations_and_types_that_load_sets_contradict_each_other():
+    service = typed(Asked)
+    service.input_type = File
+
+    with pytest.raises(BootError, match="predict: annotated, and input_type is set"):
+        loaded(service)
+
+
 def test_a_type_that_only_a_preprocess_can_make_is_checked_after_it():
     def predict(self, batch):
         return [value.shape[0] for value in batch]
