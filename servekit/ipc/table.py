@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The routing table: models, replicas and routes, from the supervisor to the front-ends."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -24,6 +25,7 @@ __all__ = [
     "StageRow",
     "StepRow",
     "Table",
+    "TableUpdate",
     "Tally",
     "TrafficRow",
     "path_of_version",
@@ -166,6 +168,8 @@ class ModelRow(Struct):
     may_sleep: bool = False  #: it is unloaded while nobody needs it
     is_asleep: bool = False  #: it has no replicas until a request comes
     refusal: str = ""  #: why it sleeps though a request asked for it
+    refusals: int = 0  #: how often that has happened
+    number: int = 0  #: tells it apart from the other models; names may not be known yet
     max_concurrency: int = 1  #: as in ``StageRow``
 
     @property
@@ -268,8 +272,8 @@ class Tally(Struct):
         self.reloads[result] = self.reloads.get(result, 0) + 1
 
 
-class Table(Struct, array_like=True, tag=20):
-    """Supervisor to front-end: the whole table, at every change."""
+class Table(Struct):
+    """What the front-ends know about the server."""
 
     models: list[ModelRow]
     is_draining: bool = False
@@ -277,3 +281,31 @@ class Table(Struct, array_like=True, tag=20):
     tally: Tally = field(default_factory=Tally)
     operations: list[OperationRow] = []  #: those of the last minutes, newest last
     missing_processes: list[str] = []  #: required processes of plugins that do not run
+
+
+class TableUpdate(Struct, array_like=True, tag=20):
+    """Supervisor to front-end, at every change: the table, and in it only the models that changed.
+
+    The first update of a connection has all models.
+    """
+
+    table: Table
+    numbers: list[int]  #: of all models, in their order
+
+    @classmethod
+    def since(cls, known: Mapping[int, ModelRow], table: Table) -> "TableUpdate":
+        """Return the update for a front-end whose models are *known*, by number."""
+        changed = [row for row in table.models if known.get(row.number) != row]
+        return cls(structs.replace(table, models=changed), [row.number for row in table.models])
+
+    def applied(self, known: Mapping[int, ModelRow]) -> Table:
+        """Return the new table. The rows of models that did not change are the same objects.
+
+        :raises ValueError: *known* lacks a model, so an update was lost.
+        """
+        rows = {**known, **{row.number: row for row in self.table.models}}
+        try:
+            models = [rows[number] for number in self.numbers]
+        except KeyError as error:
+            raise ValueError(f"table: no row for the model {error}") from None
+        return structs.replace(self.table, models=models)

@@ -121,13 +121,14 @@ def test_more_models_than_fit_are_all_answered_within_the_budget(serve_many):
 
 def test_a_model_without_room_is_refused_only_if_nothing_can_be_unloaded(serve_many):
     others = '[models.always]\npath = "MODEL"\n'
-    server = serve_many(1, 60 * MIB, others).wait_ready()
+    server = serve_many(1, 50 * MIB, others).wait_ready()
 
-    status, headers, content = server.post("/m0/predict", b"3")
+    for _ in range(2):  # the second time for the same reason
+        status, headers, content = server.post("/m0/predict", b"3")
 
-    assert (status, headers["Retry-After"]) == (507, "5")
-    assert json.loads(content)["title"] == "No memory for the model"
-    assert "of 60 MiB for models; models that stay loaded take" in server.output
+        assert (status, headers["Retry-After"]) == (507, "5")
+        assert json.loads(content)["title"] == "No memory for the model"
+    assert "of 50 MiB for models; models that stay loaded take" in server.output
     assert server.post("/always/predict", b"3")[0] == 200
 
 
@@ -149,9 +150,8 @@ def test_200_models_of_20_mb_fit_into_2_gb(serve_many):
     server.wait_for("serving", 600)
     server.wait_ready()
     measure(server, 5, 100)
-    _, alone = measure(server, 5, 1000)
-
     with Sampler(server) as sampler:
+        _, alone = measure(server, 5, 1000)
         statuses, durations = measure(server, 200, 1000)
 
     cold = sorted(durations[model][0] for model in durations if model >= 5)

@@ -37,7 +37,7 @@ from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame, send_first
 from servekit.ipc.control import ControlMessage, FrontEndReady, PluginHooks, WantedProcesses
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
+from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table, TableUpdate
 from servekit.settings import Settings
 
 from .fork_server import ForkedProcess, ForkServer
@@ -199,7 +199,7 @@ class FrontEndUnderTest:
     def publish(self, *, is_draining: bool = False, **changes) -> None:
         """Send a routing table with the one model, changed as asked."""
         self.row = self.make_row(**changes)
-        self.control.sendall(encode_frame(Table([self.row], is_draining)))
+        self.control.sendall(encode_frame(TableUpdate(Table([self.row], is_draining), [0])))
 
     def hear(self):
         """Return the next message to the supervisor."""
@@ -213,7 +213,9 @@ class FrontEndUnderTest:
     def stop(self) -> int:
         """Stop it as a server does that stops as a whole; return its exit status."""
         if self.process.poll() is None:
-            self.control.sendall(encode_frame(Table([self.row], is_draining=True)))
+            self.control.sendall(
+                encode_frame(TableUpdate(Table([self.row], is_draining=True), [0]))
+            )
         self.process.terminate()
         return self._close()
 

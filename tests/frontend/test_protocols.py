@@ -110,7 +110,7 @@ MODEL, ENDPOINT, OTHER = Route("m"), Route("m"), Route("o")
 def table(*protocols, judge=None):
     router = Router()
     router.replace(
-        {"/m/predict": MODEL, "/v1/m": MODEL},
+        {b"/m/predict": MODEL, b"/v1/m": MODEL},
         {
             **{("m", version, ""): MODEL for version in ("", "1")},
             **{("m", version, "e"): ENDPOINT for version in ("", "1")},

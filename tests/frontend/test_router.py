@@ -82,7 +82,7 @@ def test_target_without_a_form_is_refused(method, target):
 )
 def test_find(method, target, is_found):
     router = Router()
-    router.replace({"/a/predict": "the batcher"}, {})
+    router.replace({b"/a/predict": "the batcher"}, {})
 
     assert (router.find(method, target, {}) == "the batcher") is is_found
 
@@ -99,7 +99,7 @@ def test_find(method, target, is_found):
 )
 def test_only_some_paths_answer_get(method, target, found):
     router = Router()
-    routes = {"/a/predict": "the batcher", "/a/ticks": "the batcher"}
-    router.replace(routes, {}, {"/a/ticks": "by the query"})
+    routes = {b"/a/predict": "the batcher", b"/a/ticks": "the batcher"}
+    router.replace(routes, {}, {b"/a/ticks": "by the query"})
 
     assert router.find(method, target, {}) == found

@@ -5,6 +5,7 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
 from servekit.frontend.batching.environment import BatchingEnvironment
 from servekit.frontend.batching.task_route import TaskRoute
@@ -80,3 +81,19 @@ def test_the_kind_of_a_route(routing, path, expected):
 def test_a_route_that_leads_nowhere_says_why(routing):
     assert routing.router.find(b"POST", b"/v1/nobody", {}) is None
     assert routing.unresolved("parts") == ["/v1/nobody: no model is called nobody"]
+
+
+def test_only_models_that_changed_or_call_others_get_new_routes(routing):
+    paths = ["/alone/predict", "/v1/a"]
+
+    def found():
+        return [routing.router.find(b"POST", path.encode(), {}) for path in paths]
+
+    before = found()
+    routing.update(Table([ALONE, PARTS]))
+    same = [old is new for old, new in zip(before, found(), strict=True)]
+    routing.update(Table([structs.replace(ALONE, description="new"), PARTS]))
+    changed = [old is new for old, new in zip(before, found(), strict=True)]
+
+    assert (same, changed) == ([True, False], [False, False])  # PARTS calls other models
+    routing.update(Table([ALONE, PARTS]))

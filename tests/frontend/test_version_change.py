@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from servekit.ipc.channel import encode_frame
-from servekit.ipc.table import ReplicaRow, Table, TrafficRow
+from servekit.ipc.table import ReplicaRow, Table, TableUpdate, TrafficRow
 
 from .clients import Clients, hold_one, wait_for, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
@@ -85,7 +85,7 @@ def test_an_unloaded_model_answers_what_it_has(swapped):
     first = hold_one(front_end, clients)
     waiting = clients.send(b"waiting")
     wait_for_queue(front_end, 1)
-    front_end.control.sendall(encode_frame(Table([])))
+    front_end.control.sendall(encode_frame(TableUpdate(Table([]), [])))
     wait_for(lambda: receive(clients.send(b"late"))[0] == 404, "the model is unloaded")
     front_end.worker.is_holding = False
     front_end.worker.release()

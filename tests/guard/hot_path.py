@@ -36,7 +36,7 @@ class FrontEndPath:
         from servekit.frontend.server.contributions import read_plugin_settings
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
-        from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table
+        from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table, TableUpdate
         from servekit.plugins import create_plugin_manager
         from servekit.settings import Settings
         from servekit.settings.tokens import Tokens
@@ -61,7 +61,7 @@ class FrontEndPath:
         replica = ReplicaRow(0, 1, str(directory / "worker.sock"), "serving")
         row = ModelRow("sum", "1.0", "", [replica], BATCH, 0.0, 1000.0, 1024, interface=Interface())
         self.supervisor = control.accept()[0]
-        self.supervisor.sendall(encode_frame(Table([row])))
+        self.supervisor.sendall(encode_frame(TableUpdate(Table([row]), [0])))
         self._greet(worker)
         self.front_end.start([listener])
         self.clients = [socket.create_connection(address) for _ in range(BATCH)]

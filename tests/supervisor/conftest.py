@@ -17,7 +17,7 @@ from time import monotonic
 import pytest
 
 from servekit.ipc.channel import FrameReader, encode_frame
-from servekit.ipc.table import Table
+from servekit.ipc.table import TableUpdate
 
 WAIT_S = 25.0  #: less than the grace of 30 s: what takes longer has waited for it
 HERE = Path(__file__).parent
@@ -100,7 +100,8 @@ class Control:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(WAIT_S)
         self.socket.connect(str(path))
-        self._reader = FrameReader(self.socket, Table)
+        self._reader = FrameReader(self.socket, TableUpdate)
+        self._rows = {}
 
     def __enter__(self):
         return self
@@ -112,19 +113,24 @@ class Control:
         """Return the first table that fulfils *condition*."""
         deadline = monotonic() + WAIT_S
         while monotonic() < deadline:
-            for table in self._reader.read():
-                if condition(table):
+            for update in self._reader.read():
+                if condition(table := self._applied(update)):
                     return table
         raise AssertionError(f"no such table after {WAIT_S} s")
 
     def tables_there(self):
         """Return the tables that have been sent by now."""
-        tables = self._reader.read()
+        updates = self._reader.read()
         self.socket.setblocking(False)
         with suppress(BlockingIOError):
             while True:
-                tables += self._reader.read()
-        return tables
+                updates += self._reader.read()
+        return [self._applied(update) for update in updates]
+
+    def _applied(self, update):
+        table = update.applied(self._rows)
+        self._rows = {row.number: row for row in table.models}
+        return table
 
     def send(self, message):
         self.socket.sendall(encode_frame(message))

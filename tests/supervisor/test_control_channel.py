@@ -7,11 +7,12 @@ import pytest
 
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.ipc.control import Hung
-from servekit.ipc.table import ModelRow, Table
+from servekit.ipc.table import ModelRow, Table, TableUpdate
 from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.loop import Loop
 
-LARGE = Table([ModelRow("m", "1", "x" * 1_000_000, [], 1, 0.0, 0.0, 1)])
+LARGE = TableUpdate(Table([ModelRow("m", "1", "x" * 1_000_000, [], 1, 0.0, 0.0, 1)]), [0])
+NOTHING = TableUpdate(Table([]), [])
 
 
 @pytest.fixture
@@ -60,23 +61,23 @@ def test_peer_that_does_not_read_delays_nobody_and_gets_all_later(pair):
 def test_only_the_newest_of_the_waiting_tables_is_sent(pair):
     loop, link, _ = make(pair[0])
     link.send(LARGE)  # begun, so it must be finished
-    link.send(Table([]), replaces=True)
-    link.send(Table([], is_draining=True), replaces=True)
-    reader = FrameReader(pair[1], Table)
+    link.send(NOTHING, replaces=True)
+    link.send(TableUpdate(Table([], is_draining=True), []), replaces=True)
+    reader = FrameReader(pair[1], TableUpdate)
     tables = []
     loop.watch(pair[1].fileno(), lambda _e: (tables.extend(reader.read()), loop.stop()))
     while len(tables) < 2:
         loop.run()
 
-    assert [table.is_draining for table in tables] == [False, True]
+    assert [each.table.is_draining for each in tables] == [False, True]
 
 
 def drain(loop, link, peer, count):
-    reader, tables = FrameReader(peer, Table), []
+    reader, tables = FrameReader(peer, TableUpdate), []
     loop.watch(peer.fileno(), lambda _e: (tables.extend(reader.read()), loop.stop()))
     while len(tables) < count:
         loop.run()
-    return [len(table.models[0].description) for table in tables]
+    return [len(each.table.models[0].description) for each in tables]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_end_is_told_once_and_sending_on_is_harmless(pair, end):
     loop, link, messages = make(pair[0])
     end(pair[1])
     loop.run()
-    link.send(Table([]))
+    link.send(NOTHING)
     link.close()
 
     assert messages == []

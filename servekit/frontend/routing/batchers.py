@@ -25,6 +25,14 @@ class BatcherKey(NamedTuple):
     first_replica: int  #: tells apart two loads of one version with stages; -1 otherwise
 
 
+class ModelBatchers(NamedTuple):
+    """The batchers of one model."""
+
+    row: ModelRow
+    found: dict[BatcherKey, Batcher]
+    defaults: dict[str, Batcher]  #: those of the default version, by label of the stage
+
+
 class Batchers:
     """Follows the routing table.
 
@@ -35,6 +43,7 @@ class Batchers:
     def __init__(self, make: Callable[[ModelRow], Batcher]) -> None:
         """Be empty; *make* adds batchers."""
         self._make = make
+        self._models: dict[str, ModelBatchers] = {}
         self._batchers: dict[BatcherKey, Batcher] = {}
         self.defaults: dict[str, Batcher] = {}  #: the default versions, by label of the stage
         self._leaving: list[Batcher] = []
@@ -45,18 +54,26 @@ class Batchers:
         return iter([*self._batchers.values(), *self._leaving])
 
     def update(self, table: Table) -> None:
-        """Take over what the routing table says now."""
+        """Take over what the routing table says now. A row that is the same object is unchanged."""
+        models = [self._of_model(row) for row in table.models]
         known: dict[BatcherKey, Batcher] = {}
-        defaults: dict[str, Batcher] = {}
-        for model in table.models:
-            for row in (model, *model.versions):
-                found = {_key(stage): self._update_stage(stage) for stage in stage_rows(row)}
-                known |= found
-                if row is model:
-                    defaults |= {key.label: batcher for key, batcher in found.items()}
-        gone = [batcher for key, batcher in self._batchers.items() if key not in known]
-        self._batchers, self.defaults = known, defaults
-        self._leaving += gone
+        self.defaults = {}
+        for model in models:
+            known.update(model.found)
+            self.defaults.update(model.defaults)
+        self._leaving += [each for key, each in self._batchers.items() if key not in known]
+        self._batchers = known
+        self._models = {model.row.name: model for model in models}
+
+    def _of_model(self, row: ModelRow) -> ModelBatchers:
+        before = self._models.get(row.name)
+        if before is not None and before.row is row:
+            return before
+        defaults = {_key(stage): self._update_stage(stage) for stage in stage_rows(row)}
+        found = dict(defaults)
+        for version in row.versions:
+            found |= {_key(stage): self._update_stage(stage) for stage in stage_rows(version)}
+        return ModelBatchers(row, found, {key.label: each for key, each in defaults.items()})
 
     def _update_stage(self, row: ModelRow) -> Batcher:
         key = _key(row)

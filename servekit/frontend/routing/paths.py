@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from servekit.frontend.routing.query_routes import QueryRoute
 from servekit.ipc.table import path_of_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.version_routes import Routes, Version
@@ -22,45 +23,62 @@ if TYPE_CHECKING:
 __all__ = ["Paths"]
 
 
+@dataclass(slots=True)
 class Paths:
-    """Collects the routes of one routing table."""
+    """The routes of a model, or of all models."""
 
-    def __init__(self) -> None:
-        self._own: dict[str, PredictionRoute] = {}
-        self._below: dict[str, PredictionRoute] = {}  #: at paths that name a version
-        self.calls: dict[Call, PredictionRoute] = {}
-        self._gets: set[str] = set()  #: paths that answer GET
+    own: dict[bytes, PredictionRoute] = field(default_factory=dict)
+    below: dict[bytes, PredictionRoute] = field(default_factory=dict)
+    """Those at paths that name a version."""
+    calls: dict[Call, PredictionRoute] = field(default_factory=dict)
+    answer_get: set[bytes] = field(default_factory=set)  #: the paths that do
 
-    @property
-    def routes(self) -> dict[str, PredictionRoute]:
-        """By path; a path that a manifest names comes first."""
-        return self._below | self._own
-
-    @property
-    def gets(self) -> dict[str, PredictionRoute]:
-        """The routes that answer GET, by path."""
-        routes = self.routes
-        return {path: QueryRoute(routes[path]) for path in self._gets if path in routes}
-
-    def add(self, row: ModelRow, own: Routes, versions: Mapping[str, Version]) -> None:
-        """Add the model *row*.
+    @classmethod
+    def of_model(cls, row: ModelRow, own: Routes, versions: Mapping[str, Version]) -> Paths:
+        """Return those of the model *row*.
 
         :param own: answers where no version is named.
         """
-        self._own |= own
-        self._gets.update(route.path for route in row.routes if route.get)
-        self._add_calls(row, "", own)
+        paths = cls({path.encode(): route for path, route in own.items()})
+        paths.answer_get.update(route.path.encode() for route in row.routes if route.get)
+        paths._add_calls(row, "", own)
         aliases = row.traffic.aliases
         named = {alias: versions[name] for alias, name in aliases.items() if name in versions}
         for name, version in (named | dict(versions)).items():
-            self._add_calls(version.row, name, version.routes)
-            for path, route in version.routes.items():
-                self._below[path_of_version(row.name, name, path)] = route
-            self._gets.update(
-                path_of_version(row.name, name, route.path)
-                for route in version.row.routes
-                if route.get
-            )
+            paths._add_version(row.name, name, version)
+        return paths
+
+    @classmethod
+    def of_all(cls, models: Iterable[Paths]) -> Paths:
+        """Return those of all *models*; a later one wins."""
+        paths = cls()
+        for each in models:
+            paths.own.update(each.own)
+            paths.below.update(each.below)
+            paths.calls.update(each.calls)
+            paths.answer_get |= each.answer_get
+        return paths
+
+    @property
+    def routes(self) -> dict[bytes, PredictionRoute]:
+        """By path; a path that a manifest names comes first."""
+        return self.below | self.own
+
+    @property
+    def gets(self) -> dict[bytes, PredictionRoute]:
+        """The routes that answer GET, by path."""
+        routes = self.routes if self.answer_get else {}
+        return {path: QueryRoute(routes[path]) for path in self.answer_get if path in routes}
+
+    def _add_version(self, model: str, name: str, version: Version) -> None:
+        self._add_calls(version.row, name, version.routes)
+        for path, route in version.routes.items():
+            self.below[path_of_version(model, name, path).encode()] = route
+        self.answer_get.update(
+            path_of_version(model, name, route.path).encode()
+            for route in version.row.routes
+            if route.get
+        )
 
     def _add_calls(self, row: ModelRow, version: str, routes: Routes) -> None:
         for endpoint, path in _endpoints(row):

@@ -16,32 +16,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Router"]
 
-NO_ROUTES: Final[Mapping[str, PredictionRoute]] = MappingProxyType({})
+NO_ROUTES: Final[Mapping[bytes, PredictionRoute]] = MappingProxyType({})
 
 
 class Router:
     """Finds the routes of predictions. Lookups never touch the file system."""
 
     def __init__(self) -> None:
-        self._routes: dict[bytes, PredictionRoute] = {}
-        self._gets: dict[bytes, PredictionRoute] = {}
+        self._routes: Mapping[bytes, PredictionRoute] = {}
+        self._gets: Mapping[bytes, PredictionRoute] = {}
         self._calls: Mapping[Call, PredictionRoute] = {}
         self.find_other: Find | None = None  #: called for paths that no model has
 
     def replace(
         self,
-        routes: Mapping[str, PredictionRoute],
+        routes: Mapping[bytes, PredictionRoute],
         calls: Mapping[Call, PredictionRoute],
-        gets: Mapping[str, PredictionRoute] = NO_ROUTES,
+        gets: Mapping[bytes, PredictionRoute] = NO_ROUTES,
     ) -> None:
         """Take over a new routing table.
 
-        :param routes: by path.
+        :param routes: by path; not changed afterwards, as the other two.
         :param gets: the routes that answer GET, by path.
         """
-        self._routes = {path.encode(): route for path, route in routes.items()}
-        self._gets = {path.encode(): route for path, route in gets.items()}
-        self._calls = calls
+        self._routes, self._gets, self._calls = routes, gets, calls
 
     def find(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes]

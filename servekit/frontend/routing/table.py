@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.metrics.families import collect, waiting
@@ -35,6 +35,14 @@ __all__ = ["Routing"]
 log = logging.getLogger("servekit.frontend")
 
 
+class ModelRoutes(NamedTuple):
+    """What one model answers."""
+
+    row: ModelRow
+    paths: Paths
+    unresolved: Mapping[str, list[str]]  #: why routes do not answer, by model or version
+
+
 class Routing:
     """Follows the supervisor's table; belongs to one ``FrontEnd``."""
 
@@ -56,7 +64,8 @@ class Routing:
         self._caches = Caches()
         self._traffic = Traffic(environment.loop)
         self._metrics = KnownMetrics(share)
-        self._unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
+        self._models: dict[str, ModelRoutes] = {}
+        self._told: dict[str, list[str]] = {}  #: the problems of routes that were logged
 
     # ------------------------------------------------------------ what is known
 
@@ -74,7 +83,7 @@ class Routing:
 
     def unresolved(self, model: str) -> list[str]:
         """Return why routes of *model* do not answer, one line for each that does not."""
-        return self._unresolved.get(model, [])
+        return self._models[model].unresolved.get(model, []) if model in self._models else []
 
     def waiting(self) -> dict[str, int]:
         """Return how many tasks wait for each model, in all front-ends together."""
@@ -108,19 +117,28 @@ class Routing:
         versions = VersionRoutes(
             table, self.batchers, self._metrics, self._caches, self._environment.loop
         )
-        paths = Paths()
-        for row in table.models:
-            found = versions.of_model(row)
-            paths.add(row, self._traffic.routes(row, found), found)
+        self._models = {row.name: self._routes_of(row, versions) for row in table.models}
+        paths = Paths.of_all(each.paths for each in self._models.values())
         self.router.replace(paths.routes, paths.calls, paths.gets)
-        known, self._unresolved = self._unresolved, versions.unresolved
-        self._tell_unresolved(known)
+        self._tell_unresolved()
 
-    def _tell_unresolved(self, known: Mapping[str, list[str]]) -> None:
-        """Log the routes that do not answer and were not *known*, once all models have loaded."""
+    def _routes_of(self, row: ModelRow, versions: VersionRoutes) -> ModelRoutes:
+        """Return the routes of a model; those of before if nothing about it has changed."""
+        before = self._models.get(row.name)
+        if before is not None and before.row is row and not _calls_models(row):
+            return before
+        found, unresolved = versions.of_model(row)
+        paths = Paths.of_model(row, self._traffic.routes(row, found), found)
+        return ModelRoutes(row, paths, unresolved)
+
+    def _tell_unresolved(self) -> None:
+        """Log the routes that do not answer and were not known, once all models have loaded."""
         if any(row.reason for row in self.table.models):
             return
-        for model, problems in self._unresolved.items():
+        known, self._told = self._told, {}
+        for each in self._models.values():
+            self._told.update(each.unresolved)
+        for model, problems in self._told.items():
             if problems != known.get(model):
                 log.warning("%s: routes without an answer: %s", model, "; ".join(problems))
 
@@ -128,3 +146,9 @@ class Routing:
         find = self._metrics.find
         colocated = {name: find(Label(f"{row.name}:{name}", row.version)) for name in row.colocated}
         return Batcher(row, find(Label(row.label, row.version)), colocated, self._environment)
+
+
+def _calls_models(row: ModelRow) -> bool:
+    """Whether a route of the model *row* leads through other models."""
+    routes = (route for version in (row, *row.versions) for route in version.routes)
+    return any(step.model for route in routes for step in route.steps)

@@ -52,12 +52,17 @@ class VersionRoutes:
         self._rows = {row.name: row for row in table.models}
         self._batchers, self._metrics, self._caches = batchers, metrics, caches
         self._loop = loop
-        self.unresolved: dict[str, list[str]] = {}  #: by model, why routes do not answer
+        self._unresolved: dict[str, list[str]] = {}
 
-    def of_model(self, row: ModelRow) -> dict[str, Version]:
-        """Return the versions of a model by name, the default version first."""
+    def of_model(self, row: ModelRow) -> tuple[dict[str, Version], dict[str, list[str]]]:
+        """Return the versions of a model by name, the default version first; and its problems.
+
+        These are the reasons why routes do not answer, by the model or ``MODEL/versions/VERSION``.
+        """
+        self._unresolved = {}
         rows = (row, *row.versions)
-        return {each.version: Version(each, self._of_version(each)) for each in rows}
+        versions = {each.version: Version(each, self._of_version(each)) for each in rows}
+        return versions, self._unresolved
 
     def _of_version(self, row: ModelRow) -> Routes:
         own = self._batchers.of_version(row)
@@ -83,7 +88,7 @@ class VersionRoutes:
         except Unresolved as error:
             is_default = self._rows[row.name] is row
             name = row.name if is_default else f"{row.name}/versions/{row.version}"
-            self.unresolved.setdefault(name, []).append(f"{route.path}: {error}")
+            self._unresolved.setdefault(name, []).append(f"{route.path}: {error}")
             return None
         pipeline = Pipeline(nodes, self._loop)
         metrics = self._metrics.find(Label(row.name, row.version))

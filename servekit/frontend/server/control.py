@@ -13,7 +13,7 @@ from gevent.monkey import get_original
 
 from servekit.ipc.channel import ChannelClosed, FrameReader, encode_frame
 from servekit.ipc.control import FrontEndReady
-from servekit.ipc.table import Table
+from servekit.ipc.table import TableUpdate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.ipc.control import ControlMessage
+    from servekit.ipc.table import ModelRow, Table
 
 __all__ = ["Control"]
 
@@ -34,7 +35,8 @@ class Control:
         """Connect to *path*."""
         self._socket = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(str(path))
-        self._reader: FrameReader[Table] = FrameReader(self._socket, Table)
+        self._reader: FrameReader[TableUpdate] = FrameReader(self._socket, TableUpdate)
+        self._rows: dict[int, ModelRow] = {}  #: the models of the newest table, by number
         self._next_table = Event()
 
     def follow(self, loop: EventLoop, on_table: Callable[[Table], None]) -> None:
@@ -57,11 +59,15 @@ class Control:
 
     def _on_readable(self) -> None:
         try:
-            tables = self._reader.read()
+            updates = self._reader.read()
         except (ChannelClosed, OSError):
             sys.stderr.write("servekit: the supervisor is gone, leaving\n")
             os._exit(1)
-        for table in tables[-1:]:  # each is complete, so only the newest matters
+        table = None
+        for update in updates:
+            table = update.applied(self._rows)
+            self._rows = {row.number: row for row in table.models}
+        if table is not None:
             self._on_table(table)
         arrived, self._next_table = self._next_table, Event()
         arrived.set()

@@ -104,7 +104,7 @@ class Model:
         """Return this model's row of the routing table."""
         default, settings = self.versions.default, self._host.settings
         row = default.row if default else unprepared_row(self.name)
-        row.capacity = settings.queue
+        row.number, row.capacity = self.number, settings.queue
         row.reason = "; ".join(self.failure.splitlines()) or (
             "" if row.replicas or row.is_asleep else PREPARING
         )

@@ -43,7 +43,6 @@ class OnDemand:
                 self._wanted.append(version)
                 if len(self._wanted) == 1:
                     run_coroutine(self._registry.loop, self._load_wanted())
-        self._registry.changed()
 
     async def _load_wanted(self) -> None:
         """Load the wanted versions, one after another, since each needs its own room."""
@@ -68,7 +67,7 @@ class OnDemand:
                 self._refuse(version, f"cannot be launched: {error.strerror}")
 
     def _refuse(self, version: ReplicaSet, reason: str) -> None:
-        version.refusal = reason
+        version.refuse(reason)
         self._registry.reporter.notice(notices.model_failed(version.prepared.label, reason))
 
     def _is_served(self, version: ReplicaSet) -> bool:

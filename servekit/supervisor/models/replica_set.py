@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from servekit.ipc.control import Ready
 from servekit.ipc.table import Interface, ModelRow, SettingRow
@@ -61,6 +61,8 @@ class ReplicaSet(ReplicaGroup):
         self._spares: dict[Replica, Replica] = {}  # and the replica that each replaces
         self.is_asleep = False  #: it has no replicas until a request comes
         self.refusal = ""  #: why it sleeps though a request asked for it
+        self.refusals = 0  #: how often that has happened
+        self._described: ModelRow | None = None  # without what changes while it is served
         self.is_trial = False  #: a worker that dies is reported and not replaced
         self.failure = ""  #: why a worker died; not set by kills from outside, except on trial
         self.interfaces: dict[str, Interface] = {}  #: by stage, once a replica has been ready
@@ -73,10 +75,17 @@ class ReplicaSet(ReplicaGroup):
     @property
     def row(self) -> ModelRow:
         """This version in the routing table."""
-        row = prepared_row(self.prepared, self._host.settings, self.interfaces)
-        row.is_asleep, row.refusal = self.is_asleep, self.refusal
-        row.replicas = [replica.row for replica in self.replicas]
-        row.settings = [self._as_scaled(setting) for setting in row.settings]
+        if self._described is None:
+            self._described = prepared_row(self.prepared, self._host.settings, self.interfaces)
+        row = structs.replace(
+            self._described,
+            replicas=[replica.row for replica in self.replicas],
+            is_asleep=self.is_asleep,
+            refusal=self.refusal,
+            refusals=self.refusals,
+        )
+        if self.scaled:
+            row.settings = [self._as_scaled(setting) for setting in row.settings]
         return row
 
     def _as_scaled(self, setting: SettingRow) -> SettingRow:
@@ -175,6 +184,10 @@ class ReplicaSet(ReplicaGroup):
         self._retire(gone)
         self.sweep()
 
+    def refuse(self, reason: str) -> None:
+        """Stay asleep though a request asked for it."""
+        self.refusal, self.refusals = reason, self.refusals + 1
+
     def sleep(self) -> None:
         """Let the workers leave; ``launch`` makes others when a request comes."""
         self.is_asleep = True
@@ -239,6 +252,7 @@ class ReplicaSet(ReplicaGroup):
         """Take the interface of a worker that is ready."""
         self.interfaces[replica.stage] = ready.interface
         self.interfaces |= ready.colocated
+        self._described = None
         if (old := self._spares.pop(replica, None)) is not None:
             self._leave([old])
         self._on_change()

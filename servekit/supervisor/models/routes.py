@@ -123,5 +123,9 @@ def clashes(rows: Sequence[ModelRow]) -> list[Clash]:
 def note_clashes(rows: list[ModelRow]) -> list[ModelRow]:
     """Return *rows*, with the problem noted in the routes whose paths are taken."""
     for clash in clashes(rows):
-        clash.route.problem = f"already belongs to {clash.owner}"
+        problem = f"already belongs to {clash.owner}"
+        clash.row.routes = [
+            msgspec.structs.replace(route, problem=problem) if route is clash.route else route
+            for route in clash.row.routes
+        ]
     return rows

@@ -40,6 +40,11 @@ class ControlChannel(Generic[Message]):
         self._is_closed = False
         loop.watch(sock.fileno(), self._on_events)
 
+    @property
+    def has_queued(self) -> bool:
+        """Whether there are messages of which nothing has been sent."""
+        return bool(self._queue)
+
     def send(self, message: msgspec.Struct, *, replaces: bool = False) -> None:
         """Send *message* as soon as the peer takes it.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from servekit.ipc.control import ControlMessage, FrontEndReady
-from servekit.ipc.table import Table
+from servekit.ipc.table import ModelRow, Table, TableUpdate
 from servekit.supervisor.os.channel import ControlChannel
 from servekit.supervisor.os.listeners import bind_unix, is_ours
 from servekit.supervisor.os.loop import Loop
@@ -14,8 +14,24 @@ from servekit.supervisor.os.loop import Loop
 __all__ = ["ControlSocket"]
 
 
+class FrontEndLink:
+    """The connection to one front-end."""
+
+    def __init__(self) -> None:
+        """Be connected by ``channel``, which is set later."""
+        self.channel: ControlChannel[ControlMessage]
+        self.is_ready = False
+        self._known: dict[int, ModelRow] = {}  #: the rows of the update before, by number
+
+    def send(self, table: Table) -> None:
+        """Send what has changed in *table*; all of it in place of updates that it has not got."""
+        known = {} if self.channel.has_queued else self._known
+        self.channel.send(TableUpdate.since(known, table), replaces=True)
+        self._known = {row.number: row for row in table.models}
+
+
 class ControlSocket:
-    """Accepts front-ends; each gets the whole table at once and at every change."""
+    """Accepts front-ends; each gets the whole table at once, and every change."""
 
     def __init__(
         self,
@@ -34,7 +50,7 @@ class ControlSocket:
         self._table = table
         self._on_ready = on_ready
         self._on_report = on_report
-        self._links: dict[ControlChannel[ControlMessage], bool] = {}  #: and whether it is ready
+        self._links: list[FrontEndLink] = []
         self._listener = bind_unix(path)
         self._listener.setblocking(False)
         loop.watch(self._listener.fileno(), lambda _events: self._accept())
@@ -46,7 +62,7 @@ class ControlSocket:
     def _send_table(self) -> None:
         table = self._table()
         for link in list(self._links):
-            link.send(table, replaces=True)
+            link.send(table)
 
     def _accept(self) -> None:
         try:
@@ -59,23 +75,27 @@ class ControlSocket:
             peer.close()
 
     def _add(self, peer: socket.socket) -> None:
-        link: ControlChannel[ControlMessage] = ControlChannel(
+        link = FrontEndLink()
+        link.channel = ControlChannel(
             self._loop,
             peer,
             ControlMessage,
             lambda message: self._received(link, message),
             lambda: self._drop(link),
         )
-        self._links[link] = False
+        self._links.append(link)
         link.send(self._table())
 
-    def _received(self, link: ControlChannel[ControlMessage], message: ControlMessage) -> None:
+    def _received(self, link: FrontEndLink, message: ControlMessage) -> None:
         if isinstance(message, FrontEndReady):
-            self._links[link] = True
-            self._on_ready(sum(self._links.values()))
+            link.is_ready = True
+            self._count_ready()
         else:
             self._on_report(message)
 
-    def _drop(self, link: ControlChannel[ControlMessage]) -> None:
-        self._links.pop(link, None)
-        self._on_ready(sum(self._links.values()))
+    def _drop(self, link: FrontEndLink) -> None:
+        self._links.remove(link)
+        self._count_ready()
+
+    def _count_ready(self) -> None:
+        self._on_ready(sum(link.is_ready for link in self._links))
