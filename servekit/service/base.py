@@ -124,9 +124,11 @@ class Context:
     def load_safetensors(self, file: str) -> "dict[str, np.ndarray[Any, Any]]":
         """Return the arrays in a safetensors file by name, as ``load_array`` does.
 
+        bfloat16 and float8 are dtypes of ml_dtypes, which has to be installed for them.
+
         :param file: path relative to ``directory``, such as ``model.safetensors``.
         :raises BootError: it is not in ``directory``, is not a safetensors file, or has an element
-            type that NumPy does not support (bfloat16, float8).
+            type that NumPy does not know.
         """
         from servekit.service.weights import map_safetensors
 

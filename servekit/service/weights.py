@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import BootError
+from servekit.types.arrays import extended_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["map_npy", "map_safetensors"]
 
-#: numpy's names of the element types of safetensors; numpy has no bfloat16 and no float8
+#: numpy's names of the element types of safetensors
 DTYPES = {
     "BOOL": "?",
     "I8": "i1",
@@ -33,6 +34,14 @@ DTYPES = {
     "F16": "<f2",
     "F32": "<f4",
     "F64": "<f8",
+    "C64": "<c8",
+}
+#: element types that ml_dtypes adds to numpy
+OF_ML_DTYPES = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
 }
 LENGTH_BYTES = 8  #: size of the header's length, little-endian, at the start of a safetensors file
 
@@ -54,8 +63,10 @@ def map_npy(directory: Path, file: str) -> "Array":
 def map_safetensors(directory: Path, file: str) -> dict[str, "Array"]:
     """Return the arrays in the safetensors *file* by name, mapped and read-only.
 
+    bfloat16 and float8 are dtypes of ml_dtypes.
+
     :raises BootError: there is no such file in *directory*, it is not of the format, or an
-        array has an element type that numpy lacks.
+        array has an element type that neither numpy nor ml_dtypes has; or the latter is missing.
     """
     path = _inside(directory, file)
     try:
@@ -74,15 +85,28 @@ def _array(
 ) -> "Array":
     import numpy as np
 
-    if dtype not in DTYPES:
-        raise ValueError(f"numpy has no {dtype}")
-    kind, (first, end) = np.dtype(DTYPES[dtype]), data_offsets
+    kind, (first, end) = _dtype(dtype), data_offsets
     if not 0 <= first <= end <= len(content) - start or min(shape, default=0) < 0:
         raise ValueError(f"{shape} at {data_offsets} is not in the file")
     if end - first != math.prod(shape) * kind.itemsize:
         raise ValueError(f"{end - first} bytes are not {dtype} {shape}")
     flat = np.frombuffer(content, np.uint8, end - first, start + first)
     return flat.view(kind).reshape(shape)
+
+
+def _dtype(name: str) -> "np.dtype[Any]":
+    """Return the dtype of elements of *name*.
+
+    :raises ValueError: there is none.
+    :raises ImportError: it needs ml_dtypes, which is not installed.
+    """
+    import numpy as np
+
+    if name in OF_ML_DTYPES:
+        return extended_dtype(OF_ML_DTYPES[name])
+    if name not in DTYPES:
+        raise ValueError(f"numpy has no {name}")
+    return np.dtype(DTYPES[name])
 
 
 def _reason(error: Exception) -> str:

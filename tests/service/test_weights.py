@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import mmap
+import sys
 
 import numpy as np
 import pytest
@@ -87,6 +88,43 @@ def test_the_arrays_of_a_safetensors_file_are_mapped_and_read_only(context):
     assert not mapped["w"].flags.writeable
 
 
+def test_bfloat16_and_float8_are_mapped_as_dtypes_of_ml_dtypes(context):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kinds = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+    arrays = {name: np.ones(3, getattr(ml_dtypes, kind)) * 2 for name, kind in kinds.items()}
+    entries, end = {}, 0
+    for name, array in arrays.items():
+        entries[name] = (name, [3], end, end + array.nbytes)
+        end += array.nbytes
+    data = b"".join(array.tobytes() for array in arrays.values())
+    (context.directory / "model.safetensors").write_bytes(safetensors(data, **entries))
+    mapped = context.load_safetensors("model.safetensors")
+
+    for name, array in mapped.items():
+        assert array.dtype == arrays[name].dtype
+        assert array.astype(float).tolist() == [2, 2, 2]
+        assert isinstance(owner(array), mmap.mmap)
+
+
+def test_without_ml_dtypes_they_say_what_to_install(context, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    (context.directory / "w").write_bytes(safetensors(bytes(2), x=("BF16", [1], 0, 2)))
+
+    with pytest.raises(BootError, match="bfloat16 needs ml_dtypes, pip install ml_dtypes"):
+        context.load_safetensors("w")
+
+
+def test_what_torch_has_saved_is_mapped(context):
+    torch = pytest.importorskip("torch")
+    saving = pytest.importorskip("safetensors.torch")
+    pytest.importorskip("ml_dtypes")
+    weights = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3)
+    saving.save_file({"w": weights}, context.directory / "w.safetensors")
+    mapped = context.load_safetensors("w.safetensors")["w"]
+
+    assert torch.equal(torch.from_numpy(mapped.view("int16").copy()).view(torch.bfloat16), weights)
+
+
 def test_what_the_format_says_beside_the_arrays_is_left_out(context):
     header = b'{"__metadata__": {"format": "pt"}}'
     content = len(header).to_bytes(8, "little") + header
@@ -109,7 +147,7 @@ PICKLED = npy(np.array([{}], dtype=object), allow_pickle=True)
         pytest.param("safetensors", b"\xff" * 32, "cannot be mapped", id="endless header"),
         pytest.param("safetensors", b"\2" + bytes(7) + b"[]", "cannot be mapped", id="a list"),
         pytest.param(
-            "safetensors", safetensors(bytes(2), x=("BF16", [1], 0, 2)), "numpy has no BF16",
+            "safetensors", safetensors(bytes(2), x=("F4", [4], 0, 2)), "numpy has no F4",
             id="an element type that numpy lacks",
         ),
         pytest.param(

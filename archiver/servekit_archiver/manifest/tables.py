@@ -37,10 +37,10 @@ __all__ = [
     "too_large",
 ]
 
-#: NumPy's names; ``str`` is text of any length
+#: NumPy's names, and that of ml_dtypes; ``str`` is text of any length
 DTYPES: Final = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "str"),
+    *("float16", "bfloat16", "float32", "float64", "str"),
 )
 
 MEDIA_PART: Final = r"[A-Za-z0-9_!#$&^.+-]+"

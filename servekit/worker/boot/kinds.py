@@ -78,7 +78,7 @@ def _meets(one: str, other: str, casts: bool) -> bool:
 
 def _is_cast(dtype: str, wanted: str) -> bool:
     are_numbers = not {dtype, wanted} & {"bool", "str"}
-    return are_numbers and (wanted.startswith("float") or not dtype.startswith("float"))
+    return are_numbers and ("float" in wanted or "float" not in dtype)
 
 
 def _axes(match: re.Match[str]) -> Sequence[str]:

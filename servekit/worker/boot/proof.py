@@ -168,7 +168,9 @@ def _zero(entry: Mapping[str, Any]) -> Any:
     """Return zeros or empty strings, of size 1 along every open axis."""
     import numpy as np
 
+    from servekit.worker.inputs.array_checks import element_dtype
+
     shape = [size if size != -1 else 1 for size in entry["shape"]]
     if entry["dtype"] == "str":
         return np.full(shape, "", object).tolist()
-    return np.zeros(shape, entry["dtype"])
+    return np.zeros(shape, element_dtype(entry["dtype"]))

@@ -2,13 +2,13 @@
 """Makes arrays of bytes that a client describes, and checks every claim before it is used."""
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.types.arrays import EXTENDED, extended_dtype
 
 __all__ = [
     "DTYPES",
@@ -17,9 +17,11 @@ __all__ = [
     "Lists",
     "as_lists",
     "check_lists",
+    "dtype_of",
     "from_bytes",
     "is_array",
     "to_little_endian",
+    "widened",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -66,6 +68,19 @@ class Lists:
             )
 
 
+def dtype_of(name: str) -> np.dtype[Any] | None:
+    """Return the little-endian dtype of *name*; ``None`` if such elements are not sent.
+
+    :raises BodyMalformed: it needs ml_dtypes, which is not installed.
+    """
+    if name not in EXTENDED:
+        return DTYPES.get(name)
+    try:
+        return extended_dtype(name)
+    except ImportError as error:
+        raise BodyMalformed(f"array: {error}") from None
+
+
 def list_count(shape: Sequence[int]) -> int:
     """Return how many lists an array of *shape* consists of as nested lists."""
     count, made = 0, 1
@@ -110,9 +125,9 @@ def are_booleans(flat: Array) -> bool:
 
 def is_array(value: Any) -> bool:
     """Whether *value* is an array or a scalar of numpy with a dtype that can be sent."""
-    numpy = sys.modules.get("numpy")
-    is_numpy = numpy is not None and isinstance(value, np.ndarray | np.generic)
-    return is_numpy and value.dtype.name in DTYPES
+    if not isinstance(value, np.ndarray | np.generic):
+        return False
+    return value.dtype.name in DTYPES or value.dtype.name in EXTENDED
 
 
 def to_little_endian(array: Any) -> Array:
@@ -124,7 +139,8 @@ def to_little_endian(array: Any) -> Array:
         raise ResultNotEncodable(
             f"output: an array of {np.ndim(array)} axes, limit {MAX_DIMENSIONS}"
         )
-    plain = np.ascontiguousarray(array, DTYPES[array.dtype.name]).reshape(np.shape(array))
+    dtype = DTYPES.get(array.dtype.name, array.dtype)
+    plain = np.ascontiguousarray(array, dtype).reshape(np.shape(array))
     if plain.dtype.kind == "b" and not are_booleans(plain.reshape(-1)):
         return np.not_equal(plain.view(np.uint8), 0)
     return plain
@@ -136,7 +152,14 @@ def as_lists(array: Any) -> Any:
     :raises ResultNotEncodable: it consists of far more lists than elements.
     """
     check_lists(array)
-    return array.tolist()
+    return widened(array).tolist()
+
+
+def widened(array: Any) -> Any:
+    """Return *array* as float32 if its elements are of ml_dtypes; their values do not change."""
+    if array.dtype.kind != "V" or array.dtype.name not in EXTENDED:
+        return array
+    return array.astype(np.float32)
 
 
 def check_lists(array: Any) -> None:

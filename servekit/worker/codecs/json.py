@@ -145,16 +145,19 @@ def too_deep() -> BodyMalformed:
 
 
 def plain(value: Any) -> Any:
-    """Return arrays as Python numbers, and pydantic models as JSON types.
+    """Return NumPy's arrays as numbers, other arrays as NumPy's, and pydantic models as JSON types.
 
     msgspec calls it for types that it does not know. A service that returns such a value has
     imported its library.
+
+    :raises TypeError: *value* is something else.
+    :raises ResultNotEncodable: it is an array that NumPy cannot hold.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        if value.ndim < 2:
+        if value.ndim < 2 and value.dtype.kind != "V":
             return value.tolist()
-        from servekit.worker.codecs.arrays import as_lists
+        from servekit.worker.codecs.arrays import as_lists  # imports numpy
 
         return as_lists(value)
     pydantic = sys.modules.get("pydantic")
@@ -162,6 +165,10 @@ def plain(value: Any) -> Any:
         return value.model_dump(mode="json", by_alias=True)
     if is_fine_time(value):
         return str(value)
+    from servekit.worker.codecs.foreign_arrays import as_array  # imports numpy
+
+    if (array := as_array(value)) is not None:
+        return array  # and msgspec calls again
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 

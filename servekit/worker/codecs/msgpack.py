@@ -97,13 +97,14 @@ class ArrayReader:
         """Return the array of *payload*."""
         if code != ARRAY:
             raise BodyMalformed(f"body: unknown extension type {code}")
-        from servekit.worker.codecs.arrays import DTYPES, Lists, from_bytes
+        from servekit.worker.codecs.arrays import Lists, dtype_of, from_bytes
 
         parts = _unpack(payload)
         is_array = type(parts) is list and [type(part) for part in parts] == [str, list, bytes]
-        if not is_array or parts[0] not in DTYPES:
+        dtype = dtype_of(parts[0]) if is_array else None
+        if dtype is None:
             raise BodyMalformed("array: not [dtype, shape, bytes] with a known dtype")
-        array = from_bytes(DTYPES[parts[0]], parts[1], parts[2])
+        array = from_bytes(dtype, parts[1], parts[2])
         self._lists = self._lists or Lists(self._size)
         self._lists.count(parts[1])
         return array

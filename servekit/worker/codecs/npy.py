@@ -11,7 +11,8 @@ from numpy.lib import format as npy_format
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
 from servekit.worker.codecs import arrays
-from servekit.worker.codecs.arrays import DTYPES, Array, is_array
+from servekit.worker.codecs.arrays import DTYPES, Array, is_array, widened
+from servekit.worker.codecs.foreign_arrays import as_array
 
 __all__ = ["NpyCodec", "codec"]
 
@@ -46,10 +47,13 @@ class NpyCodec:
         return array
 
     def encode(self, output: Any) -> bytes:
-        """Return *output*, an array or numbers that make one, as a ``.npy`` file."""
+        """Return *output*, an array or numbers that make one, as a ``.npy`` file.
+
+        The format has no bfloat16 and no float8: they become float32.
+        """
         array = arrays.to_little_endian(output if is_array(output) else _as_array(output))
         file = io.BytesIO()
-        npy_format.write_array(file, array, version=(1, 0), allow_pickle=False)
+        npy_format.write_array(file, widened(array), version=(1, 0), allow_pickle=False)
         return file.getvalue()
 
 
@@ -78,14 +82,21 @@ _remembered = lru_cache(maxsize=256)(_parse)
 
 def _as_array(output: Any) -> Array:
     if not isinstance(output, list | tuple | int | float):
-        raise TypeError(f"a {type(output).__name__} is not an array")
-    try:
-        array = np.asarray(output)
-    except ValueError as error:
-        raise ResultNotEncodable(f"output: {error}") from error
+        array = as_array(output)
+        if array is None:
+            raise TypeError(f"a {type(output).__name__} is not an array")
+    else:
+        array = _of_numbers(output)
     if not is_array(array):
         raise TypeError(f"an array of {array.dtype} is not an array of numbers")
     return array
+
+
+def _of_numbers(output: Any) -> Array:
+    try:
+        return np.asarray(output)
+    except ValueError as error:
+        raise ResultNotEncodable(f"output: {error}") from error
 
 
 codec = NpyCodec()

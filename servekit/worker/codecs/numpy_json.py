@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import orjson
 
-from servekit.worker.codecs.arrays import MAX_DIMENSIONS, as_lists, check_lists
+from servekit.worker.codecs.arrays import MAX_DIMENSIONS, as_lists, check_lists, widened
 
 __all__ = ["writer_of"]
 
@@ -40,7 +40,8 @@ def _write_array(array: Any) -> Any:
     """
     native = array.dtype.newbyteorder("=")
     if native not in DTYPES or array.ndim > MAX_DIMENSIONS:
-        return as_lists(array)
+        plain = widened(array)
+        return as_lists(array) if plain is array else _write_array(plain)
     if not array.ndim:
         return _write(array[()])
     check_lists(array)

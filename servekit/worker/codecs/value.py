@@ -5,7 +5,7 @@ Arrays are the extension that ``msgpack.py`` describes. In shared memory they ar
 not copied. Values that msgpack cannot hold have extensions here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from struct import Struct
 from typing import Any, Final
@@ -60,11 +60,22 @@ class ValuesCodec:
 
     def encode(self, output: Any) -> bytes:
         """Return *output*, which must be a list, as bytes."""
-        if isinstance(output, str | bytes | Mapping) or not hasattr(output, "__iter__"):
-            kind = type(output).__name__
-            raise ResultNotEncodable(f"output: {kind}, expected a list for the next step")
-        parts = [_written(part) for part in output]
+        parts = [_written(part) for part in _elements(output)]
         return b"".join([Struct(f"<{len(parts) + 1}I").pack(len(parts), *map(len, parts)), *parts])
+
+
+def _elements(output: Any) -> Iterable[Any]:
+    if type(output) is list:
+        return output
+    from servekit.worker.codecs.foreign_arrays import as_array  # imports numpy
+
+    array = as_array(output)
+    if array is not None:
+        return array
+    if isinstance(output, str | bytes | Mapping) or not hasattr(output, "__iter__"):
+        kind = type(output).__name__
+        raise ResultNotEncodable(f"output: {kind}, expected a list for the next step")
+    return output  # type: ignore[no-any-return]
 
 
 def _written(output: Any) -> bytes:
@@ -133,10 +144,12 @@ def _extension(code: int, payload: memoryview) -> Any:
         return READERS[code](payload)
     if code != ARRAY:
         raise BodyMalformed(f"body: unknown extension type {code}")
-    from servekit.worker.codecs.arrays import DTYPES, from_bytes
+    from servekit.worker.codecs.arrays import dtype_of, from_bytes
 
-    dtype, shape, elements = _decode_array(payload)
-    return from_bytes(DTYPES[dtype], shape, elements)
+    name, shape, elements = _decode_array(payload)
+    if (dtype := dtype_of(name)) is None:
+        raise BodyMalformed(f"array: unknown dtype {name[:40]!r}")
+    return from_bytes(dtype, shape, elements)
 
 
 _decode_array = msgspec.msgpack.Decoder(tuple[str, list[int], memoryview]).decode

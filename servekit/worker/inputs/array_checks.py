@@ -12,20 +12,35 @@ import msgspec
 import numpy as np
 
 from servekit.counting import counted
+from servekit.types.arrays import EXTENDED, extended_dtype
 
-__all__ = ["FINITE", "element_dtype", "exact_lists", "explain", "fits", "lists"]
+__all__ = ["FINITE", "element_dtype", "exact_lists", "explain", "fits", "kind_of", "lists"]
 
 SHOWN: Final = 40  #: characters of a value in an error
 BLOCK: Final = 1024  #: elements of a list that msgspec checks at once
 KINDS: Final[dict[str, Any]] = {"b": bool, "f": float, "O": str}
 MOST: Final = 2**63 - 1  #: the largest bound of integers that msgspec takes
 #: a number has to stay below this, so that it does not round to infinity
-FINITE: Final = {"float16": 65520.0, "float32": 2.0**128 - 2.0**103}
+FINITE: Final = {
+    "float16": 65520.0,
+    "bfloat16": 2.0**128 - 2.0**119 - 2.0**103,  # it is rounded to a float32 before
+    "float32": 2.0**128 - 2.0**103,
+}
 
 
 def element_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of numpy for a dtype of a signature."""
+    """Return the dtype of numpy for a dtype of a signature.
+
+    :raises ImportError: it is bfloat16, and ml_dtypes is not installed.
+    """
+    if name in EXTENDED:
+        return extended_dtype(name)
     return np.dtype(object if name == "str" else name)
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return NumPy's letter for the kind of *dtype*: ``f`` also for the floats of ml_dtypes."""
+    return "f" if dtype.kind == "V" and dtype.name in EXTENDED else dtype.kind
 
 
 def fits(found: Sequence[int], shape: Sequence[int]) -> bool:
@@ -44,7 +59,7 @@ def lists(dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
     A value of this type is an array of *dtype*, unless numpy finds floats that are too large,
     integers of more than 64 bits, or another shape.
     """
-    nested: Any = KINDS.get(dtype.kind)
+    nested: Any = KINDS.get(kind_of(dtype))
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         most = int(info.max) if info.max <= MOST else None
@@ -92,7 +107,7 @@ def explain(value: Any, shape: Sequence[int], dtype: str) -> tuple[str, str]:
 def _explain_array(array: Any, shape: Sequence[int], dtype: str) -> tuple[str, str]:
     if not fits(array.shape, shape):
         return "", f"shape {list(array.shape)}, expected {list(shape)}"
-    kinds = {array.dtype.kind, np.dtype(dtype).kind}
+    kinds = {kind_of(array.dtype), kind_of(element_dtype(dtype))}
     if len(kinds) == 1 or kinds == {"i", "u"}:
         outside = _outside(array, element_dtype(dtype))
         if outside.any():
@@ -159,7 +174,7 @@ def _is_element(value: Any, dtype: str) -> bool:
         return dtype == "bool" and isinstance(value, bool)
     if not isinstance(value, int | float):
         return False
-    if not dtype.startswith("float"):
+    if "float" not in dtype:
         info = np.iinfo(dtype)
         is_whole = isinstance(value, int) or value.is_integer()
         return is_whole and bool(info.min <= value <= info.max)

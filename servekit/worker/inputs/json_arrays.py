@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from servekit.worker.inputs.array_checks import kind_of
 from servekit.worker.inputs.tensors import Array, TensorReader, TensorRefused
 
 __all__ = ["SMALLEST", "LargeArrays", "ReadLists", "is_large", "list_readers", "small_readers"]
@@ -95,7 +96,7 @@ class LargeArrays:
         """
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self._firsts = [b"{"] * may_be_object + [b"["] * (len(tensors) == 1)
-        are_read = (each.dtype.kind in READ_AS and each.shape.count(-1) < 2 for each in tensors)
+        are_read = (kind_of(each.dtype) in READ_AS and each.shape.count(-1) < 2 for each in tensors)
         is_clear = not any(set(name) & set("[],{}") for name in self._tensors if may_be_object)
         self._is_able = all(are_read) and is_clear
         self._is_flat = all(len(tensor.shape) < 2 for tensor in tensors)
@@ -140,10 +141,10 @@ class LargeArrays:
 def _array(tensor: TensorReader, value: Any) -> Array:
     """Return the array of a list of simdjson's. Its structure is checked later."""
     if not tensor.shape:
-        if type(value) is not int and (type(value) is not float or tensor.dtype.kind != "f"):
+        if type(value) is not int and (type(value) is not float or kind_of(tensor.dtype) != "f"):
             raise TypeError("not a number of this kind")
         return tensor.from_value(value)
-    kind, dtype = READ_AS[tensor.dtype.kind]
+    kind, dtype = READ_AS[kind_of(tensor.dtype)]
     numbers = np.frombuffer(value.as_buffer(of_type=kind), dtype)
     return tensor.cast(numbers).reshape(_shape(tensor.shape, numbers.size))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from servekit.worker.codecs.arrays import Array
+from servekit.worker.codecs.arrays import DTYPES, Array
 
 __all__ = ["Stacker"]
 
@@ -30,7 +30,7 @@ class Stacker:
         :param shape: of the arrays that come as bytes.
         """
         self._dtype, self._shape = dtype, shape
-        self._little_endian = dtype.newbyteorder("<")
+        self._little_endian = DTYPES.get(dtype.name, dtype)
         self._buffer = np.empty(0, np.uint8)
         self._alone = self._references()
 

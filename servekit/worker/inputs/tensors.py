@@ -10,13 +10,16 @@ import msgspec
 import numpy as np
 
 from servekit.errors import BodyMalformed, BootError
-from servekit.worker.codecs.arrays import DTYPES, Array, from_bytes
+from servekit.types.arrays import DTYPES as DECLARED
+from servekit.worker.codecs.arrays import DTYPES, Array, from_bytes, widened
+from servekit.worker.codecs.foreign_arrays import known_arrays
 from servekit.worker.inputs.array_checks import (
     FINITE,
     element_dtype,
     exact_lists,
     explain,
     fits,
+    kind_of,
     lists,
 )
 from servekit.worker.inputs.input_kind import with_whole_numbers
@@ -47,9 +50,14 @@ class TensorReader:
         except (KeyError, TypeError, ValueError) as error:
             raise BootError(f"signature: {declared!r} needs name, dtype, shape") from error
         self.is_text = self.dtype_name == "str"
-        if self.dtype_name not in DTYPES and not self.is_text:
+        if self.dtype_name not in DECLARED:
             raise BootError(f"signature: {self.name}: unknown dtype {self.dtype_name!r}")
-        self.dtype = element_dtype(self.dtype_name)
+        try:
+            self.dtype = element_dtype(self.dtype_name)
+        except ImportError as error:
+            raise BootError(f"signature: {self.name}: {error}") from None
+        self._little_endian = DTYPES.get(self.dtype_name, self.dtype)
+        self._kind = kind_of(self.dtype)
         self.is_fixed = -1 not in self.shape
         self.size = math.prod(self.shape)  #: elements, if it is fixed
         #: the only size that raw bytes may have; -1 if there is none, or the bytes need a look
@@ -59,7 +67,8 @@ class TensorReader:
         self._may_overflow = self.dtype_name in FINITE
         self._nested = lists(self.dtype, self.shape)
         #: a type of JSON that needs no further check; ``None`` if msgspec cannot check so much
-        is_exact = self.dtype != np.uint64 and min(self.shape, default=1) > 0
+        is_sure = self.dtype != np.uint64 and self.dtype.kind != "V"
+        is_exact = is_sure and min(self.shape, default=1) > 0
         self.exact = exact_lists(self.dtype, self.shape) if is_exact else None
         self._decode = msgspec.json.Decoder(self.exact or self._nested).decode
         self._made = partial(np.array, dtype=self.dtype) if self.exact else self._from_lists
@@ -90,7 +99,8 @@ class TensorReader:
                 return self._shaped(self.cast(value))
             return self._shaped(self._from_lists(msgspec.convert(value, self._nested)))
         except (ValueError, OverflowError):
-            return self._from_whole_floats(value)
+            known = known_arrays(value)
+            return self._from_whole_floats(value) if known is value else self.from_value(known)
 
     def _from_whole_floats(self, value: Any) -> Array:
         """Return the array of integers if some of them are written as ``1.0``.
@@ -111,7 +121,7 @@ class TensorReader:
         :raises TensorRefused: it has another number of bytes.
         """
         if len(body) == self.raw_bytes:
-            return np.frombuffer(body, DTYPES[self.dtype_name]).reshape(self.shape)
+            return np.frombuffer(body, self._little_endian).reshape(self.shape)
         declared, shape = f"{self.dtype_name} {list(self.shape)}", list(self.shape)
         if self.is_text or shape.count(-1) > 1:
             raise TensorRefused("", f"raw bytes do not determine the shape of {declared}")
@@ -119,7 +129,7 @@ class TensorReader:
         if not self.is_fixed:
             shape[shape.index(-1)] = len(body) // row if row else 0
         try:
-            return from_bytes(DTYPES[self.dtype_name], shape, body)
+            return from_bytes(self._little_endian, shape, body)
         except BodyMalformed as error:
             if math.prod(shape) * self.dtype.itemsize == len(body):
                 raise TensorRefused("", str(error).removeprefix("array: ")) from None
@@ -144,11 +154,12 @@ class TensorReader:
             return array
         if self.is_text:
             return np.array(msgspec.convert(array.tolist(), self._nested), object)
-        if array.dtype.kind not in "iuf" or self.dtype.kind not in "iuf":
+        array, kind = widened(array), kind_of(array.dtype)
+        if kind not in "iuf" or self._kind not in "iuf":
             raise ValueError("another kind of element")
-        if self.dtype.kind == "f":
+        if self._kind == "f":
             return _checked(array.astype, self.dtype)
-        if array.dtype.kind == "f":
+        if kind == "f":
             raise ValueError("not whole numbers")
         info = np.iinfo(self.dtype_name)
         if array.size and not (info.min <= int(array.min()) and int(array.max()) <= info.max):
@@ -163,11 +174,24 @@ class TensorReader:
 
 def _checked(make: Callable[..., Array], *arguments: Any) -> Array:
     """Call *make*, of numpy; raise ``OverflowError`` where it would make a number infinite."""
+    *others, dtype = arguments
+    if dtype.kind == "V":  # ml_dtypes does not tell
+        return _narrowed(_checked(make, *others, np.dtype(np.float32)), dtype)
     with np.errstate(over="raise"):
         try:
             return make(*arguments)
         except FloatingPointError as error:
             raise OverflowError(str(error)) from None
+
+
+def _narrowed(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return *array*, of float32, as *dtype*.
+
+    :raises OverflowError: a number would become infinite.
+    """
+    if (np.isfinite(array) & (np.abs(array) >= FINITE[dtype.name])).any():
+        raise OverflowError("out of range")
+    return array.astype(dtype)
 
 
 def _first(value: Any) -> Any:

@@ -98,15 +98,18 @@ def checked_result(result: Any, count: int, *, may_be_mapping: bool) -> Any:
 
     :param result: what ``predict`` returned for *count* inputs.
     :param may_be_mapping: the service has a signature, so outputs may have names.
+    :return: arrays of other libraries as arrays of NumPy.
     :raises WrongBatchLength: *result* is not a list of *count*, an array of *count* rows, or a
         mapping of such.
+    :raises ResultNotEncodable: NumPy cannot hold an array of another library.
     """
     if isinstance(result, list):
         result = list(result)  # a subclass may report another length
     elif may_be_mapping and isinstance(result, Mapping) and result:
-        _check_by_name(result, count)
-        return result
-    elif _rows(result) is None:
+        return _checked_by_name(result, count)
+    elif (array := _array(result)) is not None:
+        result = array
+    else:
         shown = f"a {type(result).__name__}" if result is not None else "None"
         raise WrongBatchLength(f"returned {shown}, expected a list of {count}")
     if len(result) != count:
@@ -116,14 +119,23 @@ def checked_result(result: Any, count: int, *, may_be_mapping: bool) -> Any:
     return result
 
 
-def _rows(value: Any) -> int | None:
+def _array(value: Any) -> Any:
+    """Return *value* as an array of NumPy; ``None`` if it is not an array with rows."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
-        return len(value)
-    return None
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return value if value.ndim else None
+    from servekit.worker.codecs.foreign_arrays import as_array  # imports numpy
+
+    array = as_array(value)
+    return array if array is not None and array.ndim else None
 
 
-def _check_by_name(result: Mapping[Any, Any], count: int) -> None:
+def _checked_by_name(result: Mapping[Any, Any], count: int) -> Mapping[Any, Any]:
+    changed = {}
     for name, value in result.items():
-        if (len(value) if type(value) is list else _rows(value)) != count:
+        rows = value if type(value) is list else _array(value)
+        if rows is None or len(rows) != count:
             raise WrongBatchLength(f"returned {name!r} that is not an array or a list of {count}")
+        if rows is not value:
+            changed[name] = rows
+    return {**result, **changed} if changed else result

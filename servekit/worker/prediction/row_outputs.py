@@ -12,6 +12,7 @@ import numpy as np
 from servekit.errors import RequestError, ResultNotEncodable, WrongBatchLength
 from servekit.extension.envelope import Rows
 from servekit.service.response import Response
+from servekit.worker.codecs.foreign_arrays import known_arrays
 from servekit.worker.inputs.array_checks import element_dtype
 from servekit.worker.inputs.input_kind import refusal
 from servekit.worker.inputs.row_input import UNNAMED, columns_of
@@ -141,6 +142,7 @@ def _array(values: Any, dtype: Any) -> Any:
     """Return *values* as an array: of *dtype* if they fit it, of objects if they are ragged."""
     if isinstance(values, np.ndarray):
         return values
+    values = known_arrays(values)
     try:
         is_text = dtype is not None and dtype.hasobject
         array = np.array(values, object if is_text else None)  # dtype U drops NULs at the end
