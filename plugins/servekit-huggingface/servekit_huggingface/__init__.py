@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves transformers directories: classification, embeddings and generation."""
