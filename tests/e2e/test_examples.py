@@ -13,7 +13,10 @@ import pytest
 from servekit_archiver import build_archive
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SERVED = ("digits", "onnx-mlp", "echo", "pipeline", "routes", "shipping", "textgen", "typed-text")
+SERVED = (
+    *("digits", "digit-pictures", "onnx-mlp", "echo", "pipeline", "routes", "shipping"),
+    *("textgen", "typed-text"),
+)
 JSON = "application/json"
 CATS = {"text": "The cat sat. The cat saw a dog. Rain fell.", "sentences": 1}
 FORM = (
@@ -72,6 +75,11 @@ def digit_is_3(prediction):
             id="digits reads a picture",
         ),
         pytest.param("onnx-mlp", {"image": THREE}, JSON, digit_is_3, id="onnx-mlp reads an array"),
+        pytest.param(
+            "digit-pictures", EXAMPLES / "digits/three.png", "image/png",
+            lambda got: got[0]["label"] == "three" and got[0]["probability"] > 0.9,
+            id="digit-pictures reads a picture",
+        ),
         pytest.param("echo", [1, "a"], JSON, lambda got: got == [1, "a"], id="echo gives it back"),
         pytest.param(
             "shipping", {"weight_kg": 2.5, "to": "FR"}, JSON,

@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 
 import numpy as np
+import openapi_spec_validator
 import pytest
 from PIL import Image
 from servekit_onnx.service import OnnxService
@@ -194,12 +195,15 @@ def test_a_directory_without_model_toml_is_served_and_described(write_graph, col
     for way in WAYS:
         body, content_type = way.values[0](file)
         assert served.post(path, body, content_type).json()["prediction"][0]["label"] == "blue"
-    found = served.get("/openapi.json").json()["paths"][path]["post"]
+    document = served.get("/openapi.json").json()
+    openapi_spec_validator.validate(document)
+    found = document["paths"][path]["post"]
     old = served.get("/api-description").json()["description"]["paths"][path]["post"]
     content = found["requestBody"]["content"]
 
     assert content["multipart/form-data"]["schema"]["properties"]["image"]["format"] == "binary"
     assert {"application/json", "image/*"} <= content.keys()
+    assert any(name.endswith("RankedLabel") for name in document["components"]["schemas"])
     assert [(each["in"], each["name"], each["type"]) for each in old["parameters"]] == [
         ("formData", "image", "file")
     ]

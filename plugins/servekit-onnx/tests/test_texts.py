@@ -155,3 +155,17 @@ def test_a_broken_tokenizer_is_refused(write_graph, directory, load):
 
     with pytest.raises(BootError, match=r"tokenizer.json: tokenizers cannot read it"):
         load()
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_clients_of_openai_get_embeddings(write_graph, directory, serve_model):
+    openai = pytest.importorskip("openai")
+    write_graph(f"{IDS}, {MASK}", TOKENS, *MASKED, weights=WEIGHTS)
+    served = serve_model(directory)
+    client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="none", timeout=60)
+    found = client.embeddings.create(model=served.name, input=["good", "bad day"])
+
+    assert [each.embedding for each in found.data] == [
+        pytest.approx([0.6, 0.8]), pytest.approx([-0.4472, 0.8944], abs=1e-4),
+    ]  # fmt: skip
