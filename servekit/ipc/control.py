@@ -50,7 +50,6 @@ class Launch(Struct, array_like=True, tag=10):
     is_dev: bool = False  #: answers of failed predictions hold their tracebacks
     stage: str = ""  #: name of the stage; "" if the model has no others
     colocated: dict[str, bytes] = {}  #: other stages that this worker loads, to their manifests
-    handed_on: list[str] = []  #: stages whose outputs never leave this worker
     rank: int = 0  #: among the processes of the replica; 0 answers batches
     world_size: int = 1  #: number of processes of the replica
     cpus: list[int] = []  #: that it is pinned to; empty: all

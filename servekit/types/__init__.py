@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types for the annotations of ``predict``: arrays, and files that a client sends.
+"""Types for the annotations of ``predict``: arrays, pictures, sound, files.
 
-They declare the inputs; the worker makes them, or refuses an input and names the field::
+The worker makes such inputs, or refuses them and names the field::
 
     class Photo(Struct):
         image: Image  # arrives as a Pillow image
         caption: Text
         mask: Annotated[np.ndarray, Array("uint8", (64, 64))] | None = None
+
+It writes such outputs, as ``Format`` declares and as the client accepts them::
+
+    def predict(self, batch: list[Photo]) -> list[Annotated[Image, Format("image/jpeg")]]: ...
 
 Light to import: Pillow and NumPy are imported when the first one is made.
 """
@@ -16,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from servekit.types.arrays import Array
+from servekit.types.formats import Format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,21 +33,21 @@ else:
             return pillow is not None and isinstance(value, pillow.Image)
 
     class Image(metaclass=_IsPillows):
-        """A picture; ``predict`` gets a ``PIL.Image.Image``, upright, all of it read."""
+        """A picture: a ``PIL.Image.Image``. As an input it is upright, and all of it is read."""
 
 
-__all__ = ["Array", "Audio", "File", "Image", "MediaRefused", "Text", "TextPart"]
+__all__ = ["Array", "Audio", "File", "Format", "Image", "MediaRefused", "Text", "TextPart"]
 
 
 class File:
-    """A file, as the client sent it."""
+    """A file, as the client sent it, or as it is sent to the client."""
 
     __slots__ = ("content", "content_type", "name")
 
     def __init__(self, name: str, content_type: str, content: bytes) -> None:
         """Keep name, type and content."""
-        self.name = name  #: the name that the client sent, or ""; never open it as a path
-        self.content_type = content_type  #: the type that the client sent, or ""
+        self.name = name  #: or ""; a client chooses it, so never open it as a path
+        self.content_type = content_type  #: or ""
         self.content = content
 
     def __repr__(self) -> str:
@@ -57,7 +62,9 @@ class Audio:
 
     def __init__(self, samples: "np.ndarray[Any, Any]", sample_rate: int) -> None:
         """Keep both."""
-        self.samples = samples  #: float32 of [-1, 1], shape [frames, channels]
+        #: float32 of [-1, 1], shape [frames, channels]; an output may also have any other float,
+        #: int16, or the shape [frames]
+        self.samples = samples
         self.sample_rate = sample_rate  #: frames per second
 
     def __repr__(self) -> str:

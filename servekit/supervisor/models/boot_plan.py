@@ -11,8 +11,6 @@ from msgspec import structs
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
 from servekit.settings.cpu_lists import cpu_share
-from servekit.supervisor.models.routes import handed_on, named_routes
-from servekit.supervisor.models.table_rows import public_manifest
 from servekit.supervisor.os.environment import worker_environment
 from servekit.supervisor.os.memory_directory import MEMORY
 from servekit.supervisor.os.resources import usable_cores
@@ -119,9 +117,5 @@ def launch_of(
         log_level=settings.log_level,
         stage=stage.name,
         colocated={each.name: each.manifest for each in stage.colocated},
-        handed_on=handed_on(
-            named_routes(prepared.name, public_manifest(prepared.manifest)),
-            [stage.name, *(each.name for each in stage.colocated)],
-        ),
         is_secret=Path(prepared.directory).is_relative_to(MEMORY),
     )

@@ -2,7 +2,6 @@
 """The paths of models besides ``/<model>/predict``, and the paths that two models claim."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,7 +12,6 @@ from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow
 
 __all__ = [
     "clashes",
-    "handed_on",
     "longest_way_s",
     "named_routes",
     "note_clashes",
@@ -56,24 +54,6 @@ def routes_of_endpoints(
             own = style_of(keys, style)
             path = row.path or f"/{name}/{row.name}"
             yield RouteRow(path, [step], style=own, get=row.get)
-
-
-def handed_on(routes: Sequence[RouteRow], together: Sequence[str]) -> list[str]:
-    """Return the stages whose outputs go only to the next stage of the same worker, as objects.
-
-    :param together: the stages of one worker.
-    """
-    followers: dict[str, list[StepRow | None]] = {}
-    for route in routes:
-        for step, after in pairwise([*route.steps, None]):
-            if step is not None:
-                followers.setdefault(step.stage, []).append(None if step.each else after)
-
-    def is_inner(after: StepRow | None) -> bool:
-        is_next = after is not None and not after.each and len(after.inputs) < 2
-        return after is not None and is_next and after.stage in together
-
-    return [stage for stage in together if all(map(is_inner, followers.get(stage, [None])))]
 
 
 def longest_way_s(row: ModelRow) -> float:

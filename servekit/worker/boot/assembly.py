@@ -13,7 +13,6 @@ from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import (
     BatchTypes,
-    refuse_media,
     service_types,
     streaming_method,
 )
@@ -22,6 +21,8 @@ from servekit.worker.inputs.form_rules import signed_rules, typed_rules
 from servekit.worker.inputs.input_kind import AnyInput, InputKind
 from servekit.worker.inputs.type_hints import MAPPING, batch_of
 from servekit.worker.inputs.typed_input import TypedInput
+from servekit.worker.outputs.output_type import OutputType, output_type_of
+from servekit.worker.prediction.media_plans import MediaPlans
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.negotiation import Plans
 from servekit.worker.prediction.predictor import Predictor
@@ -55,7 +56,6 @@ def assemble(
     max_answer_bytes: int = 1 << 30,
     is_dev: bool = False,
     is_loaded: bool = True,
-    is_handed_on: bool = False,
 ) -> Loaded:
     """Return *service*, whose ``load`` is done, with a ``Predictor`` made for it.
 
@@ -64,7 +64,6 @@ def assemble(
     :param has_rows: a request holds the arrays of its signature with a batch axis.
     :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
-    :param is_handed_on: its outputs are objects for another service, not answers.
     :raises BootError: its signature and its annotations contradict each other, or it cannot have
         rows.
     """
@@ -78,9 +77,7 @@ def assemble(
     steppings: dict[Predictor, Stepping] = {}
     limits = CallLimits(max_batch_size, max_answer_bytes)
     wrap = partial(_wrap, table, current, loop, limits, is_dev, steppings)
-    predictor, interface = wrap(
-        service, is_loaded=is_loaded, is_handed_on=is_handed_on, has_rows=has_rows
-    )
+    predictor, interface = wrap(service, is_loaded=is_loaded, has_rows=has_rows)
     methods = Methods(service, predictor, wrap)
     interface.endpoints, interface.is_async = methods.rows, loop is not None
     return Loaded(service, predictor, interface, methods, table, steppings, loop)
@@ -134,7 +131,6 @@ def _wrap(
     service: Service,
     *,
     is_loaded: bool = True,
-    is_handed_on: bool = False,
     has_rows: bool = False,
 ) -> tuple[Predictor, Interface]:
     types = _types_of(service)
@@ -143,14 +139,13 @@ def _wrap(
             f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
             f"declare [signature] in model.toml, or write list[T]{types.place}"
         )
-    if not is_handed_on:
-        refuse_media(service, types)
     signed = None if service.signature is None else _signed(service.signature, types)
     kind = signed or _unsigned(types)
     first = streaming_method(service)
-    interface = describe(service, types, table, streams=first is not None, has_rows=has_rows)
-    outputs = (interface.signature or {}).get("outputs", ())
-    plans = Plans(table, interface.produces, lone=outputs[0]["name"] if len(outputs) == 1 else "")
+    output = output_type_of(service, types, has_rows=has_rows)
+    streams = first is not None
+    interface = describe(service, types, table, output, streams=streams, has_rows=has_rows)
+    plans = _plans(table, interface, output, streams=streams)
     readers = partial(
         InputReaders,
         body_readers(service, table, has_rows=has_rows),
@@ -159,7 +154,7 @@ def _wrap(
     )
     options: dict[str, Any] = {"max_answer_bytes": limits.answer_bytes, "is_dev": is_dev}
     if signed is not None:
-        options["rows"] = _row_calls(signed, current, outputs, limits)
+        options["rows"] = _row_calls(signed, current, _outputs(interface), limits)
         options["native"] = readers(signed.rows) if has_rows else None
     make = _async_maker(service, first, current, loop)
     stepping = Stepping(service, current) if first and make is None else None
@@ -169,6 +164,22 @@ def _wrap(
     if stepping is not None:
         steppings[predictor] = stepping
     return predictor, interface
+
+
+def _plans(table: CodecTable, interface: Interface, output: OutputType, *, streams: bool) -> Plans:
+    """Return what decides how the outputs of *interface* are written."""
+    media = output.media
+    if media is None:
+        outputs = _outputs(interface)
+        lone = outputs[0]["name"] if len(outputs) == 1 else ""
+        return Plans(table, interface.produces, lone=lone)
+    if streams:
+        return MediaPlans(table, interface.produces, media.of_lists(), media)
+    return MediaPlans(table, interface.produces, media)
+
+
+def _outputs(interface: Interface) -> Sequence[Mapping[str, Any]]:
+    return interface.signature["outputs"] if interface.signature is not None else ()
 
 
 def _types_of(service: Service) -> BatchTypes:

@@ -53,10 +53,8 @@ def read_interfaces(manifest: Manifest, directory: Path) -> dict[str, Interface]
         service = kind.__new__(kind)
         if stage.signature is not None:
             service.signature = stage.signature.to_mapping()
-        table, is_stage = CodecTable(manager), bool(name)
-        interface = assemble(
-            *(service, table), has_rows=manifest.rows, is_loaded=False, is_handed_on=is_stage
-        ).interface
+        table, has_rows = CodecTable(manager), manifest.rows
+        interface = assemble(service, table, has_rows=has_rows, is_loaded=False).interface
         says = interface.signature, interface.input_schema, interface.output_schema
         bare = Interface(endpoints=interface.endpoints, is_async=interface.is_async)
         found[name] = interface if any(says) else bare

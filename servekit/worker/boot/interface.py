@@ -12,9 +12,10 @@ from servekit.service.base import Service
 from servekit.service.response import NAME
 from servekit.types.arrays import with_batch_axis
 from servekit.worker.boot.media_types import consumes, produces
+from servekit.worker.boot.schemas import signed_schema, typed_schemas
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import BatchTypes
-from servekit.worker.inputs.schemas import signed_schema, typed_schemas
+from servekit.worker.outputs.output_type import OutputType
 
 __all__ = ["declared", "describe"]
 
@@ -25,13 +26,16 @@ def describe(
     service: Service,
     types: BatchTypes,
     table: CodecTable,
+    output: OutputType,
     *,
     streams: bool = False,
     has_rows: bool = False,
 ) -> Interface:
     """Return the interface of *service*, as far as its signature and annotations tell it.
 
-    :param streams: its outputs come one by one, and *types* tell about one of them.
+    :param types: of the method that answers.
+    :param output: what clients get.
+    :param streams: its outputs come one by one, and *output* tells about one of them.
     :param has_rows: a request holds the arrays of its signature with a batch axis.
     :raises BootError: its signature, headers or query parameters are not declared properly.
     """
@@ -40,17 +44,19 @@ def describe(
     signature = declared(service.signature)
 
     sent = with_batch_axis(signature) if signature is not None and has_rows else signature
+    given, got, definitions = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    if sent is None or output.media is not None:
+        input_ = Any if takes_all or sent is not None else types.input
+        given, got, definitions = typed_schemas(
+            types._replace(input=input_, output=output.type, place=output.place)
+        )
     if sent is not None:
         given = {} if takes_all else signed_schema(sent["inputs"])
-        got = {} if gives_all else signed_schema(sent["outputs"])
-        definitions: dict[str, Any] = {}
-    else:
-        input_, output = Any if takes_all else types.input, Any if gives_all else types.output
-        given, got, definitions = typed_schemas(types._replace(input=input_, output=output))
-    written = produces(service, sent, types.output, table)
+        got = got if gives_all or output.media is not None else signed_schema(sent["outputs"])
+    written = produces(service, sent, output, table)
     if streams:
         got = {"type": "array", "items": got}
-        together = GenericAlias(list, (types.output,))
+        together = OutputType(GenericAlias(list, (output.type,)))
         written = [*produces(service, None, together, table), *STREAM_FORMATS]
     return Interface(
         signature=signature,

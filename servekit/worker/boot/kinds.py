@@ -21,6 +21,7 @@ import msgspec
 from servekit.worker.inputs.model_leaf import is_model
 from servekit.worker.inputs.type_hints import bare, is_union
 from servekit.worker.inputs.type_tree import leaf_of
+from servekit.worker.outputs.declared_media import media_of
 
 __all__ = [
     "EVERY",
@@ -156,6 +157,8 @@ def kinds_given(type_: Any) -> Collection[str]:
     """Return the kinds of the values of *type_*; all of them if the type is not known."""
     if (leaf := leaf_of(type_)) is not None and leaf.declared is not None:
         return kinds_of_array(leaf.declared)
+    if media_of(type_) is not None:
+        return NONE
     type_ = bare(type_)
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
     if is_union(type_):

@@ -175,7 +175,6 @@ def _load(
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
         is_dev=launch.is_dev,
-        is_handed_on=launch.stage in launch.handed_on,
     )
     if not launch.rank:
         run(service.warm_up)

@@ -21,6 +21,7 @@ from servekit.worker.inputs.form_rules import typed_rules
 from servekit.worker.inputs.forms import FORM
 from servekit.worker.inputs.media_leaf import MediaLeaf
 from servekit.worker.inputs.type_tree import leaf_of, without_none
+from servekit.worker.outputs.output_type import OutputType
 
 __all__ = ["consumes", "produces"]
 
@@ -77,24 +78,27 @@ def _is_taken(name: str, kinds: Collection[str], table: CodecTable) -> bool:
 
 
 def produces(
-    service: Service, signature: Mapping[str, Any] | None, output_type: Any, table: CodecTable
+    service: Service, signature: Mapping[str, Any] | None, output: OutputType, table: CodecTable
 ) -> list[str]:
-    """Return the media types of *table* that can hold the outputs of *service*.
+    """Return the media types of *table* that can hold the outputs of *service*, best first.
 
-    A range stands for the media types that bytes are sent as if a client asks for one.
-
-    :param output_type: of its ``predict``; ``Any`` is unknown.
+    A range stands for the media types that bytes are sent as if a client asks for one, or for
+    those of files.
     """
-    if type(service).postprocess is not Service.postprocess:
-        kinds: Collection[str] = EVERY
+    if output.media is not None:
+        kinds: Collection[str] = NONE
+    elif type(service).postprocess is not Service.postprocess:
+        kinds = EVERY
     elif signature is not None:
         outputs = signature["outputs"]  # several are an object; none leave everything open
         kinds = kinds_of_array(outputs[0]) if len(outputs) == 1 else NONE if outputs else EVERY
     else:
-        kinds = kinds_given(output_type)
+        kinds = kinds_given(output.type)
 
     def can_hold(name: str) -> bool:
         writes = WRITES.get(name) if table.is_builtin(name) else table.writes(name)
         return writes is None or may_meet(kinds, writes)
 
-    return [*filter(can_hold, table.written), *(MEDIA if "bytes" in kinds else ())]
+    own = output.media.media_types if output.media is not None else ()
+    ranges = MEDIA if "bytes" in kinds else ()
+    return [*dict.fromkeys([*own, *filter(can_hold, table.written), *ranges])]

@@ -11,6 +11,7 @@ import msgspec
 
 from servekit.errors import BodyMalformed, ResultNotEncodable
 from servekit.worker.codecs import surrogates
+from servekit.worker.codecs.media import as_mapping, file_of, is_media
 
 __all__ = [
     "MAX_DEPTH",
@@ -145,7 +146,7 @@ def too_deep() -> BodyMalformed:
 
 
 def plain(value: Any) -> Any:
-    """Return NumPy's arrays as numbers, other arrays as NumPy's, and pydantic models as JSON types.
+    """Return arrays, pydantic models and media as what msgspec can write, or calls this with again.
 
     msgspec calls it for types that it does not know. A service that returns such a value has
     imported its library.
@@ -163,6 +164,8 @@ def plain(value: Any) -> Any:
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
         return value.model_dump(mode="json", by_alias=True)
+    if is_media(value):
+        return as_mapping(file_of(value))
     if is_fine_time(value):
         return str(value)
     from servekit.worker.codecs.foreign_arrays import as_array  # imports numpy

@@ -11,7 +11,6 @@ from servekit.worker.coroutines.loop import is_being_cancelled, settled
 from servekit.worker.coroutines.predictor import AsyncPredictor
 from servekit.worker.prediction.batch_result import Failed, PendingTask
 from servekit.worker.streaming.stepping import advance_of
-from servekit.worker.streaming.stream import OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -38,7 +37,7 @@ class AsyncStreamer(AsyncPredictor):
     ) -> tuple[Any, Request]:
         """Return the input and the request of *item*, which the running task has from now on."""
         value = await self.input_of(item, number, cancelled)
-        self._current.tasks = (PendingTask(0, OUTPUT, item.request_id, item.deadline),)
+        self._current.tasks = (PendingTask(0, self.plans.piece, item.request_id, item.deadline),)
         return value, self._current.request(0)
 
     async def outputs(self, value: Any) -> AsyncGenerator[list[Any], None]:

@@ -2,15 +2,13 @@
 """Reads the methods of a service: how it is called, and the types of its inputs and outputs."""
 
 import inspect
-import sys
 import typing
 from collections.abc import Callable
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from servekit.errors import BootError
 from servekit.service.base import Service
-from servekit.types import Audio, File, Image
 from servekit.worker.inputs.type_hints import (
     MAPPING,
     ROWS,
@@ -20,23 +18,14 @@ from servekit.worker.inputs.type_hints import (
     without_errors,
     yielded_of,
 )
-from servekit.worker.inputs.type_tree import types_within
 
 __all__ = [
     "BatchTypes",
     "place_of",
-    "refuse_media",
     "service_types",
     "streaming_method",
     "types_of",
 ]
-
-#: a service can return this in place of each
-INSTEAD: Final = {
-    Image: 'Response(png_bytes, content_type="image/png")',
-    Audio: 'Response(wav_bytes, content_type="audio/wav")',
-    File: "Response(file.content, content_type=file.content_type)",
-}
 
 
 class BatchTypes(NamedTuple):
@@ -166,45 +155,3 @@ def place_of(method: Callable[..., Any]) -> str:
     """Return where *method* is written, `` (service.py:12)``; "" if it is not Python."""
     code = getattr(inspect.unwrap(method), "__code__", None)
     return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})" if code else ""
-
-
-def refuse_media(service: Service, types: BatchTypes) -> None:
-    """Refuse files, images and audio among the annotated outputs of *service*, at any depth.
-
-    :raises BootError: there is one, and no answer could hold it.
-    """
-    kind = type(service)
-    if kind.postprocess is not Service.postprocess:
-        _refuse(f"{kind.__name__}.postprocess", *_returned(kind.postprocess))
-        return
-    _refuse(types.name, types.output, types.place)
-    if step := getattr(kind, "step", None):
-        _refuse(f"{kind.__name__}.step", *_returned(step))
-
-
-def _refuse(name: str, output: Any, place: str) -> None:
-    for each in types_within(output):
-        if (media := _media_of(each)) is not None:
-            raise BootError(
-                f"{name}: returns {shown_type(each)}, which no answer can hold; "
-                f"return the bytes of the file instead, {INSTEAD[media]}{place}"
-            )
-
-
-def _media_of(type_: Any) -> Any:
-    """Return the type of ``servekit.types`` that *type_* is, or would be as an input."""
-    if not isinstance(type_, type):
-        return None
-    pillow = sys.modules.get("PIL.Image")
-    if pillow is not None and issubclass(type_, pillow.Image):
-        return Image
-    return next((media for media in INSTEAD if issubclass(type_, media)), None)
-
-
-def _returned(method: Any) -> tuple[Any, str]:
-    """Return the annotated result of *method*, ``Any`` if it cannot be resolved, and its place."""
-    try:
-        hints = typing.get_type_hints(method, include_extras=True)
-    except Exception:  # noqa: BLE001 - an author's annotations may raise anything
-        hints = {}
-    return hints.get("return", Any), place_of(method)

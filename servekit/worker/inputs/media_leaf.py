@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in annotations: ``File``, ``Image`` and ``Audio`` of ``servekit.types``."""
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,11 @@ BYTES: Final = "application/octet-stream"
 #: parts of media types that are read as mappings or lists, not as files
 STRUCTURED: Final = ("json", "msgpack", "multipart/")
 EXPECTED: Final = 'expected a file: a part of a form, or {"b64": ...}'
+A_URL: Final = (
+    "a URL, and nothing is fetched for a client; send the file itself, "
+    'as a part of a form or {"b64": ...}'
+)
+URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 #: samples for the API descriptions: one pixel, and eight samples of sound
 PIXEL: Final = (
@@ -105,6 +111,8 @@ def _file(value: Any) -> File:
         return value
     if isinstance(value, bytes | memoryview):
         return File("", "", bytes(value))
+    if _is_url(value):
+        raise NotOfType(("", A_URL))
     if not isinstance(value, Mapping):
         raise NotOfType(("", EXPECTED))
     try:
@@ -112,6 +120,12 @@ def _file(value: Any) -> File:
     except msgspec.ValidationError as error:
         raise NotOfType(mistake_of(error)) from None
     return File(sent.name, sent.content_type, sent.b64)
+
+
+def _is_url(value: Any) -> bool:
+    if isinstance(value, Mapping) and "b64" not in value:
+        return any(key in value for key in ("url", "uri"))
+    return isinstance(value, str) and URL.match(value) is not None
 
 
 LEAVES: Final[Mapping[Any, MediaLeaf]] = {

@@ -27,6 +27,7 @@ __all__ = [
     "element_of",
     "is_union",
     "members",
+    "peeled",
     "shown_type",
     "without_errors",
     "yielded_of",
@@ -43,15 +44,20 @@ AROUND: Final = (typing.Annotated, typing.Required, typing.NotRequired)
 
 def bare(annotation: Any) -> Any:
     """Return *annotation* without the aliases, the metadata and the qualifiers around it."""
-    while True:
-        if typing.get_origin(annotation) in AROUND:
-            annotation = typing.get_args(annotation)[0]
-        elif hasattr(annotation, "__supertype__"):  # a NewType
-            annotation = annotation.__supertype__
-        elif hasattr(annotation, "__value__") and not isinstance(annotation, type):  # type X = ...
-            annotation = annotation.__value__
-        else:
-            return annotation
+    while (inner := peeled(annotation)) is not annotation:
+        annotation = inner
+    return annotation
+
+
+def peeled(annotation: Any) -> Any:
+    """Return *annotation* without the outermost of these; unchanged if there is none."""
+    if typing.get_origin(annotation) in AROUND:
+        return typing.get_args(annotation)[0]
+    if hasattr(annotation, "__supertype__"):  # a NewType
+        return annotation.__supertype__
+    if hasattr(annotation, "__value__") and not isinstance(annotation, type):  # type X = ...
+        return annotation.__value__
+    return annotation
 
 
 def is_union(type_: Any) -> bool:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content negotiation: from ``Accept`` to the codecs that may write an output, best first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from servekit.errors import NotAcceptable
 from servekit.ipc.response_style import ResponseStyle
+from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import MediaRange, parse_accept, remember
 from servekit.worker.codecs.plain import MAGIC, OCTET_STREAM, raw, sniff
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.objects import OBJECT
 from servekit.worker.prediction.output_mistakes import Encode
 
-__all__ = ["AS_OBJECT", "Plan", "Plans", "Writer"]
+__all__ = ["AS_OBJECT", "PIECE", "Plan", "Plans", "Writer"]
 
 
 class Writer(NamedTuple):
@@ -29,10 +30,15 @@ class Plan(NamedTuple):
 
     values: list[Writer]
     raw: list[Writer]  #: for an output of bytes
+    #: content type to the plan for a file, where outputs are files
+    of_file: Callable[[str], "Plan"] | None = None
 
 
 #: the output is left to an envelope
 AS_OBJECT = Plan([], [])
+AS_JSON = Writer("application/json", json.encode, takes_any=True)
+#: for one of the outputs of a stream
+PIECE = Plan([AS_JSON], [AS_JSON])
 
 
 class Plans(dict[bytes, Plan]):
@@ -64,6 +70,19 @@ class Plans(dict[bytes, Plan]):
         """Return the plans of responses with *style*."""
         return self._bare if style.is_bare else self
 
+    @property
+    def piece(self) -> Plan:
+        """The plan for one of the outputs of a stream."""
+        return PIECE
+
+    def as_object(self, output: Any) -> Any:
+        """Return *output* as envelopes get it."""
+        return output
+
+    def as_piece(self, output: Any) -> Any:
+        """Return one of the outputs of a stream as envelopes get it."""
+        return output
+
     def __missing__(self, header: bytes) -> Plan:
         if header == OBJECT:
             return AS_OBJECT
@@ -71,9 +90,17 @@ class Plans(dict[bytes, Plan]):
             writer = Writer(name, codec.encode, True)
             self[header] = plan = Plan([writer], [writer])
             return plan
-        ranges = parse_accept(header)
+        plan = self._plan(parse_accept(header))
+        remember(self, header, plan)
+        return plan
+
+    def _plan(self, ranges: list[MediaRange]) -> Plan:
+        """Return the plan of a client that accepts *ranges*.
+
+        :raises NotAcceptable: none of them can hold an output.
+        """
         asked = [found.name for found in ranges if found.is_concrete]
-        values = _ranked(ranges, [*self._media_types, *filter(self._is_in_a_range, asked)])
+        values = _ranked(ranges, [*self._offered(asked), *filter(self._is_in_a_range, asked)])
         for_bytes = _ranked(ranges, [OCTET_STREAM, *asked, *MAGIC, *self._media_types])
         plan = Plan(
             _until_any(self._writer(name) for name in values),
@@ -82,8 +109,11 @@ class Plans(dict[bytes, Plan]):
         if not plan.values and not (plan.raw and self._may_be_bytes):
             available = ", ".join(self._media_types)
             raise NotAcceptable(f"Accept: no acceptable media type; available: {available}")
-        remember(self, header, plan)
         return plan
+
+    def _offered(self, asked: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Return the media types of outputs, best first, for a client that names *asked*."""
+        return self._media_types
 
     def _is_in_a_range(self, media_type: str) -> bool:
         """Whether the codec of a range may write *media_type*, which has no codec for itself."""

@@ -228,7 +228,7 @@ class Predictor:
                 elif type(output) is Rows and self.rows is not None:
                     output = self.rows.written(output, is_object=plan is AS_OBJECT)
                 if plan is AS_OBJECT:
-                    answers[place] = ("", "", output)
+                    answers[place] = ("", "", self.plans.as_object(output))
                 elif isinstance(output, Response):
                     found = respond(plan, output, self.max_answer_bytes)
                     self._responses[place] = found[:2]

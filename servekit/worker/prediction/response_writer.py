@@ -13,6 +13,7 @@ from servekit.errors import (
 )
 from servekit.service.request import Request
 from servekit.service.response import Response, head_of
+from servekit.types import File
 from servekit.worker.prediction.negotiation import Plan
 from servekit.worker.prediction.output_mistakes import Encode, find_mistake
 
@@ -35,6 +36,8 @@ def write(plan: Plan, output: Any) -> tuple[str, bytes]:
     :raises ResultNotEncodable: the media type that could hold it cannot write this one.
     """
     unfit: tuple[ResultNotEncodable, Encode] | None = None
+    if plan.of_file is not None and isinstance(output, File):
+        plan = plan.of_file(output.content_type)
     writers = plan.raw if isinstance(output, BYTES) else plan.values
     for media_type, encode, _, is_enveloped in writers:
         try:

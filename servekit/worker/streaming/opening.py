@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from servekit.errors import InputError
 from servekit.ipc.batches import VALUE, Item
 from servekit.worker.prediction.response_writer import blame_client, written
-from servekit.worker.streaming.stream import OUTPUT, Formats, Stream
+from servekit.worker.streaming.stream import Formats, Stream
 
 if TYPE_CHECKING:
     from servekit.worker.envelopes.table import EnvelopeTable
@@ -65,6 +65,6 @@ class StreamOpener:
         """Return *error*, raised while an output was written, or the client's mistake behind it."""
         if stream.enveloped is not None:
             return error
-        plan = OUTPUT if stream.format else stream.plan
+        plan = stream.predictor.plans.piece if stream.format else stream.plan
         has_preprocess = stream.predictor.has_preprocess
         return blame_client(error, plan, lambda: stream.request, has_preprocess=has_preprocess)

@@ -11,7 +11,6 @@ from servekit.ipc.batches import VALUE, VALUES, Part
 from servekit.ipc.response_style import ResponseStyle, wants_stream
 from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS, StreamFormat, styled
 from servekit.service.response import Response
-from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import parse_accept, remember
 from servekit.worker.codecs.plain import text
 from servekit.worker.prediction.negotiation import Plan, Writer
@@ -32,13 +31,10 @@ if TYPE_CHECKING:
     #: ``Predictor.written``
     Write = Callable[[Plan, Any], tuple[str, bytes]]
 
-__all__ = ["OUTPUT", "Formats", "Stream"]
+__all__ = ["Formats", "Stream"]
 
-AS_JSON = Writer("application/json", json.encode, takes_any=True)
 #: between the stages of a model, or for another model: never a stream
 INTERNAL = (VALUE.encode(), VALUES.encode())
-#: how single outputs are written
-OUTPUT = Plan([AS_JSON], [AS_JSON])
 #: how the text of one is written on a raw route
 RAW_OUTPUT = Plan([Writer("text/plain", text.encode, takes_any=True)], [])
 
@@ -135,7 +131,8 @@ class Stream:
             return self._part("", b"", len(self._kept), last)
         if not (advance.outputs or advance.is_over):
             return None
-        pieces = [_piece(self.format, output, write) for output in advance.outputs]
+        plan = self.predictor.plans.piece
+        pieces = [_piece(self.format, plan, output, write) for output in advance.outputs]
         end = ("", "", b"") if advance.is_over else None
         return self._part(self.format.media_type, b"".join(pieces), len(pieces), end)
 
@@ -148,14 +145,15 @@ class Stream:
         self._kept += advance.outputs
         if not advance.is_over:
             return None
-        answered = enveloped.answer([self._kept])
+        answered = enveloped.answer([self.predictor.plans.as_object(self._kept)])
         pieces = {} if enveloped.pieces is None else {0: enveloped.pieces}
         (last,) = self.channel.shared.lay_out([answered], pieces)
         return self._part("", b"", len(self._kept), last, enveloped.response)
 
     def _enveloped_pieces(self, enveloped: OpenedRequest, advance: Advance) -> Part:
         try:
-            pieces = [enveloped.output(output) for output in advance.outputs]
+            as_piece = self.predictor.plans.as_piece
+            pieces = [enveloped.output(as_piece(output)) for output in advance.outputs]
             if advance.is_over and enveloped.request.is_stream:
                 pieces.append(enveloped.end())
         except BaseException as error:  # noqa: BLE001 - a plugin may raise anything
@@ -182,8 +180,8 @@ class Stream:
         return Part(self.message.stream, media_type, body, outputs, end, response, steps)
 
 
-def _piece(form: StreamFormat, output: Any, write: Write) -> bytes:
+def _piece(form: StreamFormat, plan: Plan, output: Any, write: Write) -> bytes:
     """Return *output* as a piece of a stream. Raises what the writing raises."""
     if form.is_raw and isinstance(output, str):
         return form.text_piece(write(RAW_OUTPUT, output)[1])
-    return form.output % write(OUTPUT, output)[1]
+    return form.output % write(plan, output)[1]

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from PIL import Image
 
 from servekit.errors import ResultNotEncodable
 from servekit.worker.codecs.value import value
@@ -95,9 +94,7 @@ def test_something_else(given, expected):
     assert type(found) is type(expected)
 
 
-@pytest.mark.parametrize(
-    "given", [Image.new("L", (1, 1)), Path("a"), 1j, collections.deque(), iter(()), object()]
-)
+@pytest.mark.parametrize("given", [Path("a"), 1j, collections.deque(), iter(()), object()])
 def test_nothing(given):
     with pytest.raises(ResultNotEncodable):
         value.encode([given])

@@ -4,7 +4,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     Annotated,
@@ -21,12 +21,10 @@ import msgpack
 import msgspec
 import numpy as np
 import pytest
-from PIL import Image as Pillow
-from PIL.PngImagePlugin import PngImageFile as PngFile
 
 from servekit import InputError, Service, endpoint
 from servekit.errors import BootError
-from servekit.types import Audio, File, Image
+from servekit.types import File
 from servekit.worker.inputs.annotations import types_of
 from tests.worker.batches import answer, echo, loaded, prediction, service_of
 from tests.worker.worker_process import item
@@ -402,65 +400,3 @@ def test_a_stream_annotated_as_one_output_fails_the_boot_with_its_line():
     service = type("Made", (Service,), {"stream": stream})()
     with pytest.raises(BootError, match=r"write -> Iterator\[int\] \(test_annotations.py:"):
         loaded(service)
-
-
-class Album(msgspec.Struct):
-    title: str
-    pages: list[dict[str, "Page | None"]] = []
-
-
-@dataclass
-class Page:
-    picture: Image | None = None
-
-
-class Clip(TypedDict):
-    sound: Audio
-
-
-@pytest.mark.parametrize(
-    "output",
-    [Image, Audio, File, Image | None, str | Audio, list[Image], dict[str, File], tuple[int, Image],
-     Album, Page, Clip, Annotated[Image, "doc"], NewType("Picture", Image), Pillow.Image, PngFile],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("kind", ["predict", "stream", "endpoint", "step", "postprocess"])
-def test_media_among_the_outputs_fail_the_boot_and_say_what_to_return_instead(kind, output):
-    def predict(self, batch) -> list[output]:
-        """Give media."""
-
-    def stream(self, value) -> Iterator[output]:
-        yield value
-
-    def step(self, slots) -> list[output | None]:
-        """Give media one by one."""
-
-    def postprocess(self, given) -> output:
-        """Turn what may be media into media."""
-
-    members = {
-        "predict": {"predict": predict},
-        "stream": {"stream": stream},
-        "endpoint": {"predict": echo, "other": endpoint("other")(predict)},
-        "step": {"admit": echo, "step": step},
-        "postprocess": {"predict": echo, "postprocess": postprocess},
-    }
-    service = type("Made", (Service,), members[kind])()
-    with pytest.raises(BootError, match="which no answer can hold; return the bytes") as raised:
-        loaded(service)
-
-    assert re.search(
-        r"Response\(.*content_type=.* \(test_annotations\.py:\d+\)$", str(raised.value)
-    )
-
-
-def test_media_that_postprocess_turns_into_bytes_are_no_answer():
-    def predict(self, batch) -> list[Image]:
-        return batch
-
-    def postprocess(self, output) -> bytes:
-        return b"png"
-
-    service = service_of(predict, postprocess=postprocess)
-
-    assert answer(service, 1) == ("application/octet-stream", b"png")

@@ -236,6 +236,10 @@ def test_a_file_may_be_the_whole_body_or_lie_deep_within(given, body, content_ty
 
 
 MISSING_FILE = 'expected a file: a part of a form, or {"b64": ...}'
+A_URL = (
+    "a URL, and nothing is fetched for a client; send the file itself, "
+    'as a part of a form or {"b64": ...}'
+)
 NO_IMAGE = "not a readable PNG or JPEG or WEBP or GIF or BMP image"
 
 
@@ -255,6 +259,10 @@ NO_IMAGE = "not a readable PNG or JPEG or WEBP or GIF or BMP image"
                       "size": "expected int, got str"}, id="every field"),
         pytest.param(*form(("caption", b"a")), {"image": "missing"}, id="missing"),
         pytest.param(b'{"image": "AAAA"}', "application/json", {"image": MISSING_FILE}, id="a text"),
+        pytest.param(b'{"image": "https://a.example/b.png"}', "application/json", {"image": A_URL},
+                     id="a URL"),
+        pytest.param(b'{"image": {"url": "data:,"}, "sound": {"uri": "file:///etc/passwd"}}',
+                     "application/json", {"image": A_URL, "sound": A_URL}, id="a URL with its key"),
         pytest.param(b'{"image": {"b64": "?"}}', "application/json",
                      {"image.b64": "invalid base64 encoded string"}, id="no base64"),
         pytest.param(b'{"image": {"b65": ""}}', "application/json", {"image.b65": "unknown field"},

@@ -3,20 +3,27 @@
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from servekit.errors import BootError
 from servekit.types.arrays import array_schema
+from servekit.types.formats import FORMAT, OutputFormat
 from servekit.worker.inputs.annotations import BatchTypes
 from servekit.worker.inputs.media_leaf import LEAVES
 from servekit.worker.inputs.model_leaf import adapter_of, is_model
 from servekit.worker.inputs.type_tree import types_within
+from servekit.worker.outputs.declared_media import DeclaredMedia, media_of
+from servekit.worker.outputs.with_files import holds_media
 
 __all__ = ["signed_schema", "typed_schemas"]
+
+#: keys of schemas that are being made: the type of media, and the declared format
+MEDIA: Final = "servekit.media"
+MARKS: Final = (MEDIA, FORMAT)
 
 
 def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -28,20 +35,65 @@ def typed_schemas(types: BatchTypes) -> tuple[dict[str, Any], dict[str, Any], di
         inside = types_within(types.input), types_within(types.output)
         models = ModelSchemas(*(list(filter(is_model, each)) for each in inside))
 
-        def other(unknown: Any) -> dict[str, Any]:
-            if unknown in LEAVES:
-                return LEAVES[unknown].schema
-            name = getattr(unknown, "__name__", str(unknown))
-            return models.references.get(unknown, {"description": name})
-
         with _plain_defaults([*inside[0], *inside[1]]):
-            (given, got), definitions = msgspec.json.schema_components(
-                [types.input, types.output], ref_template="#/$defs/{name}", schema_hook=other
-            )
+            if not holds_media(types.output):
+                (given, got), definitions = _schemas([types.input, types.output], models)
+            else:
+                (given,), definitions = _schemas([types.input], models)
+                got, written = _output_schema(types.output, models, definitions)
+                definitions |= written
     except Exception as error:  # noqa: BLE001 - an annotation may raise anything
         reason = f"{str(error) or type(error).__name__}{types.place}"
         raise BootError(f"predict: its annotations cannot be described: {reason}") from None
     return given, got, definitions | models.definitions
+
+
+def _schemas(
+    types: Sequence[Any], models: "ModelSchemas", suffix: str = "", *, are_outputs: bool = False
+) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """Return a schema for each of *types*, and what they refer to; its names end in *suffix*."""
+
+    def other(unknown: Any) -> dict[str, Any]:
+        if are_outputs and (media := media_of(unknown)) is not None:
+            return {MEDIA: media.type}
+        if unknown in LEAVES:
+            return LEAVES[unknown].schema
+        name = getattr(unknown, "__name__", str(unknown))
+        return models.references.get(unknown, {"description": name})
+
+    found, definitions = msgspec.json.schema_components(
+        types, ref_template=f"#/$defs/{{name}}{suffix}", schema_hook=other
+    )
+    definitions = {f"{name}{suffix}": _with_formats(each) for name, each in definitions.items()}
+    return tuple(map(_with_formats, found)), definitions
+
+
+def _output_schema(
+    output: Any, models: "ModelSchemas", known: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of an *output* with media, and what it refers to.
+
+    A type with media is described twice if inputs have it, too, as more is known of outputs.
+
+    :param known: what the schema of the input refers to.
+    """
+    (schema,), definitions = _schemas([output], models, are_outputs=True)
+    if any(known.get(name, each) != each for name, each in definitions.items()):
+        (schema,), definitions = _schemas([output], models, "-Output", are_outputs=True)
+    return schema, definitions
+
+
+def _with_formats(schema: Any) -> Any:
+    """Return *schema* with the schemas of its media in their declared formats."""
+    if isinstance(schema, list | tuple):
+        return [_with_formats(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {key: _with_formats(each) for key, each in schema.items() if key not in MARKS}
+    if MEDIA not in schema:  # a Format says nothing about inputs
+        return kept
+    declared = OutputFormat(schema[FORMAT]) if FORMAT in schema else None
+    return DeclaredMedia(schema[MEDIA], declared).schema() | kept
 
 
 def signed_schema(tensors: Any) -> dict[str, Any]:

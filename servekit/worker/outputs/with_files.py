@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs with files in the place of their media: what JSON and msgpack can hold."""
+
+import copy
+import dataclasses
+import typing
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from servekit.worker.inputs.type_hints import bare, is_union
+from servekit.worker.inputs.type_tree import (
+    MISSING,
+    UNKNOWN,
+    element_type,
+    parts,
+    types_within,
+)
+from servekit.worker.outputs.declared_media import media_of
+
+__all__ = ["holds_media", "with_files"]
+
+LISTS = (list, tuple, set, frozenset)
+
+
+def holds_media(type_: Any) -> bool:
+    """Whether *type_* is a picture, a sound or a file, or contains one."""
+    try:
+        return _holds_media(type_)
+    except TypeError:  # its metadata cannot be hashed
+        return _holds_media.__wrapped__(type_)
+
+
+@cache
+def _holds_media(type_: Any) -> bool:
+    return any(media_of(each) is not None for each in types_within(type_))
+
+
+def with_files(value: Any, type_: Any) -> Any:
+    """Return *value*, an output annotated as *type_*, with a ``File`` for each picture and sound.
+
+    What holds one is copied. A value that is not of its type stays what it is.
+
+    :raises ValueError: a picture or a sound cannot be written as it is declared.
+    """
+    if value is None or not holds_media(type_):
+        return value
+    if (media := media_of(type_)) is not None:
+        return media.file_of(value) if isinstance(value, media.type) else value
+    type_ = bare(type_)
+    if is_union(type_):
+        return with_files(value, _member(value, type_))
+    if isinstance(value, LISTS):
+        return _list(value, type_)
+    if isinstance(value, dict):
+        return _mapping(value, type_)
+    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
+        return _object(value, type_)
+    return value
+
+
+def _member(value: Any, union: Any) -> Any:
+    """Return the type of *union* that *value* is of; ``Any`` without such a type."""
+    for member in typing.get_args(union):
+        media, type_ = media_of(member), bare(member)
+        kind = media.type if media is not None else typing.get_origin(type_) or type_
+        if isinstance(value, dict if typing.is_typeddict(kind) else kind):
+            return member
+    return Any
+
+
+def _list(value: Any, type_: Any) -> list[Any]:
+    if (inner := element_type(type_)) is not None:
+        return [with_files(each, inner) for each in value]
+    made = [*value]
+    for part in parts(made, type_):
+        made[part.key] = with_files(part.value, part.type)
+    return made
+
+
+def _mapping(value: dict[Any, Any], type_: Any) -> dict[Any, Any]:
+    made = value.copy()
+    for part in parts(value, type_):
+        if part.value is not MISSING and part.value is not UNKNOWN:
+            made[part.key] = with_files(part.value, part.type)
+    return made
+
+
+def _object(value: Any, type_: Any) -> Any:
+    made = copy.copy(value)
+    for name, inner in _types_of_fields(value, type_).items():
+        if holds_media(inner) and hasattr(value, name):
+            held = with_files(getattr(value, name), inner)
+            if isinstance(made, msgspec.Struct):
+                msgspec.structs.force_setattr(made, name, held)
+            else:
+                object.__setattr__(made, name, held)
+    return made
+
+
+def _types_of_fields(value: Any, type_: Any) -> Mapping[str, Any]:
+    kind = type(value)
+    if not isinstance(value, msgspec.Struct):
+        return typing.get_type_hints(kind, include_extras=True)
+    is_generic = typing.get_origin(type_) is kind
+    return {each.name: each.type for each in msgspec.structs.fields(type_ if is_generic else kind)}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Content negotiation where outputs hold media: a picture as PNG, as JPEG, or within JSON."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from servekit.errors import NotAcceptable
+from servekit.worker.codecs.json import codec as json
+from servekit.worker.codecs.media_headers import MediaRange
+from servekit.worker.codecs.table import CodecTable
+from servekit.worker.outputs.declared_media import ANY_TYPE
+from servekit.worker.outputs.output_media import OutputMedia
+from servekit.worker.prediction.negotiation import PIECE, Plan, Plans, Writer
+from servekit.worker.prediction.output_mistakes import Encode
+
+__all__ = ["MediaPlans"]
+
+KNOWN_FILES: Final = 16  #: content types of files whose plans are kept
+
+
+class MediaPlans(Plans):
+    """Plans of outputs with media. Codecs get them with files in the place of media."""
+
+    def __init__(
+        self,
+        table: CodecTable,
+        produces: Sequence[str],
+        media: OutputMedia,
+        pieces: OutputMedia | None = None,
+        *,
+        is_bare: bool = False,
+    ) -> None:
+        """Write with *media*, and with the codecs of *table*.
+
+        :param produces: media types that can hold the outputs, best first.
+        :param pieces: of one of the outputs of a stream.
+        """
+        self._media, self._pieces = media, pieces
+        super().__init__(table, produces, is_bare=is_bare)
+        self._bare = self if is_bare else MediaPlans(table, produces, media, pieces, is_bare=True)
+        self._of_files: dict[str, MediaPlans] = {}
+
+    @property
+    def piece(self) -> Plan:
+        """The plan for one of the outputs of a stream."""
+        if self._pieces is None:
+            return super().piece
+        as_json = PIECE.values[0]._replace(encode=_before(self._pieces.with_files, json.encode))
+        return Plan([as_json], [as_json])
+
+    def as_object(self, output: Any) -> Any:
+        """Return *output* as envelopes get it: with files."""
+        return self._media.as_object(output)
+
+    def as_piece(self, output: Any) -> Any:
+        """Return one of the outputs of a stream as envelopes get it."""
+        return output if self._pieces is None else self._pieces.as_object(output)
+
+    def _plan(self, ranges: list[MediaRange]) -> Plan:
+        if not self._media.is_file:
+            return super()._plan(ranges)
+        of_file = partial(self._plan_of_file, ranges)
+        try:
+            return super()._plan(ranges)._replace(of_file=of_file)
+        except NotAcceptable:
+            if ANY_TYPE not in self._media.media_types:  # else it is known once a file is there
+                raise
+            return Plan([], [], of_file)
+
+    def _plan_of_file(self, ranges: list[MediaRange], content_type: str) -> Plan:
+        """Return the plan for a file of *content_type*.
+
+        :raises NotAcceptable: the client does not accept it.
+        :raises ResultNotEncodable: the type is not valid, or not what is declared.
+        """
+        plans = self._of_files.get(content_type)
+        if plans is None:
+            media = self._media.of_file(content_type)
+            others = [name for name in self._media_types if name not in self._media.media_types]
+            produces = [*media.media_types, *others]
+            plans = MediaPlans(self._table, produces, media, is_bare=self._is_bare)
+            if len(self._of_files) >= KNOWN_FILES:
+                self._of_files.clear()
+            self._of_files[content_type] = plans
+        return plans._plan(ranges)
+
+    def _offered(self, asked: Sequence[str]) -> Sequence[str]:
+        """Return those that the client names first, so that */* beside JSON means JSON."""
+        return [*(name for name in asked if name in self._media_types), *self._media_types]
+
+    def _writer(self, media_type: str) -> Writer | None:
+        if media_type in self._media.media_types:
+            name, encode = self._media.writer(media_type)
+            return Writer(name, encode, False)
+        found = super()._writer(media_type)
+        if found is None:
+            return None
+        encode = _before(self._media.with_files, found.encode, is_enveloped=found.is_enveloped)
+        return found._replace(encode=encode, is_enveloped=False)
+
+
+def _before(with_files: Any, encode: Encode, *, is_enveloped: bool = False) -> Encode:
+    """Return what writes an output with files, as ``{"prediction": output}`` if *is_enveloped*."""
+    if is_enveloped:
+        return lambda output: encode({"prediction": with_files(output)})
+    return lambda output: encode(with_files(output))
