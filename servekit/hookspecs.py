@@ -20,6 +20,7 @@ from servekit_archiver.hookspecs import (
     extend_verify,
     recognise_model,
     register_commands,
+    unpack_archive,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ __all__ = [
     "register_transports",
     "server_started",
     "server_stopping",
+    "unpack_archive",
     "worker_exited",
     "worker_ready",
 ]

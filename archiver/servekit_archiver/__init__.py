@@ -17,9 +17,11 @@ from servekit_archiver.version import __version__
 
 if TYPE_CHECKING:
     from servekit_archiver.archive.builder import Built, build_archive
+    from servekit_archiver.archive.foreign import ForeignArchive, open_foreign_archive
     from servekit_archiver.archive.reader import Archive, open_archive
     from servekit_archiver.archive.signing import write_signed
-    from servekit_archiver.cache.unpack import Unpacked, default_cache_dir, unpack
+    from servekit_archiver.cache.places import Unpacked, default_cache_dir
+    from servekit_archiver.cache.unpack import unpack
     from servekit_archiver.directory.locking import lock_directory
     from servekit_archiver.directory.model_directory import load_directory
     from servekit_archiver.errors import ArchiveError, ManifestError
@@ -53,6 +55,7 @@ __all__ = [
     "Built",
     "Example",
     "FileInfo",
+    "ForeignArchive",
     "Limits",
     "Lock",
     "Manifest",
@@ -72,6 +75,7 @@ __all__ = [
     "load_directory",
     "lock_directory",
     "open_archive",
+    "open_foreign_archive",
     "unpack",
     "write_signed",
 ]
@@ -81,15 +85,17 @@ _HOME = {
     "Archive": "archive.reader",
     "ArchiveError": "errors",
     "Built": "archive.builder",
+    "ForeignArchive": "archive.foreign",
     "Limits": "limits",
     "ManifestError": "errors",
-    "Unpacked": "cache.unpack",
+    "Unpacked": "cache.places",
     "build_archive": "archive.builder",
-    "default_cache_dir": "cache.unpack",
+    "default_cache_dir": "cache.places",
     "hookimpl": "hookspecs",
     "load_directory": "directory.model_directory",
     "lock_directory": "directory.locking",
     "open_archive": "archive.reader",
+    "open_foreign_archive": "archive.foreign",
     "unpack": "cache.unpack",
     "write_signed": "archive.signing",
 }

@@ -3,12 +3,13 @@
 
 ArchiveError          an archive or a model directory is refused; says which entry and why
 └── ManifestError     the manifest or ``model.toml`` is refused; lists every problem
+    └── ForeignManifest   the manifest is one of another format
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["ArchiveError", "ManifestError", "refuse_os_errors"]
+__all__ = ["ArchiveError", "ForeignManifest", "ManifestError", "refuse_os_errors"]
 
 
 class ArchiveError(Exception):
@@ -25,6 +26,10 @@ class ManifestError(ArchiveError):
 
     def __str__(self) -> str:
         return f"{self.source}: {'; '.join(self.problems)}"
+
+
+class ForeignManifest(ManifestError):
+    """The manifest is not one of ours: a plugin may know its format."""
 
 
 @contextmanager

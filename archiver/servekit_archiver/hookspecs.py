@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hooks of the archiver: model directories that say little, and more for its command line."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pluggy
 
@@ -20,6 +20,7 @@ __all__ = [
     "hookspec",
     "recognise_model",
     "register_commands",
+    "unpack_archive",
 ]
 
 hookspec = pluggy.HookspecMarker("servekit")
@@ -38,6 +39,27 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
         that recognise one directory is an ``ArchiveError``; the order of plugins never decides.
         A format that may contain the files of others, such as that of MLflow, goes before them:
         its hook is marked ``@hookimpl(tryfirst=True)``.
+    """
+
+
+@hookspec(firstresult=True)
+def unpack_archive(
+    path: Path, directory: Path, progress: Callable[[int, int], None]
+) -> Literal[True] | None:
+    """Unpack an archive of another format.
+
+    Runs in: the prepare child of the server, ``servekit check`` and other commands that look at a
+    model. May block. Asked of files that are not archives of servekit, once for each content: the
+    result is kept, and ``recognise_model`` is asked for it each time. ``open_foreign_archive``
+    of ``servekit_archiver`` reads zip and tar files safely.
+
+    :param path: the file; it may be anything.
+    :param directory: a new directory, for regular files only.
+    :param progress: to be called with the bytes done and in all now and then; without it the load
+        timeout ends the preparation.
+    :return: ``True`` if *directory* was filled; ``None`` if the plugin does not know such files.
+        The first plugin that returns ``True`` decides. An exception is the reason why the model
+        cannot be loaded.
     """
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from servekit_archiver import Asset
-from servekit_archiver.cache.unpack import own_folder
+from servekit_archiver.cache.places import own_folder
 
 from servekit.assets.cache import asset_path, is_cached, locked
 from servekit.assets.fetchers import Fetcher

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from packaging.version import Version
-from servekit_archiver.cache.unpack import own_folder
+from servekit_archiver.cache.places import own_folder
 from servekit_archiver.locking.lock_file import SOURCES
 from servekit_archiver.locking.tools import ToolFailed, pip_command, pip_steps, run_tool
 

@@ -11,7 +11,7 @@ from time import sleep, time
 from typing import Final
 
 from servekit_archiver.cache.holding import discard
-from servekit_archiver.cache.unpack import UNUSED_S
+from servekit_archiver.cache.places import UNUSED_S
 
 __all__ = [
     "FACTS_FILE",

@@ -40,6 +40,8 @@ MAY_DIAL = {
     "servekit/system/unix_http.py",
     "servekit/testing/server.py",
 }
+#: archives of other formats, which plugins have unpacked: their writers keep fewer rules than ours
+READS_OTHER_FORMATS = {"archiver/servekit_archiver/archive/foreign.py": {"tarfile", "zipfile"}}
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "breakpoint"}
 
 
@@ -72,9 +74,10 @@ def is_lax(node: ast.keyword) -> bool:
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_code_makes_no_objects_of_bytes_and_fetches_nothing(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    may_dial = str(path.relative_to(ROOT)) in MAY_DIAL
+    name = str(path.relative_to(ROOT))
+    may_dial = name in MAY_DIAL
 
-    assert imported(tree) & NEVER_IMPORTED == set()
+    assert imported(tree) & NEVER_IMPORTED == READS_OTHER_FORMATS.get(name, set())
     assert may_dial or imported(tree) & DIALLERS == set()
     assert called(tree) & NEVER_CALLED == set()
     assert lax_arguments(tree) == []

@@ -6,12 +6,22 @@ one for each unpacked content, named by its digest.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["is_intact", "is_verified", "remember_intact", "remember_verified", "state_of"]
+__all__ = [
+    "find_verified",
+    "holds_content",
+    "is_intact",
+    "is_verified",
+    "remember_content",
+    "remember_intact",
+    "remember_verified",
+    "state_of",
+]
 
 
 def is_verified(folder: Path, identity: str, digest: str) -> bool:
@@ -70,3 +80,30 @@ def _say(stamp: Path, text: str) -> None:
 def _stamp(folder: Path, identity: str) -> Path:
     device, inode, *_ = identity.split()
     return folder / f"{device}-{inode}"
+
+
+def find_verified(folder: Path, identity: str) -> str | None:
+    """Return the digest that the archive file of this *identity* was found to hold, if it was."""
+    try:
+        said, _, digest = _stamp(folder, identity).read_text().strip().rpartition(" ")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return digest if said == identity else None
+
+
+def remember_content(folder: Path, directory: Path, names: Sequence[str]) -> None:
+    """Record the state of unpacked content that has no manifest of ours: the files *names*."""
+    table = {"names": list(names), "state": state_of(directory, names)}
+    _say(folder / directory.name, json.dumps(table))
+
+
+def holds_content(folder: Path, digest: str, directory: Path) -> bool:
+    """Say whether *directory* is as ``remember_content`` has seen it. New files do not count."""
+    stamp = folder / digest
+    try:
+        table = json.loads(stamp.read_bytes())
+        is_whole = bool(state_of(directory, table["names"]) == table["state"])
+        os.utime(stamp)  # for remove_unused
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    return is_whole

@@ -12,11 +12,11 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from servekit_archiver.archive.reader import Archive, open_archive
+from servekit_archiver.cache.places import UNUSED_S, Unpacked, default_cache_dir, own_folder
 from servekit_archiver.cache.stamps import (
     is_intact,
     is_verified,
@@ -26,37 +26,13 @@ from servekit_archiver.cache.stamps import (
 )
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.limits import DEFAULT_LIMITS, Limits
-from servekit_archiver.manifest import Manifest
 from servekit_archiver.names import MANIFEST
 from servekit_archiver.progress import Progress
 
-__all__ = ["Unpacked", "default_cache_dir", "own_folder", "unpack"]
+__all__ = ["unpack"]
 
 READ_ONLY: Final = 0o444
-UNUSED_S: Final = 30 * 86_400  #: content that was neither used nor held for this long is removed
 ATTEMPTS: Final = 3  #: to replace a broken directory, while others may do the same
-
-
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    """An archive's content on disk."""
-
-    directory: Path  #: shared by all who unpack the same content; never write into it
-    manifest: Manifest
-    digest: str
-
-
-def default_cache_dir() -> Path:
-    """Return ``$SERVEKIT_CACHE_DIR``, ``$XDG_CACHE_HOME/servekit`` or ``~/.cache/servekit``."""
-    if own := os.environ.get("SERVEKIT_CACHE_DIR"):
-        return Path(own)
-    shared = os.environ.get("XDG_CACHE_HOME", "")
-    if Path(shared).is_absolute():  # the XDG specification: a relative one is to be ignored
-        return Path(shared) / "servekit"
-    try:
-        return Path.home() / ".cache" / "servekit"
-    except RuntimeError:
-        raise ArchiveError("no home directory for the cache; set SERVEKIT_CACHE_DIR") from None
 
 
 def unpack(
@@ -68,6 +44,8 @@ def unpack(
 ) -> Unpacked:
     """Verify the archive at *path* and return its content from the cache, unpacked if need be.
 
+    Plugins unpack files that are not archives of ours; see the hook ``unpack_archive``.
+
     An archive file that was verified before and has not changed since is not read again.
     Safe in several processes at once.
 
@@ -75,8 +53,14 @@ def unpack(
     :raises ArchiveError: the archive is refused, or cannot be unpacked; nothing is left behind.
     """
     cache = Path(cache_dir) if cache_dir is not None else default_cache_dir()
+    try:
+        archive = open_archive(path, limits=limits)
+    except ArchiveError as refusal:
+        from servekit_archiver.cache.foreign import unpack_foreign  # few are of other formats
+
+        return unpack_foreign(Path(path), cache, refusal, progress)
     models, verified = own_folder(cache / "models"), own_folder(cache / "verified")
-    with open_archive(path, limits=limits) as archive:
+    with archive:
         directory = models / archive.digest
         unpacked = Unpacked(directory, archive.manifest, archive.digest)
         before = archive.identity()
@@ -89,21 +73,6 @@ def unpack(
         if archive.identity() == before:
             remember_verified(verified, before, archive.digest)
         return unpacked
-
-
-def own_folder(path: Path) -> Path:
-    """Make *path* private: content that others can write to must not be served.
-
-    :raises ArchiveError: it cannot be made, or others may write to it.
-    """
-    with refuse_os_errors(path):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stat = path.lstat()
-    if stat.st_uid != os.geteuid():
-        raise ArchiveError(f"{path}: belongs to user {stat.st_uid}, not to {os.geteuid()}")
-    if stat.st_mode & 0o022:
-        raise ArchiveError(f"{path}: others may write to it (mode {stat.st_mode & 0o777:#o})")
-    return path
 
 
 def _is_whole(directory: Path, archive: Archive, verified: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from servekit_archiver.directory.model_toml import MODEL_TOML, fill, manifest_from_toml, read
-from servekit_archiver.errors import ArchiveError, refuse_os_errors
+from servekit_archiver.errors import ArchiveError, ForeignManifest, refuse_os_errors
 from servekit_archiver.limits import MANIFEST_BYTES
 from servekit_archiver.locking.lock_file import find_lock
 from servekit_archiver.manifest import Manifest
@@ -23,22 +23,31 @@ write {path} with two lines: name = "{name}" and service = "module:Class" (a cla
 module.py beside it) or service = "PLUGIN" (such as sklearn or onnx)"""
 
 
-def load_directory(directory: str | Path, recognise: Recognise | None = None) -> Manifest:
+def load_directory(
+    directory: str | Path, recognise: Recognise | None = None, *, name: str = ""
+) -> Manifest:
     """Return the manifest of a model directory, for serving it without building an archive.
 
     The same rules as for an archive, but ``files`` is empty: nothing is hashed. A directory
     that an archive was extracted into with its manifest is what that says.
 
     :param recognise: asked instead of the installed plugins.
+    :param name: of the model, if nothing else names it; default: that of the directory.
     :raises ArchiveError: *directory* is not one, or nothing knows the model in it.
     :raises ManifestError: with every problem of ``model.toml``.
     """
     directory = Path(directory)
+    foreign: ForeignManifest | None = None
     if (directory / MANIFEST).is_file():
-        return _extracted(directory)
-    table = describe_directory(directory, recognise)
+        try:
+            return _extracted(directory)
+        except ForeignManifest as error:
+            foreign = error
+    table = describe_directory(directory, recognise, unknown=foreign)
     manifest = manifest_from_toml(
-        table, name=default_name(directory), exists=lambda name: (directory / name).is_file()
+        table,
+        name=name or default_name(directory),
+        exists=lambda name: (directory / name).is_file(),
     )
     return with_lock(manifest, directory)
 
@@ -63,11 +72,16 @@ def _extracted(directory: Path) -> Manifest:
 
 
 def describe_directory(
-    directory: Path, recognise: Recognise | None = None, overrides: Mapping[str, Any] | None = None
+    directory: Path,
+    recognise: Recognise | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    unknown: ArchiveError | None = None,
 ) -> dict[str, Any]:
     """Return the tables of ``model.toml``, filled up by a plugin where it names no service.
 
     :param overrides: keys that go before those of the file.
+    :param unknown: the error if nothing knows the model; default: one that says what to write.
     """
     if not directory.is_dir():
         reason = "is not a directory" if directory.exists() else "no such directory"
@@ -78,6 +92,8 @@ def describe_directory(
         return table
     offer = (recognise or _ask_plugins)(directory)
     if written is None and offer is None:
+        if unknown:
+            raise unknown
         path, name = directory / MODEL_TOML, default_name(directory)
         raise ArchiveError(UNKNOWN.format(directory=directory, path=path, name=name))
     return fill(table, offer or {})

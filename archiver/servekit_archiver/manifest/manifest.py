@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from servekit_archiver import strictjson
-from servekit_archiver.errors import ManifestError
+from servekit_archiver.errors import ForeignManifest, ManifestError
 from servekit_archiver.manifest.assets import ASSET_NAME, Asset
 from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Number, Switch, Text
 from servekit_archiver.manifest.lock import Lock
@@ -203,7 +203,7 @@ class Manifest(ManifestTable):
         except ValueError as error:
             raise ManifestError([str(error)], MANIFEST) from None
         if problem := _foreign_problem(table):
-            raise ManifestError([problem], MANIFEST)
+            raise problem
         files = table.get("files") if isinstance(table, Mapping) else None
         listed = files if isinstance(files, Mapping) else {}
         return cls.from_mapping(table, exists=lambda name: name in listed, source=MANIFEST)
@@ -213,17 +213,19 @@ class Manifest(ManifestTable):
         return strictjson.dumps(self.to_mapping())
 
 
-def _foreign_problem(table: object) -> str | None:
+def _foreign_problem(table: object) -> ManifestError | None:
     """Return why this is not a manifest of ours at all, before its keys are looked at."""
     if not isinstance(table, Mapping):
-        return f"{strictjson.show(table)} is not a table"
+        return ForeignManifest([f"{strictjson.show(table)} is not a table"], MANIFEST)
     if "format" not in table:
         known = "modelServerVersion", "archiverVersion", "runtime", "createdOn"
         peer = next((name for name in known if name in table), None)
-        hint = f"; {peer} looks like an archive made for TorchServe" if peer else ""
-        return f"format: is missing{hint}"
+        served = "an archive made for TorchServe, which the plugin servekit-torchserve serves"
+        hint = f"; {peer} looks like {served}" if peer else ""
+        return ForeignManifest([f"format: is missing{hint}"], MANIFEST)
     found = table["format"]
     if isinstance(found, int) and not isinstance(found, bool) and found > FORMAT:
-        return f"format: {found} is newer than {FORMAT}, the newest this reader knows; upgrade it"
+        newest = f"{FORMAT}, the newest this reader knows; upgrade it"
+        return ManifestError([f"format: {found} is newer than {newest}"], MANIFEST)
     missing = [name for name in ("created_by", "files") if name not in table]
-    return f"{missing[0]}: is missing" if missing else None
+    return ManifestError([f"{missing[0]}: is missing"], MANIFEST) if missing else None

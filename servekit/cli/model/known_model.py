@@ -80,7 +80,7 @@ def read(parsed: argparse.Namespace) -> KnownModel:
 
     :raises StartupError: the model is refused, or its service cannot be imported.
     """
-    manifest = manifest_of(parsed.model)
+    manifest = manifest_of(parsed.model, parsed.cache_dir)
     known = import_services(parsed.model, manifest, parsed.cache_dir) if parsed.imports else {}
     stages = {name if manifest.stages else "": name for name in manifest.every_stage}
     bounds = {

@@ -5,23 +5,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from servekit_archiver import ArchiveError, Manifest, ManifestError, load_directory, open_archive
+from servekit_archiver import (
+    ArchiveError,
+    Manifest,
+    ManifestError,
+    default_cache_dir,
+    load_directory,
+    open_archive,
+)
 
 from servekit.errors import StartupError
+from servekit.settings import load_settings
 
 __all__ = ["manifest_of", "refusing"]
 
 
-def manifest_of(path: Path) -> Manifest:
+def manifest_of(path: Path, cache_dir: str | None = None) -> Manifest:
     """Return the manifest of an archive, or of a model directory.
 
+    :param cache_dir: where an archive of another format is unpacked; default: that of the settings.
     :raises StartupError: it is refused; one line for each problem.
     """
     with refusing():
         if path.is_dir():
             return load_directory(path)
-        with open_archive(path) as archive:
-            return archive.manifest
+        try:
+            with open_archive(path) as archive:
+                return archive.manifest
+        except ArchiveError as refusal:
+            from servekit_archiver.cache.foreign import unpack_foreign
+
+            cache = load_settings({"cache_dir": cache_dir}).cache_dir
+            return unpack_foreign(
+                path, Path(cache) if cache else default_cache_dir(), refusal
+            ).manifest
 
 
 @contextmanager

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The archives of torch-model-archiver: recognised by their manifest, and unpacked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from servekit_archiver import open_foreign_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from servekit_archiver import ForeignArchive
+
+__all__ = ["ArchivedModel", "TorchManifest", "parse_manifest", "read_manifest", "unpack"]
+
+MANIFEST: Final = "MAR-INF/MANIFEST.json"
+FOLDER: Final = f"/{MANIFEST}"
+#: keys of manifests that are not TorchServe's: those of servekit and of multi-model-server
+OTHERS: Final = frozenset(
+    ("format", "engine", "specificationVersion", "implementationVersion", "modelServerVersion")
+)
+MAX_MANIFEST: Final = 1 << 20  #: bytes
+
+
+class ArchivedModel(msgspec.Struct, rename="camel"):
+    """The member ``model`` of a manifest."""
+
+    model_name: str = ""
+    handler: str = ""  #: a file, ``file:function``, or the name of a handler of TorchServe
+    serialized_file: str | None = None
+    model_file: str | None = None  #: a Python file with the class of the model
+    model_version: str = "1.0"
+    requirements_file: str | None = None
+    config_file: str | None = None
+
+
+class TorchManifest(msgspec.Struct, rename="camel"):
+    """The content of ``MAR-INF/MANIFEST.json``."""
+
+    model: ArchivedModel
+    runtime: str = "python"
+
+
+def parse_manifest(content: bytes) -> TorchManifest | None:
+    """Return the manifest in *content*; ``None`` if torch-model-archiver has not written it."""
+    try:
+        keys = msgspec.json.decode(content, type=dict[str, msgspec.Raw]).keys()
+        if "model" not in keys or keys & OTHERS:
+            return None
+        return msgspec.json.decode(content, type=TorchManifest)
+    except msgspec.DecodeError:
+        return None
+
+
+def read_manifest(directory: Path) -> TorchManifest | None:
+    """Return the manifest of an unpacked archive; ``None`` if it is not one of TorchServe."""
+    path = directory / MANIFEST
+    if not path.is_file() or path.stat().st_size > MAX_MANIFEST:
+        return None
+    return parse_manifest(path.read_bytes())
+
+
+def unpack(path: Path, directory: Path, progress: Callable[[int, int], None]) -> bool:
+    """Unpack the archive at *path* into *directory*; return whether it is one of TorchServe.
+
+    :raises ArchiveError: it is, and an entry is refused.
+    """
+    with open_foreign_archive(path) as archive:
+        folder = _folder(archive) if archive is not None else None
+        if archive is None or folder is None:
+            return False
+        if parse_manifest(archive.read(f"{folder}{FOLDER}" if folder else MANIFEST)) is None:
+            return False
+        archive.extract(directory, folder, progress)
+        return True
+
+
+def _folder(archive: ForeignArchive) -> str | None:
+    """Return the folder that has the manifest: "", or that of a tar file; ``None`` without one."""
+    if MANIFEST in archive.names:
+        return ""
+    found = [name for name in archive.names if name.endswith(FOLDER) and name.count("/") == 2]
+    return found[0].removesuffix(FOLDER) if len(found) == 1 else None
