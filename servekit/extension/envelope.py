@@ -7,8 +7,9 @@ requests to that model only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +39,7 @@ class Codecs(Protocol):
         """
 
 
-@dataclass(slots=True, kw_only=True)
-class EnvelopeRequest:
+class EnvelopeRequest(Struct, kw_only=True, eq=False):
     """One request, as its envelope sees it."""
 
     body: bytes | memoryview  #: a view is of shared memory, and is gone after the response
@@ -65,16 +65,14 @@ class EncodedInput(NamedTuple):
     body: bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """Several inputs in one array for each name, or their outputs."""
 
     values: Mapping[str, Any]  #: name to ndarray ``[count, *shape]``
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncodedResponse:
+class EncodedResponse(Struct, frozen=True, kw_only=True):
     """The response to one request."""
 
     #: buffers are sent one after another; large ones are copied once, into shared memory
@@ -82,7 +80,7 @@ class EncodedResponse:
     media_type: str = "application/json"
     status: int | None = None  #: ``None``: that of ``EnvelopeRequest.response``, or 200
     #: besides those of ``EnvelopeRequest.response``
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 class Envelope:

@@ -203,6 +203,22 @@ def test_errors_have_the_shape_of_the_protocol(call, kind, caplog):
     assert response.body.startswith(kind.__name__.encode())
 
 
+def test_a_call_that_is_repeated_leads_where_the_table_says():
+    router, protocols = table(Scripted("/p/", found=PredictionCall(model="m")))
+
+    def asked(target=b"/p/a"):
+        return protocols.find(b"POST", target, HEADERS)
+
+    first, again = asked(), asked()
+    router.replace({}, {("m", "", ""): OTHER})
+    other = asked()
+    router.replace({b"/p/a": MODEL}, {("m", "", ""): OTHER})
+
+    assert (first is again, first.row is MODEL.row, other.row is OTHER.row) == (True, True, True)
+    assert asked() is None  # a model answers at that path now
+    assert asked(b"/p/b").row is OTHER.row
+
+
 def test_a_version_that_is_served_and_an_endpoint_are_found():
     router, _ = table(Scripted("/v1/", found=PredictionCall(model="m", version="1", endpoint="e")))
     router.find(b"POST", b"/v1/x", HEADERS).begin(Told(None), request(b"/v1/x"))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from servekit.errors import ModelNotFound, RouteNotFound, ServekitError
 from servekit.extension.http import HttpResponse
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.extension.protocol import Protocol
+    from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.router import Router
     from servekit.service.identity import Identity
 
@@ -31,9 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["Protocols"]
 
 SHOWN = 80  #: characters of a name that an error repeats
+MAX_KNOWN = 256  #: targets, and calls, that are remembered
 NOBODY = (None, None)
 
 log = logging.getLogger("servekit.frontend")
+
+
+class MadeRoute(NamedTuple):
+    """The route of a call, which leads to another route."""
+
+    call: PredictionCall
+    inner: PredictionRoute
+    route: ProtocolRoute
 
 
 class Protocols:
@@ -58,12 +68,18 @@ class Protocols:
         for path, each in paths:
             if not path.endswith(b"/"):
                 self._exact.setdefault(path, []).append(each)
+        self._known: dict[bytes, Protocol] = {}  # the only protocol that a target can lead to
+        self._made: dict[int, MadeRoute] = {}  # by the id of the call, for those that find repeats
 
     def find(
         self, method: bytes, target: bytes, headers: dict[bytes, bytes]
     ) -> ProtocolRoute | None:
         """Return the route of a prediction; ``None`` for any other request."""
-        _, outcome = self._ask(method, target, headers)
+        protocol = self._known.get(target)
+        if protocol is None or self._router.has(target):
+            _, outcome = self._ask(method, target, headers)
+        else:
+            _, outcome = self._answer(protocol, RequestHead(method, target, b"", headers)) or NOBODY
         return outcome if isinstance(outcome, ProtocolRoute) else None
 
     def respond(self, exchange: Exchange, request: HttpRequest) -> bool:
@@ -94,16 +110,24 @@ class Protocols:
         if not (path in self._exact or path.startswith(self._starts)) or self._router.has(path):
             return NOBODY
         head = RequestHead(method, path, target.partition(b"?")[2], headers)
-        for protocol in self._at(path):
-            try:
-                found = protocol.find(head)
-                if found is None:
-                    continue
-                return protocol, self._route(protocol, found)
-            except Exception:
-                log.exception("%s: find failed for %a", type(protocol).__name__, path[:SHOWN])
-                return protocol, ServekitError()
+        protocols = [*self._at(path)]
+        if len(protocols) == 1 and path == target:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[target] = protocols[0]
+        for protocol in protocols:
+            if (answer := self._answer(protocol, head)) is not None:
+                return answer
         return NOBODY
+
+    def _answer(self, protocol: Protocol, head: RequestHead) -> Outcome | None:
+        """Return what *protocol* answers; ``None`` if it leaves the request to others."""
+        try:
+            found = protocol.find(head)
+            return None if found is None else (protocol, self._route(protocol, found))
+        except Exception:
+            log.exception("%s: find failed for %a", type(protocol).__name__, head.path[:SHOWN])
+            return protocol, ServekitError()
 
     def _at(self, path: bytes) -> Iterator[Protocol]:
         """Yield the protocols whose paths *path* is among, those of the longest one first."""
@@ -127,7 +151,13 @@ class Protocols:
             return self._missing(found)
         if found.is_provisional:
             return ProvisionalRoute(protocol, route, found, self._decide)
-        return ProtocolRoute(protocol, route, found)
+        made = self._made.get(id(found))
+        if made is None or made.call is not found or made.inner is not route:
+            if len(self._made) >= MAX_KNOWN:
+                self._made.clear()
+            made = MadeRoute(found, route, ProtocolRoute(protocol, route, found))
+            self._made[id(found)] = made
+        return made.route
 
     def _missing(self, call: PredictionCall) -> ServekitError:
         known = self._router.find_call(call.model)

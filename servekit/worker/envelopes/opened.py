@@ -42,6 +42,17 @@ known_types: set[str] = set()
 class OpenedRequest:
     """One request, read and written by its envelope. What that raises is the answer."""
 
+    __slots__ = (
+        "_cuts",
+        "_envelope",
+        "_item",
+        "_launch",
+        "_takes_view",
+        "pieces",
+        "request",
+        "response",
+    )
+
     def __init__(
         self,
         envelope: Envelope,
@@ -60,8 +71,8 @@ class OpenedRequest:
         self._takes_view = takes_view
         self.request = EnvelopeRequest(
             body=item.body,
-            content_type=item.content_type.decode("latin-1"),
-            accept=item.accept.decode("latin-1"),
+            content_type=_text(item.content_type),
+            accept=_text(item.accept),
             request_id=item.request_id,
             parameters=item.protocol.parameters,
             is_stream=item.protocol.is_stream,
@@ -130,11 +141,13 @@ class OpenedRequest:
 
     def _item_of(self, value: Any) -> OpenItem:
         item = self._item
+        body: Any
         if isinstance(value, EncodedInput):
-            header = value.content_type.encode("latin-1")
-            body: Any = value.body if self._takes_view(header) else bytes(value.body)
+            header, body = _header(value.content_type), value.body
+            if type(body) is not bytes and not self._takes_view(header):
+                body = bytes(body)
         else:
-            body, header = DecodedInput(value, self.request.body), OBJECT
+            header, body = OBJECT, DecodedInput(value, self.request.body)
         return Item(
             *(body, header, OBJECT, item.request_id, item.deadline),
             headers=item.headers,
@@ -234,6 +247,16 @@ def _known_arrays(output: Any) -> Any:
     from servekit.worker.codecs.foreign_arrays import known_arrays  # imports numpy
 
     return known_arrays(output)
+
+
+@lru_cache(maxsize=MAX_KNOWN)
+def _text(field: bytes) -> str:
+    return field.decode("latin-1")
+
+
+@lru_cache(maxsize=MAX_KNOWN)
+def _header(content_type: str) -> bytes:
+    return content_type.encode("latin-1")
 
 
 @lru_cache(maxsize=MAX_KNOWN)
