@@ -119,5 +119,16 @@ def _device(name: str) -> Any:
 def text_limit(model: Any, tokenizer: Any, wanted: int | None) -> int:
     """Return the longest input of *model* in tokens, at most *wanted*."""
     config = model.config.get_text_config()
-    limits = (wanted, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+    positions = getattr(config, "max_position_embeddings", None)
+    limits = (wanted, tokenizer.model_max_length, positions and positions - _first_position(model))
     return min(limit for limit in limits if limit)
+
+
+def _first_position(model: Any) -> int:
+    """Return the position of the first token: RoBERTa and its like begin after that of padding."""
+    tables = (
+        module.padding_idx
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding)
+    )
+    return max((padding + 1 for padding in tables if padding is not None), default=0)

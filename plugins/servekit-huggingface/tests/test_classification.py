@@ -163,6 +163,17 @@ def test_options_that_are_refused(tiny, tmp_path, load, options, reason):
         load(HuggingFaceTexts, tmp_path, **options)
 
 
+def test_positions_may_begin_after_that_of_padding(tiny, tmp_path, load):
+    config = transformers.RobertaConfig(**{**tiny.SMALL, "pad_token_id": 1})
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    tokenizer = tiny.sentence_tokenizer()
+    tokenizer.model_max_length = 10**30
+    tokenizer.save_pretrained(tmp_path)
+    (found,) = load(HuggingFaceEmbedding, tmp_path).predict([TextToEmbed("once " * 100)])
+
+    assert found["tokens"] == tiny.WINDOW - 2
+
+
 def test_a_model_that_was_saved_for_another_task(tiny, tmp_path, load):
     with pytest.raises(BootError, match=r"lack classifier.* saved for another task"):
         load(HuggingFaceTexts, tiny.save_bert(tmp_path, "BertModel"))

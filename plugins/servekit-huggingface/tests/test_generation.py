@@ -227,6 +227,25 @@ def test_an_error_of_the_model_leaves_nothing_behind(llama, monkeypatch):
     assert greedy_tokens(llama, PROMPTS[2], 5) == greedy_tokens(llama, PROMPTS[2], 5)
 
 
+def test_an_error_in_one_answer_ends_only_that(llama, monkeypatch):
+    clients = [admit(llama, TextPrompt(prompt=prompt, max_tokens=4)) for prompt in PROMPTS[:2]]
+    with monkeypatch.context() as patched:
+        patched.setattr(clients[0].slot, "_write", lambda _token: 1 / 0)
+        found = llama.step([each.slot for each in clients])
+    llama.evict(clients.pop(0).slot)
+    while clients[0].end is None:
+        step(llama, clients)
+
+    assert isinstance(found[0], ZeroDivisionError)
+    assert clients[0].slot.tokens == greedy_tokens(llama, PROMPTS[1], 4)
+
+
+def test_a_temperature_near_zero_is_zero(llama):
+    cold = TextPrompt(prompt=PROMPTS[2], max_tokens=5, temperature=1e-300)
+
+    assert run(llama, cold)[0].slot.tokens == greedy_tokens(llama, PROMPTS[2], 5)
+
+
 def conversation(*texts, **more):
     roles = ["user", "assistant"] * len(texts)
     turns = [Turn(role=role, content=text) for role, text in zip(roles, texts, strict=False)]

@@ -19,8 +19,9 @@ __all__ = ["GeneratedAnswer", "Written"]
 class Written(NamedTuple):
     """The outcome of one step for an answer."""
 
-    text: str
-    finish_reason: str  #: "" until it ends
+    text: str = ""
+    finish_reason: str = ""  #: "" until it ends
+    error: Exception | None = None  #: why it cannot continue
 
 
 class GeneratedAnswer:
@@ -44,24 +45,27 @@ class GeneratedAnswer:
         self.read = 0  #: tokens of the prompt that the model has read
         self.tokens: list[int] = []
         self._ends, self._sampler, self._text = ends, sampler, text
-        self._news = Written("", "")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its next token is the likeliest one."""
-        return self._sampler.is_plain
+        self._news = Written()
 
     @property
     def is_over(self) -> bool:
         """Whether its last token has been written."""
         return bool(self._news.finish_reason)
 
-    def choose(self, scores: Tensor) -> int:
-        """Return the next token by *scores*, ``[vocabulary]``, on the CPU."""
-        return self._sampler.choose(scores, self.prompt, self.tokens)
+    def add(self, likeliest: int, scores: Tensor) -> None:
+        """Write a token. An error ends this answer only.
 
-    def add(self, token: int) -> None:
-        """Write *token*."""
+        :param scores: of all tokens, ``[vocabulary]``.
+        """
+        try:
+            token = likeliest
+            if not self._sampler.is_plain:
+                token = self._sampler.choose(scores.cpu(), self.prompt, self.tokens)
+            self._write(token)
+        except Exception as error:  # noqa: BLE001 - such as chances that are not numbers
+            self._news = Written(error=error)
+
+    def _write(self, token: int) -> None:
         self.tokens.append(token)
         text = "" if token in self._ends else self._text.add(token)
         reason = ""
@@ -76,5 +80,5 @@ class GeneratedAnswer:
 
     def take(self) -> Written:
         """Return what has been written since the last call."""
-        news, self._news = self._news, Written("", "")
+        news, self._news = self._news, Written()
         return news

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, ValidationError, convert
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sampler", "SamplingDefaults"]
 
-FILE = "generation_config.json"
+FILE: Final = "generation_config.json"
+COLDEST: Final = 0.01  #: lower temperatures are 0: scores divided by them could be infinite
 
 
 class SamplingDefaults(Struct):
@@ -48,9 +49,10 @@ class SamplingDefaults(Struct):
 
     def temperature_of(self, prompt: GenerationPrompt) -> float:
         """Return the temperature for *prompt*."""
-        if prompt.temperature is not None:
-            return prompt.temperature
-        return (1.0 if self.temperature is None else self.temperature) if self.do_sample else 0.0
+        found = prompt.temperature
+        if found is None and self.do_sample:
+            found = 1.0 if self.temperature is None else self.temperature
+        return found if found is not None and found >= COLDEST else 0.0
 
     def cuts_of(self, prompt: GenerationPrompt) -> tuple[int, float]:
         """Return how many of the likeliest tokens are drawn from, and their joint probability."""

@@ -92,6 +92,8 @@ class GenerationService(Service):
 
     def _entry(self, answer: GeneratedAnswer) -> Any:
         news = answer.take()
+        if news.error is not None:
+            return news.error
         if not news.finish_reason:
             return news.text or None
         usage = Count(prompt_tokens=len(answer.prompt), completion_tokens=len(answer.tokens))

@@ -101,5 +101,4 @@ def _add_tokens(answers: Sequence[GeneratedAnswer], scores: Tensor) -> None:
     """Add a token to each of *answers* by its row of *scores*."""
     likeliest: list[int] = scores.argmax(dim=-1).tolist()
     for row, answer in enumerate(answers):
-        token = likeliest[row] if answer.is_plain else answer.choose(scores[row].cpu())
-        answer.add(token)
+        answer.add(likeliest[row], scores[row])
