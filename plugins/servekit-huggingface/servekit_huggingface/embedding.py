@@ -21,7 +21,7 @@ __all__ = ["HuggingFaceEmbedding", "TextToEmbed", "TokenVector"]
 
 
 class TextToEmbed(Struct):
-    """A string or its tokens, as an input of ``/v1/embeddings`` is."""
+    """A string, or token ids, in an object: an input of ``/v1/embeddings``."""
 
     input: str | list[int]
 
@@ -51,11 +51,13 @@ class HuggingFaceEmbedding(Service):
 
     def warm_up(self) -> None:
         """Embed one string, for which all weights are read."""
-        self.predict([TextToEmbed("a")])
+        self.predict(["a"])
 
-    def predict(self, batch: list[TextToEmbed]) -> list[TokenVector | InputError]:
+    def predict(self, batch: list[str | list[int] | TextToEmbed]) -> list[TokenVector | InputError]:
         """Return the vector of each input; longer ones are cut."""
-        tokens = [self._tokens(each.input) for each in batch]
+        tokens = [
+            self._tokens(each.input if isinstance(each, TextToEmbed) else each) for each in batch
+        ]
         good = [each for each in tokens if not isinstance(each, InputError)]
         vectors = iter(self._vectors(good) if good else ())
         return [

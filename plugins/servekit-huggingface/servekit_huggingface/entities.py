@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from servekit import Context, Service
 from servekit.errors import BootError
-from servekit_huggingface.labels import Labels
+from servekit_huggingface.labels import label_names
 from servekit_huggingface.library import torch, transformers
 from servekit_huggingface.loading import CheckpointLoader, text_limit
 from servekit_huggingface.options import ClassifierOptions
@@ -25,7 +25,7 @@ class Entity(Struct):
     """A labelled part of the input."""
 
     label: str
-    score: float  #: mean of its tokens
+    probability: float  #: mean of its tokens
     text: str
     start: int  #: index of its first character
     end: int  #: index after its last character
@@ -36,15 +36,13 @@ class LabelledToken(Struct):
 
     label: str  #: without ``B-`` and ``I-``
     is_first: bool  #: whether the label begins with ``B-``
-    score: float
+    probability: float
     start: int
     end: int
 
 
 class HuggingFaceEntities(Service):
     """Returns the entities of strings: neighbouring tokens of one label, unless it is ``O``."""
-
-    task = "token-classification"
 
     def load(self, context: Context) -> None:
         """Load the model, the tokenizer and the names of the labels."""
@@ -56,7 +54,7 @@ class HuggingFaceEntities(Service):
                 "the tokenizer does not tell where tokens are; tokenizer.json is missing"
             )
         self._model = loader.model(transformers.AutoModelForTokenClassification)
-        self._labels = Labels(self._model.config, options.top)
+        self._names = label_names(self._model.config)
         self._limit = text_limit(self._model, self._tokenizer, options.max_tokens)
 
     def warm_up(self) -> None:
@@ -78,7 +76,7 @@ class HuggingFaceEntities(Service):
         special = found.pop("special_tokens_mask").tolist()
         with torch.inference_mode():
             logits = self._model(**found.to(self._model.device)).logits
-        scores, indices = self._labels.probabilities(logits).max(dim=-1)
+        scores, indices = logits.float().softmax(dim=-1).max(dim=-1)
         rows = zip(batch, scores.tolist(), indices.tolist(), places, special, strict=True)
         return [entities_of(text, self._tokens(*columns)) for text, *columns in rows]
 
@@ -90,7 +88,7 @@ class HuggingFaceEntities(Service):
         for score, index, (start, end), is_special in zip(
             scores, indices, places, special, strict=True
         ):
-            name = self._labels.names[index]
+            name = self._names[index]
             if is_special or name == "O":
                 continue
             mark, _, label = name.partition("-") if name[:2] in ("B-", "I-") else ("", "", name)
@@ -112,5 +110,5 @@ def entities_of(text: str, tokens: Iterable[LabelledToken]) -> list[Entity]:
 
 def _entity(text: str, tokens: Sequence[LabelledToken]) -> Entity:
     start, end = tokens[0].start, tokens[-1].end
-    score = sum(token.score for token in tokens) / len(tokens)
-    return Entity(tokens[0].label, score, text[start:end], start, end)
+    probability = sum(token.probability for token in tokens) / len(tokens)
+    return Entity(tokens[0].label, probability, text[start:end], start, end)

@@ -1,48 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of classes as labels with probabilities, best first."""
+"""The classes of a model, as its ``config.json`` names them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec.structs import replace
+
+from servekit.vision import ClassOutput, OutputOptions, find_labels
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from pathlib import Path
 
-__all__ = ["Labels", "ScoredLabel"]
+    from servekit.vision.options import Activation
 
-
-class ScoredLabel(Struct):
-    """One class, and how probable it is; for a regression the value itself."""
-
-    label: str
-    score: float
+__all__ = ["class_output", "label_names"]
 
 
-class Labels:
-    """The classes of one model."""
+def class_output(config: Any, options: OutputOptions, directory: Path) -> ClassOutput:
+    """Return how scores become an answer: by *options*, and otherwise by *config*.
 
-    def __init__(self, config: Any, top: int) -> None:
-        """Name the classes as *config* does; keep the *top* best, 0 for all."""
-        self.names = [str(config.id2label[index]) for index in range(config.num_labels)]
-        self._top = top or len(self.names)
-        self._problem = config.problem_type or ""
+    :param directory: of the model, in which *options* may name a file of labels.
+    """
+    labels = find_labels(directory, options.labels) if options.labels else label_names(config)
+    return ClassOutput(
+        replace(options, activation=options.activation or _activation(config)), labels
+    )
 
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the scores of *logits*, ``[..., classes]``, by the kind of problem."""
-        logits = logits.float().cpu()
-        if self._problem == "regression":
-            return logits
-        if self._problem == "multi_label_classification" or len(self.names) == 1:
-            return logits.sigmoid()
-        return logits.softmax(dim=-1)
 
-    def best(self, logits: Tensor) -> list[list[ScoredLabel]]:
-        """Return the best classes of each row of *logits*, ``[rows, classes]``."""
-        found = self.probabilities(logits).topk(min(self._top, len(self.names)), dim=-1)
-        rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-        return [
-            [ScoredLabel(self.names[index], score) for index, score in zip(*row, strict=True)]
-            for row in rows
-        ]
+def label_names(config: Any) -> list[str]:
+    """Return the label of each class."""
+    return [str(config.id2label[index]) for index in range(config.num_labels)]
+
+
+def _activation(config: Any) -> Activation:
+    """Return the activation for the kind of problem, as the pipelines of transformers do."""
+    if config.problem_type == "regression":
+        return "none"
+    is_multiple = config.problem_type == "multi_label_classification"
+    return "sigmoid" if is_multiple or config.num_labels == 1 else "softmax"

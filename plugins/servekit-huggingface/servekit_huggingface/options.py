@@ -3,7 +3,9 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
+
+from servekit.vision import OutputOptions
 
 __all__ = ["ClassifierOptions", "EmbeddingOptions", "GenerationOptions", "TransformersOptions"]
 
@@ -21,9 +23,9 @@ class TransformersOptions(Struct, kw_only=True):
 
 
 class ClassifierOptions(TransformersOptions, kw_only=True):
-    """The keys for strings, tokens and images."""
+    """The keys for images; and for strings and tokens, with ``max_tokens``."""
 
-    top: int = 5  #: the labels in an answer, best first; 0 is all
+    output: OutputOptions = field(default_factory=OutputOptions)
     max_tokens: Positive | None = None  #: longer inputs are cut; default: what the model takes
 
 

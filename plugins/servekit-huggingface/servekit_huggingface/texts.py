@@ -4,7 +4,8 @@
 from msgspec import Struct
 
 from servekit import Context, Service
-from servekit_huggingface.labels import Labels, ScoredLabel
+from servekit.vision import RankedLabel
+from servekit_huggingface.labels import class_output
 from servekit_huggingface.library import torch, transformers
 from servekit_huggingface.loading import CheckpointLoader, text_limit
 from servekit_huggingface.options import ClassifierOptions
@@ -22,8 +23,6 @@ class TextPair(Struct):
 class HuggingFaceTexts(Service):
     """Returns the labels of strings."""
 
-    task = "text-classification"
-
     def load(self, context: Context) -> None:
         """Load the model, the tokenizer and the names of the classes."""
         options = context.read_options(ClassifierOptions)
@@ -32,14 +31,14 @@ class HuggingFaceTexts(Service):
         self._model = loader.model(transformers.AutoModelForSequenceClassification)
         if self._model.config.pad_token_id is None:
             self._model.config.pad_token_id = self._tokenizer.pad_token_id
-        self._labels = Labels(self._model.config, options.top)
+        self._output = class_output(self._model.config, options.output, context.directory)
         self._limit = text_limit(self._model, self._tokenizer, options.max_tokens)
 
     def warm_up(self) -> None:
         """Classify one string, for which all weights are read."""
         self.predict(["a"])
 
-    def predict(self, batch: list[str | TextPair]) -> list[list[ScoredLabel]]:
+    def predict(self, batch: list[str | TextPair]) -> list[list[RankedLabel]]:
         """Return the labels of each text, or of each pair."""
         found = [
             self._tokenizer(*_parts(each), truncation=True, max_length=self._limit)
@@ -47,7 +46,8 @@ class HuggingFaceTexts(Service):
         ]
         padded = self._tokenizer.pad(found, return_tensors="pt").to(self._model.device)
         with torch.inference_mode():
-            return self._labels.best(self._model(**padded).logits)
+            logits = self._model(**padded).logits
+        return self._output.answers(logits.float().cpu().numpy())
 
 
 def _parts(given: str | TextPair) -> list[str]:

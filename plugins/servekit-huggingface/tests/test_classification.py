@@ -21,7 +21,9 @@ THREE = {"id2label": {0: "bad", 1: "fair", 2: "good"}, "label2id": {"bad": 0, "f
 
 
 def labels_of(found):
-    return [[(each.label, pytest.approx(each.score, abs=1e-5)) for each in row] for row in found]
+    return [
+        [(each.label, pytest.approx(each.probability, abs=1e-5)) for each in row] for row in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_labels_of_texts_are_those_of_the_pipeline(tiny, tmp_path, load, config)
 
 def test_pairs_and_the_best_label_only(tiny, tmp_path, load):
     tiny.save_bert(tmp_path, "BertForSequenceClassification", **THREE)
-    service = load(HuggingFaceTexts, tmp_path, top=1)
+    service = load(HuggingFaceTexts, tmp_path, output={"top": 1})
     pipeline = transformers.pipeline("text-classification", str(tmp_path))
 
     found = service.predict([TextPair(TEXTS[0], TEXTS[1]), TEXTS[2]])
@@ -85,7 +87,7 @@ def test_images_are_prepared_as_transformers_does(tiny, tmp_path, load):
 
     with torch.inference_mode():
         wanted = model(pixels.permute(2, 0, 1).unsqueeze(0)).logits.softmax(-1)[0]
-    found = {each.label: each.score for each in service.predict(pictures)[0]}
+    found = {each.label: each.probability for each in service.predict(pictures)[0]}
     assert found == pytest.approx(dict(zip(["cat", "dog", "fox"], wanted.tolist(), strict=True)))
 
 
@@ -103,7 +105,7 @@ def test_entities_are_those_of_the_pipeline(tiny, tmp_path, load):
     for text, found in zip(TEXTS, service.predict(TEXTS), strict=True):
         wanted = [(e["entity_group"], e["start"], e["end"], e["score"]) for e in pipeline(text)]
         assert wanted == [
-            (each.label, each.start, each.end, pytest.approx(each.score, abs=1e-5))
+            (each.label, each.start, each.end, pytest.approx(each.probability, abs=1e-5))
             for each in found
         ]
         assert all(text[each.start : each.end] == each.text for each in found)
@@ -111,7 +113,7 @@ def test_entities_are_those_of_the_pipeline(tiny, tmp_path, load):
 
 def test_embeddings_do_not_depend_on_the_batch(tiny, tmp_path, load):
     service = load(HuggingFaceEmbedding, tiny.save_bert(tmp_path, "BertModel"))
-    together = service.predict([TextToEmbed(text) for text in TEXTS])
+    together = service.predict(TEXTS)
     model = transformers.AutoModel.from_pretrained(tmp_path).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
 
@@ -131,7 +133,7 @@ def test_one_token_can_stand_for_the_text(tiny, tmp_path, load, pooling, place):
     model = transformers.AutoModel.from_pretrained(tmp_path).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
 
-    for text, found in zip(TEXTS, service.predict([TextToEmbed(t) for t in TEXTS]), strict=True):
+    for text, found in zip(TEXTS, service.predict(TEXTS), strict=True):
         with torch.inference_mode():
             states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
         assert found["vector"].tolist() == pytest.approx(states[place].tolist(), abs=1e-5)
@@ -141,7 +143,7 @@ def test_token_ids_are_embedded_and_unknown_ones_refused(tiny, tmp_path, load):
     service = load(HuggingFaceEmbedding, tiny.save_bert(tmp_path, "BertModel"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     ids = tokenizer(TEXTS[0])["input_ids"]
-    given = [TextToEmbed(TEXTS[0]), TextToEmbed([400]), TextToEmbed(ids), TextToEmbed([])]
+    given = [TextToEmbed(TEXTS[0]), [400], ids, []]
     first, refused, second, empty = service.predict(given)
 
     assert first["vector"].tolist() == pytest.approx(second["vector"].tolist())
@@ -169,7 +171,7 @@ def test_positions_may_begin_after_that_of_padding(tiny, tmp_path, load):
     tokenizer = tiny.sentence_tokenizer()
     tokenizer.model_max_length = 10**30
     tokenizer.save_pretrained(tmp_path)
-    (found,) = load(HuggingFaceEmbedding, tmp_path).predict([TextToEmbed("once " * 100)])
+    (found,) = load(HuggingFaceEmbedding, tmp_path).predict(["once " * 100])
 
     assert found["tokens"] == tiny.WINDOW - 2
 

@@ -160,7 +160,7 @@ def test_labels_of_texts_and_images(served):
 
     assert {each["label"] for each in moods.prediction} == {"LABEL_0", "LABEL_1"}
     assert {each["label"] for each in pets.prediction} == {"cat", "dog", "fox"}
-    assert sum(each["score"] for each in pets.prediction) == pytest.approx(1, abs=1e-5)
+    assert sum(each["probability"] for each in pets.prediction) == pytest.approx(1, abs=1e-5)
 
 
 def pss(pid, path):
