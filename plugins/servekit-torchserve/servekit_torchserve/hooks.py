@@ -12,9 +12,19 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from servekit.extension import Protocol, Server
+    from servekit.extension import Command, ProcessOffer, Protocol, Routes, Server
+    from servekit_torchserve.settings import TorchServeSettings
 
-__all__ = ["recognise_model", "register_protocols", "register_services", "unpack_archive"]
+__all__ = [
+    "recognise_model",
+    "register_commands",
+    "register_processes",
+    "register_protocols",
+    "register_routes",
+    "register_services",
+    "register_settings",
+    "unpack_archive",
+]
 
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
 
@@ -54,3 +64,41 @@ def register_protocols(server: Server) -> list[Protocol]:
     from servekit_torchserve.protocol import TorchServeProtocol
 
     return [TorchServeProtocol(server)]
+
+
+@hookimpl
+def register_settings() -> type[TorchServeSettings]:
+    """Have addresses for management, metrics and gRPC; all of them are off by default."""
+    from servekit_torchserve.settings import TorchServeSettings
+
+    return TorchServeSettings
+
+
+@hookimpl
+def register_commands() -> list[Command]:
+    """Offer ``servekit torchserve``."""
+    from servekit.extension import Command
+
+    summary = "start as TorchServe does, by its flags and its config.properties"
+    return [Command("torchserve", summary, "servekit_torchserve.command.start:configure")]
+
+
+@hookimpl
+def register_processes(server: Server) -> list[ProcessOffer]:
+    """Run the processes for the addresses of management, metrics and gRPC."""
+    from servekit_torchserve.offers import processes
+
+    return list(processes(server, server.plugin_settings("torchserve")))
+
+
+@hookimpl
+def register_routes(server: Server) -> list[Routes]:
+    """Let these processes ask whether a token may manage."""
+    own = server.plugin_settings("torchserve")
+    if not own.management and not own.grpc_management:
+        return []
+    from servekit.extension import Routes
+    from servekit_torchserve.management.access import JUDGE_PATH
+    from servekit_torchserve.management.routes import create_blueprint
+
+    return [Routes(blueprint=create_blueprint(), managed=[JUDGE_PATH])]
