@@ -36,9 +36,9 @@ def summarize_tensor(tensor: TensorType) -> str:
 def summarize_fields(
     schema: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Return name and summary of each field; a schema without fields has one named ""."""
+    """Return name and summary of each field; that of a file, or without fields, is named ""."""
     found = _followed(schema, definitions)
-    if not found.get("properties"):
+    if not found.get("properties") or media_of(found):
         return [("", summarize(schema, definitions))]
     required = found.get("required", ())
     return [

@@ -49,3 +49,10 @@ def test_an_object_is_told_field_by_field():
 
 def test_a_tensor_in_words():
     assert summarize_tensor(TensorType("x", "int8", [-1, 3])) == "int8[any, 3]"
+
+
+def test_an_input_that_is_a_file_is_told_as_one():
+    content = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/*"}
+    schema = {"type": "object", "properties": {"b64": content, "name": {"type": "string"}}}
+
+    assert summarize_fields(schema, {}) == [("", "file, image/*")]
