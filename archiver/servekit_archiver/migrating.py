@@ -16,7 +16,7 @@ from servekit_archiver.directory.model_toml import MODEL_TOML
 from servekit_archiver.directory.recognise import recognise
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
 from servekit_archiver.migration import MigrationRow
-from servekit_archiver.names import RESERVED
+from servekit_archiver.names import FOREIGN_FOLDER, RESERVED
 from servekit_archiver.plugins import HookManager
 from servekit_archiver.progress import Progress
 from servekit_archiver.scratch import scratch_directory
@@ -58,7 +58,7 @@ def migrate_archive(
     parent = output if output.is_dir() else output.parent
     with refuse_os_errors(output, names_file=False), scratch_directory(parent) as scratch:
         built = build_archive(
-            _without_reserved(directory, scratch),
+            _with_foreign_folder(directory, scratch),
             output,
             force=force,
             progress=progress,
@@ -108,18 +108,13 @@ def _explain(directory: Path, offer: Mapping[str, Any]) -> tuple[MigrationRow, .
     )
 
 
-def _without_reserved(directory: Path, scratch: Path) -> Path:
-    """Return *directory*, or the same files without a folder that belongs to our format."""
+def _with_foreign_folder(directory: Path, scratch: Path) -> Path:
+    """Return *directory*, or the same files with another name for the folder of our format."""
     if not (directory / RESERVED).exists():
         return directory
     copy = scratch / "model"
-    shutil.copytree(
-        directory,
-        copy,
-        ignore=lambda place, _names: [RESERVED] if Path(place) == directory else [],
-        copy_function=_link,
-        symlinks=True,
-    )
+    shutil.copytree(directory, copy, copy_function=_link, symlinks=True)
+    (copy / RESERVED).rename(copy / FOREIGN_FOLDER)
     return copy
 
 

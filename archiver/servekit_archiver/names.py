@@ -7,6 +7,7 @@ from typing import Final
 from unicodedata import category, normalize
 
 __all__ = [
+    "FOREIGN_FOLDER",
     "MANIFEST",
     "RESERVED",
     "SIGNATURE",
@@ -19,6 +20,7 @@ __all__ = [
 
 RESERVED: Final = "MAR-INF"  #: the folder of the format itself
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
+FOREIGN_FOLDER: Final = "FOREIGN-INF"  #: RESERVED of another format, in an archive made of it
 SIGNATURE: Final = "MAR-INF/model.sig"  #: not listed in the manifest
 
 PART_BYTES: Final = 255  # the limit of ext4, XFS, APFS and NTFS

@@ -104,7 +104,12 @@ def test_a_manifest_of_the_other_format_gives_way_to_ours(run, old, tree, tmp_pa
 
     assert (status, err) == (exits.OK, [])
     with open_archive(tmp_path / "new.mar") as archive:
-        assert sorted(archive.manifest.files) == ["OLD", "data/MAR-INF.txt", "weights.bin"]
+        assert sorted(archive.manifest.files) == [
+            "FOREIGN-INF/MANIFEST.json",
+            "OLD",
+            "data/MAR-INF.txt",
+            "weights.bin",
+        ]
     assert (old / "MAR-INF/MANIFEST.json").read_text() == "{}"
 
 

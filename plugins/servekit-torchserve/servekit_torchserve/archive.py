@@ -14,9 +14,18 @@ if TYPE_CHECKING:
 
     from servekit_archiver import ForeignArchive
 
-__all__ = ["ArchivedModel", "TorchManifest", "parse_manifest", "read_manifest", "unpack"]
+__all__ = [
+    "ArchivedModel",
+    "TorchManifest",
+    "manifest_content",
+    "parse_manifest",
+    "read_manifest",
+    "unpack",
+]
 
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
+#: the manifest in a directory, and in archives that ``servekit migrate`` has made
+PLACES: Final = (MANIFEST, "FOREIGN-INF/MANIFEST.json")
 FOLDER: Final = f"/{MANIFEST}"
 #: keys of manifests that are not TorchServe's: those of servekit and of multi-model-server
 OTHERS: Final = frozenset(
@@ -57,10 +66,18 @@ def parse_manifest(content: bytes) -> TorchManifest | None:
 
 def read_manifest(directory: Path) -> TorchManifest | None:
     """Return the manifest of an unpacked archive; ``None`` if it is not one of TorchServe."""
-    path = directory / MANIFEST
-    if not path.is_file() or path.stat().st_size > MAX_MANIFEST:
-        return None
-    return parse_manifest(path.read_bytes())
+    content = manifest_content(directory)
+    return parse_manifest(content) if content is not None else None
+
+
+def manifest_content(directory: Path) -> bytes | None:
+    """Return the manifest of an unpacked archive as JSON; ``None`` as ``read_manifest``."""
+    for path in (directory / place for place in PLACES):
+        if path.is_file() and path.stat().st_size <= MAX_MANIFEST:
+            content = path.read_bytes()
+            if parse_manifest(content) is not None:
+                return content
+    return None
 
 
 def unpack(path: Path, directory: Path, progress: Callable[[int, int], None]) -> bool:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from servekit import hookimpl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from typing import Literal
 
-    from servekit.extension import Command, ProcessOffer, Protocol, Routes, Server
+    from servekit.extension import Command, MigrationRow, ProcessOffer, Protocol, Routes, Server
     from servekit_torchserve.settings import TorchServeSettings
 
 __all__ = [
+    "explain_migration",
     "recognise_model",
     "register_commands",
     "register_processes",
@@ -47,6 +48,16 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     from servekit_torchserve.offer import describe_model
 
     return describe_model(directory)
+
+
+@hookimpl
+def explain_migration(directory: Path) -> Iterable[MigrationRow] | None:
+    """Say what became of an archive of TorchServe."""
+    if not (directory / MANIFEST).is_file():
+        return None
+    from servekit_torchserve.migration import explain
+
+    return explain(directory)
 
 
 @hookimpl

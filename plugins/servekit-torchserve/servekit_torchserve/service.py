@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from servekit import Context, Request, Service
 from servekit.errors import BootError, UnknownMediaType
-from servekit_torchserve.archive import read_manifest
+from servekit_torchserve.archive import manifest_content, parse_manifest
 from servekit_torchserve.batch import HandlerCalls
 from servekit_torchserve.context import HandlerContext
 from servekit_torchserve.entry import open_handler
@@ -41,15 +41,16 @@ class ArchivedHandler(Service):
     def load(self, context: Context) -> None:
         """Import the handler, and have it load its model."""
         options = context.read_options(TorchServeOptions)
-        directory, manifest = context.directory, read_manifest(context.directory)
-        if manifest is None:
+        directory, content = context.directory, manifest_content(context.directory)
+        manifest = parse_manifest(content) if content is not None else None
+        if content is None or manifest is None:
             raise BootError(f"{MANIFEST}: is missing, or not one of torch-model-archiver")
         if not (handler := options.handler or manifest.model.handler):
             raise BootError(f"{MANIFEST}: names no handler; set options.handler")
         self._read_requests, self._decodes = context.read_requests, options.decode_input
         self.handler_context = HandlerContext(
             context.model,
-            json.loads((directory / MANIFEST).read_bytes()),
+            json.loads(content),
             system_properties(context, options),
             HandlerMetrics(context.metrics),
             read_config(directory, manifest.model.config_file),
