@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from servekit.vision.class_output import ClassOutput
+    from servekit.vision.geometry import ImageGeometry, image_geometry
     from servekit.vision.image_input import ImageInput
     from servekit.vision.labels import find_labels, read_labels
     from servekit.vision.options import ImageOptions, OutputOptions
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClassOutput",
+    "ImageGeometry",
     "ImageInput",
     "ImageOptions",
     "OutputOptions",
@@ -38,6 +40,7 @@ __all__ = [
     "decode_image",
     "draw_boxes",
     "find_labels",
+    "image_geometry",
     "normalize",
     "read_labels",
     "resize_exact",
@@ -50,6 +53,7 @@ __all__ = [
 
 MODULES = {
     ".class_output": ("ClassOutput",),
+    ".geometry": ("ImageGeometry", "image_geometry"),
     ".image_input": ("ImageInput",),
     ".labels": ("find_labels", "read_labels"),
     ".options": ("ImageOptions", "OutputOptions"),

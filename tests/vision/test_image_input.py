@@ -48,7 +48,7 @@ def test_the_input_has_the_shape_of_the_model(shape, options, expected, dtype):
     batch = images.batch([picture(50, 40), picture(10, 70), Image.new("LA", (3, 3))])
 
     assert (batch.shape, batch.dtype) == ((3, *expected), np.dtype(dtype))
-    assert images.shape == expected
+    assert images.geometry.shape == expected
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_samples_differ_and_are_always_the_same():
 
 
 def test_importing_the_options_imports_neither_numpy_nor_pillow():
-    code = "import servekit.vision as v, sys; v.ImageOptions; print(*sys.modules)"
+    code = "import servekit.vision as v, sys; v.ImageOptions, v.image_geometry; print(*sys.modules)"
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
 
     assert not {"numpy", "PIL"} & set(loaded)

@@ -6,10 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from servekit import Context
 from servekit.errors import BootError
-from servekit.vision import ClassOutput, ImageOptions, OutputOptions, find_labels, read_labels
+from servekit.vision import (
+    ClassOutput,
+    ImageOptions,
+    OutputOptions,
+    find_labels,
+    image_geometry,
+    read_labels,
+)
 from servekit_onnx.graph import Graph
-from servekit_onnx.images import ImageAdapter, takes_pictures
 from servekit_onnx.options import OnnxOptions, TextOptions
 from servekit_onnx.runner import GraphRunner
 from servekit_onnx.tensors import TensorAdapter
@@ -50,29 +57,22 @@ class Adapter(Protocol):
 
 
 def adapter_for(
-    options: OnnxOptions, runner: GraphRunner, directory: Path, declared: Mapping[str, Any] | None
+    options: OnnxOptions,
+    runner: GraphRunner,
+    context: Context,
+    declared: Mapping[str, Any] | None,
 ) -> Adapter:
     """Return what serves the graph of *runner*.
 
     :param declared: the ``[signature]`` of ``model.toml``, with which the graph takes arrays.
-    :raises BootError: options contradict one another, the graph, or the files in *directory*.
+    :raises BootError: options contradict one another, the graph, or the files of the model.
     """
     _check(options, declared)
     if declared is not None:
         return TensorAdapter(runner, declared)
-    if (text := _text_options(options, runner.graph, directory)) is not None:
-        return _text_adapter(runner, text, options.output, directory)
-    labels = find_labels(directory, options.output.labels if options.output else "")
-    has_classes = options.output is not None or labels is not None
-    output = ClassOutput(options.output or OutputOptions(), labels) if has_classes else None
-    if options.image is not None:
-        _check_outputs(runner.graph, output)
-        return ImageAdapter(runner, options.image, output)
-    if output is not None and takes_pictures(runner.graph) and _has_classes(runner.graph):
-        return ImageAdapter(runner, ImageOptions(), output)
-    if options.output is not None:
-        raise BootError("[options.output]: needs [options.image] or [options.text]")
-    return TensorAdapter(runner, declared)
+    if (text := _text_options(options, runner.graph, context.directory)) is not None:
+        return _text_adapter(runner, text, options.output, context.directory)
+    return _image_adapter(runner, options, context) or TensorAdapter(runner, declared)
 
 
 def _check(options: OnnxOptions, declared: Mapping[str, Any] | None) -> None:
@@ -85,10 +85,42 @@ def _check(options: OnnxOptions, declared: Mapping[str, Any] | None) -> None:
         raise BootError("[options.text]: needs batched = true")
 
 
-def _check_outputs(graph: Graph, output: ClassOutput | None) -> None:
-    if output is not None and len(graph.output_names) > 1:
-        names = ", ".join(graph.output_names)
+# ------------------------------------------------------------ pictures
+
+
+def _image_adapter(runner: GraphRunner, options: OnnxOptions, context: Context) -> Adapter | None:
+    """Return what makes pictures the input; ``None`` if the graph takes arrays."""
+    labels = find_labels(context.directory, options.output.labels if options.output else "")
+    has_classes = options.output is not None or labels is not None
+    if options.image is None:
+        reason = _reason_for_arrays(runner.graph)
+        if options.output is not None and reason:
+            raise BootError(f"[options.output]: needs [options.image] or [options.text], {reason}")
+        if not has_classes:
+            return None
+        if reason:
+            context.logger.info("labels are not used: %s", reason)
+            return None
+    if has_classes and len(runner.graph.output_names) > 1:
+        names = ", ".join(runner.graph.output_names)
         raise BootError(f"[options] outputs: name the one with the scores of the classes: {names}")
+    from servekit_onnx.images import ImageAdapter  # imports Pillow
+
+    output = ClassOutput(options.output or OutputOptions(), labels) if has_classes else None
+    return ImageAdapter(runner, options.image or ImageOptions(), output)
+
+
+def _reason_for_arrays(graph: Graph) -> str:
+    """Return why *graph* does not take pictures without any option; "" if it does."""
+    if len(graph.inputs) != 1:
+        return "the graph has several inputs"
+    if not _has_classes(graph):
+        return "the graph does not have one output with a score for each class"
+    try:
+        image_geometry(ImageOptions(), graph.inputs[0]["shape"], graph.inputs[0]["dtype"])
+    except BootError as error:
+        return str(error)
+    return ""
 
 
 def _has_classes(graph: Graph) -> bool:

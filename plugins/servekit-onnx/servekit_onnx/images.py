@@ -7,23 +7,12 @@ from typing import Any
 from servekit.errors import BootError
 from servekit.types import Image
 from servekit.vision import ClassOutput, ImageInput, ImageOptions, RankedLabel
-from servekit_onnx.graph import Graph, type_of_outputs
+from servekit_onnx.graph import type_of_outputs
 from servekit_onnx.runner import GraphRunner, items_of
 
-__all__ = ["ImageAdapter", "takes_pictures"]
+__all__ = ["ImageAdapter"]
 
 PLACE = "[options.image]"
-
-
-def takes_pictures(graph: Graph) -> bool:
-    """Whether pictures fit the only input of *graph* without any option."""
-    if len(graph.inputs) != 1:
-        return False
-    try:
-        ImageInput(ImageOptions(), graph.inputs[0]["shape"], graph.inputs[0]["dtype"])
-    except BootError:
-        return False
-    return True
 
 
 class ImageAdapter:

@@ -25,7 +25,7 @@ class OnnxService(Service):
         session = open_session(path, options, threads=context.threads, replicas=context.replicas)
         graph = read_graph(session, options.outputs, batched=options.batched)
         runner = GraphRunner(session, graph, batched=options.batched)
-        self._adapter: Adapter = adapter_for(options, runner, context.directory, self.signature)
+        self._adapter: Adapter = adapter_for(options, runner, context, self.signature)
         self._logger = context.logger
         self.signature, self.task = self._adapter.signature, self._adapter.task
         self.input_type, self.output_type = self._adapter.input_type, self._adapter.output_type

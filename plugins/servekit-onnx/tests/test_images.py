@@ -3,6 +3,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from base64 import b64encode
 
 import numpy as np
@@ -125,12 +127,21 @@ def test_bytes_are_not_scaled(write_graph, load, colors):
         pytest.param(NCHW, "y f n 3 8 8", [("Neg", "x", "y")], id="no classes"),
     ],
 )
-def test_other_graphs_take_arrays_though_there_are_labels(
-    write_graph, load, colors, inputs, outputs, nodes
+def test_other_graphs_take_arrays_and_the_log_says_why(
+    write_graph, load, colors, inputs, outputs, nodes, caplog
 ):
+    caplog.set_level("INFO")
     write_graph(inputs, outputs, *nodes)
 
     assert load().signature["inputs"][0]["name"] == "x"
+    assert "labels are not used: " in caplog.text
+
+
+def test_graphs_of_arrays_do_not_need_pillow():
+    code = "import servekit_onnx.service, sys; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+
+    assert "PIL" not in loaded
 
 
 def test_a_signature_keeps_arrays(write_graph, load, colors):
