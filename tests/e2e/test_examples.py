@@ -6,16 +6,19 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64decode, b64encode
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from servekit_archiver import build_archive
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVED = (
     *("digits", "digit-pictures", "onnx-mlp", "echo", "pipeline", "routes", "shipping"),
-    *("textgen", "typed-text"),
+    *("image-to-image", "textgen", "typed-text"),
 )
 JSON = "application/json"
 CATS = {"text": "The cat sat. The cat saw a dog. Rain fell.", "sentences": 1}
@@ -116,6 +119,35 @@ def test_an_example_predicts(server, model, body, content_type, is_right):
 
     assert status == 200, answer
     assert is_right(json.loads(answer)["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [("*/*", "image/jpeg"), ("image/png", "image/png"), ("image/webp", "image/webp")],
+)
+def test_a_picture_comes_back_in_the_format_that_the_client_wants(server, accept, media_type):
+    body = (EXAMPLES / "image-to-image/house.png").read_bytes()
+    form = b'--B\r\nContent-Disposition: form-data; name="image"\r\n\r\n%b\r\n--B--\r\n' % body
+    path, kind = "/image-to-image/predict", "multipart/form-data; boundary=B"
+
+    status, headers, content = server.post(path, form, kind, Accept=accept)
+
+    assert (status, headers["Content-Type"]) == (200, media_type)
+    with Image.open(BytesIO(content)) as image:
+        assert (image.size, image.get_format_mimetype()) == ((320, 240), media_type)
+
+
+def test_pictures_are_streamed_as_base64(server):
+    picture = b64encode((EXAMPLES / "image-to-image/house.png").read_bytes()).decode()
+    body = json.dumps({"image": {"b64": picture}, "style": "relief"}).encode()
+
+    path, accept = "/image-to-image/steps", "application/x-ndjson"
+    status, _, content = server.post(path, body, JSON, Accept=accept)
+    found = [json.loads(line)["output"] for line in content.splitlines()]
+    images = [Image.open(BytesIO(b64decode(each["b64"]))) for each in found]
+
+    assert status == 200
+    assert [image.get_format_mimetype() for image in images] == ["image/jpeg"] * 4
 
 
 def test_the_pipeline_reads_the_digits_that_it_was_not_trained_with(server):

@@ -22,7 +22,7 @@ THEIRS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
 #: writes style attributes and draws its icons from data URLs.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' data:; connect-src 'self'; "
+    "img-src 'self' data: blob:; media-src blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 

@@ -19,7 +19,7 @@ BYTES: Final = "application/octet-stream"
 STRUCTURED: Final = ("json", "msgpack", "multipart/")
 EXPECTED: Final = 'expected a file: a part of a form, or {"b64": ...}'
 A_URL: Final = (
-    "a URL, and nothing is fetched for a client; send the file itself, "
+    "a URL is not accepted, as nothing is fetched for a client; send the file itself, "
     'as a part of a form or {"b64": ...}'
 )
 URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)

@@ -237,7 +237,7 @@ def test_a_file_may_be_the_whole_body_or_lie_deep_within(given, body, content_ty
 
 MISSING_FILE = 'expected a file: a part of a form, or {"b64": ...}'
 A_URL = (
-    "a URL, and nothing is fetched for a client; send the file itself, "
+    "a URL is not accepted, as nothing is fetched for a client; send the file itself, "
     'as a part of a form or {"b64": ...}'
 )
 NO_IMAGE = "not a readable PNG or JPEG or WEBP or GIF or BMP image"

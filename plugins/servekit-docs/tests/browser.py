@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chromium without a window, driven over two pipes; nothing has to be installed but itself."""
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from select import select
+from time import monotonic
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+WAIT_S = 60.0
+OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+    *("--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1200,1600"),
+)
+
+
+class Browser:
+    """One page. Ends the browser when it is closed."""
+
+    def __init__(self, profile: Path) -> None:
+        """Start Chromium, which keeps its files in *profile*."""
+        given, self._write = os.pipe()
+        self._read, told = os.pipe()
+        commands, answers = (fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (given, told))
+        # it reads commands at the descriptor 3, and writes answers at 4
+        start = f'exec "$0" "$@" 3<&{commands} 4>&{answers}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", start, str(CHROMIUM), f"--user-data-dir={profile}", *OPTIONS],
+            pass_fds=(commands, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        for descriptor in (given, told, commands, answers):
+            os.close(descriptor)
+        self._number, self._rest, self._session = 0, b"", ""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+
+    def close(self) -> None:
+        """End the browser."""
+        self._process.terminate()
+        try:
+            self._process.wait(WAIT_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            os.close(self._write)
+            os.close(self._read)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Return the result of a command of the DevTools protocol."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        deadline = monotonic() + WAIT_S
+        while (answer := self._next(deadline)).get("id") != self._number:
+            pass  # an event
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def _next(self, deadline: float) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select([self._read], [], [], max(deadline - monotonic(), 0))
+            assert ready, f"no answer from the browser within {WAIT_S:.0f} s"
+            found = os.read(self._read, 1 << 20)
+            assert found, "the browser has ended"
+            self._rest += found
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def run(self, script: str) -> Any:
+        """Return the value of a JavaScript expression, awaited if it is a promise."""
+        how = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
+        answer = self.call("Runtime.evaluate", expression=script, **how)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def wait_for(self, script: str) -> Any:
+        """Return the value of *script* as soon as it is true."""
+        poll = f"""new Promise((done, failed) => {{
+            const end = Date.now() + {WAIT_S * 500:.0f}
+            const look = () => {{
+                const found = {script}
+                if (found) done(found)
+                else if (Date.now() > end) failed(new Error(document.body.innerText.slice(0, 2000)))
+                else setTimeout(look, 50)
+            }}
+            look()
+        }})"""
+        return self.run(poll)
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the page to *path*."""
+        picture = self.call("Page.captureScreenshot", format="png")["data"]
+        path.write_bytes(base64.b64decode(picture))
