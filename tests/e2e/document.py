@@ -21,6 +21,7 @@ BLOCK = re.compile(
 )
 WAIT_S = 200.0
 PORT = "8080"  # in every document
+STARTS = ("servekit start", "servekit mms")
 
 
 class Reader:
@@ -68,7 +69,7 @@ class Reader:
         return False
 
     def _run(self, commands: str) -> None:
-        if commands.startswith("servekit start"):
+        if commands.startswith(STARTS):
             self._start(commands)
             return
         done = subprocess.run(

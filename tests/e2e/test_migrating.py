@@ -19,7 +19,13 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("page", "answers"),
-    [("from-mosec", 8), ("from-octoai", 8), ("from-mindspore", 3), ("from-torchserve", 2)],
+    [
+        ("from-mosec", 8),
+        ("from-octoai", 8),
+        ("from-mindspore", 3),
+        ("from-torchserve", 2),
+        ("from-mms", 7),
+    ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
     reader = Reader(tmp_path, Path(sys.executable).parent)

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 TRACE = b"traceparent"  #: W3C Trace Context
+SECRETS = (b"authorization", b"proxy-authorization")  #: of clients; models do not get them
 MAX_KNOWN_HOSTS = 64
 #: the methods of HTTP that llhttp knows; their case matters (RFC 9110 9.1)
 METHODS = frozenset(
@@ -141,10 +142,11 @@ def with_query(headers: dict[bytes, bytes], target: bytes) -> dict[bytes, bytes]
 
 
 def every_name(headers: dict[bytes, bytes]) -> list[str]:
-    """Return the names of all headers and of all parameters of the query."""
+    """Return the names of all headers but secrets, and of all parameters of the query."""
     query = headers.get(QUERY.encode(), b"").decode("utf-8", "replace")
     parameters = [QUERY + name for name, _ in parse_qsl(query, keep_blank_values=True)]
-    return [name.decode("latin-1") for name in headers if name != QUERY.encode()] + parameters
+    hidden = (QUERY.encode(), *SECRETS)
+    return [name.decode("latin-1") for name in headers if name not in hidden] + parameters
 
 
 def picked(headers: dict[bytes, bytes], names: Iterable[str]) -> dict[str, str]:
