@@ -18,6 +18,7 @@ TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 CONTEXT, BATCH, RATE = 128, 16, 2e-3  # tokens, conversations in a step, learning rate
+PADDING = -100  # a label that is not learned
 
 
 def train_tokenizer(text: str) -> PreTrainedTokenizerFast:
@@ -42,7 +43,7 @@ def train_tokenizer(text: str) -> PreTrainedTokenizerFast:
 
 
 def conversations(text: str, tokenizer: PreTrainedTokenizerFast) -> torch.Tensor:
-    """Return ``BATCH`` conversations: some words of *text*, and the words after them."""
+    """Return labels of ``BATCH`` conversations: some words of *text*, and those after them."""
     words = text.split()
     rows = []
     for _ in range(BATCH):
@@ -50,14 +51,14 @@ def conversations(text: str, tokenizer: PreTrainedTokenizerFast) -> torch.Tensor
         middle = first + random.randint(3, 8)
         said, answer = " ".join(words[first:middle]), " ".join(words[middle : middle + 25])
         ids = tokenizer(f"{USER}{said}{END}{ASSISTANT}{answer}{END}")["input_ids"]
-        rows.append(ids[:CONTEXT] + [-100] * (CONTEXT - len(ids)))
-    return torch.tensor(rows)
+        rows.append(torch.tensor(ids[:CONTEXT]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
 
 
 def main() -> None:
     """Train, print the loss now and then, and save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--to", type=Path, default=HERE / "model")
     arguments = parser.parse_args()
     random.seed(0)

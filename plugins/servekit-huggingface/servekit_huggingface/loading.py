@@ -74,8 +74,13 @@ class CheckpointLoader:
         return placed
 
     def tokenizer(self) -> Any:
-        """Return the tokenizer, which pads with its end token if it has no other for that."""
+        """Return the tokenizer, which pads with its end token if it has no other for that.
+
+        :raises BootError: it cannot be loaded, or has no vocabulary.
+        """
         tokenizer = self._load(transformers.AutoTokenizer)
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):  # made up by transformers
+            raise BootError("there is no tokenizer: save it beside the model (tokenizer.json)")
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
         return tokenizer

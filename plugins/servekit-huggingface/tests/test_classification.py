@@ -188,7 +188,18 @@ def test_a_model_that_needs_python_files_of_its_own(tiny, tmp_path, load):
     path.write_text(text.replace("{", '{"auto_map": {"AutoConfig": "code.NovelConfig"},', 1))
     (tmp_path / "code.py").write_text("raise SystemExit('run')\n")
 
-    with pytest.raises(BootError, match=r"auto_map|transformers cannot load it"):
+    with pytest.raises(
+        BootError, match=r"^config\.json: auto_map: .* Python files of the checkpoint"
+    ):
+        load(HuggingFaceTexts, tmp_path)
+
+
+def test_a_model_without_its_tokenizer(tiny, tmp_path, load):
+    tiny.save_bert(tmp_path, "BertForSequenceClassification")
+    for path in tmp_path.glob("token*"):
+        path.unlink()
+
+    with pytest.raises(BootError, match="there is no tokenizer"):
         load(HuggingFaceTexts, tmp_path)
 
 

@@ -227,6 +227,18 @@ def test_an_error_of_the_model_leaves_nothing_behind(llama, monkeypatch):
     assert greedy_tokens(llama, PROMPTS[2], 5) == greedy_tokens(llama, PROMPTS[2], 5)
 
 
+def test_a_client_that_leaves_while_its_prompt_is_read(tiny, tmp_path, load):
+    service = load(HuggingFaceCompletion, tiny.save_generator(tmp_path), prefill_tokens=8)
+    leaving, staying = (admit(service, TextPrompt(prompt=p, max_tokens=5)) for p in PROMPTS[1:3])
+    step(service, [leaving, staying])
+    service.evict(leaving.slot)
+    while staying.end is None:
+        step(service, [staying])
+
+    assert 0 < leaving.slot.read < len(PROMPTS[1])
+    assert staying.slot.tokens == greedy(tmp_path, PROMPTS[2], 5)
+
+
 def test_an_error_in_one_answer_ends_only_that(llama, monkeypatch):
     clients = [admit(llama, TextPrompt(prompt=prompt, max_tokens=4)) for prompt in PROMPTS[:2]]
     with monkeypatch.context() as patched:

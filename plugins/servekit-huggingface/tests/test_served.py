@@ -143,6 +143,22 @@ def test_a_client_that_leaves_makes_room(client, served):
     assert streamed(client, SAID[0], max_tokens=3)[2].completion_tokens == 3
 
 
+def test_tokens_are_counted(client, served):
+    def counted():
+        page = served.get("/metrics").body.decode()
+        found = re.findall(
+            r'model_(prompt|completion)_tokens_total\{.*model="chat".*\} (\S+)', page
+        )
+        return {name: float(value) for name, value in found}
+
+    before = counted()
+    usage = streamed(client, SAID[2], max_tokens=7)[2]
+    after = counted()
+
+    assert after["prompt"] - before["prompt"] == usage.prompt_tokens
+    assert after["completion"] - before["completion"] == 7
+
+
 def test_embeddings(client):
     found = client.embeddings.create(model="vectors", input=SAID)
     sizes = [sum(value * value for value in each.embedding) for each in found.data]

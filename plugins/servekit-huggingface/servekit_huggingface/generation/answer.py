@@ -21,6 +21,7 @@ class Written(NamedTuple):
 
     text: str = ""
     finish_reason: str = ""  #: "" until it ends
+    tokens: int = 0
     error: Exception | None = None  #: why it cannot continue
 
 
@@ -76,7 +77,7 @@ class GeneratedAnswer:
         if reason and not self._text.has_stopped:
             text += self._text.rest()
             reason = "stop" if self._text.has_stopped else reason
-        self._news = Written(text, reason)
+        self._news = Written(text, reason, tokens=1)
 
     def take(self) -> Written:
         """Return what has been written since the last call."""

@@ -46,6 +46,8 @@ class GenerationService(Service):
         limits = (options.max_context, self._model.context, self.tokenizer.model_max_length)
         self._context = min(limit for limit in limits if limit)
         self._writer = AnswerWriter(self._model, options.prefill_tokens)
+        self._read = context.metrics.counter("prompt_tokens", "Tokens of prompts")
+        self._written = context.metrics.counter("completion_tokens", "Tokens of answers")
 
     def warm_up(self) -> None:
         """Write two tokens, for which all weights are read."""
@@ -82,6 +84,7 @@ class GenerationService(Service):
             text=TextStream(self.tokenizer, ids, prompt.stops),
         )
         self._writer.admit(answer)
+        self._read.inc(len(ids))
         return answer
 
     def step(self, slots: list[GeneratedAnswer]) -> list[Any]:
@@ -94,6 +97,7 @@ class GenerationService(Service):
         news = answer.take()
         if news.error is not None:
             return news.error
+        self._written.inc(news.tokens)
         if not news.finish_reason:
             return news.text or None
         usage = Count(prompt_tokens=len(answer.prompt), completion_tokens=len(answer.tokens))
