@@ -21,7 +21,7 @@ BLOCK = re.compile(
 )
 WAIT_S = 200.0
 PORT = "8080"  # in every document
-STARTS = ("servekit start", "servekit mms")
+STARTS = ("servekit start", "servekit torchserve", "servekit mms")
 
 
 class Reader:

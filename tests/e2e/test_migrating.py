@@ -23,11 +23,13 @@ pytestmark = [
         ("from-mosec", 8),
         ("from-octoai", 8),
         ("from-mindspore", 3),
-        ("from-torchserve", 2),
+        ("from-torchserve", 8),
         ("from-mms", 7),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
+    if page == "from-torchserve":
+        pytest.importorskip("model_archiver", reason="the guide packs an archive with it")
     reader = Reader(tmp_path, Path(sys.executable).parent)
     compared = reader.follow((PAGES / f"{page}.md").read_text(encoding="utf-8"))
 

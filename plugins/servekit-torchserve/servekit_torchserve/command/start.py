@@ -106,6 +106,8 @@ def start(planned: StartPlan) -> NoReturn:
     """
     sys.stderr.writelines(f"servekit: {line}\n" for line in report(without(planned.rows)))
     environment = {**planned.settings, **os.environ}
+    if os.environ.get("SERVEKIT_PORT") or os.environ.get("SERVEKIT_HOST"):
+        environment.pop("SERVEKIT_BIND", None)  # they are in place of that of the file
     if planned.has_tokens:
         environment |= make_tokens(Path.cwd(), environment)
     more = ["--set", *planned.assignments] if planned.assignments else []
