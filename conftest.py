@@ -5,9 +5,14 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
 
 # Several tests run at once: a library that spins in threads of its own takes the cores from them.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -41,3 +46,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def needs_torch(path: Path) -> bool:
     """Whether the file begins with what skips it where PyTorch is not installed."""
     return NEEDS_TORCH.search(path.read_text(encoding="utf-8")) is not None
+
+
+@pytest.fixture(scope="session")
+def torchvision() -> "Iterator[ModuleType]":
+    """Return torchvision; pictures and networks work without its operators in C++."""
+    torch = pytest.importorskip("torch")
+    operators = []
+    try:
+        import torchvision
+    except RuntimeError:  # torchvision describes operators that do not exist
+        operators.append(torch.library.Library("torchvision", "DEF"))
+        for name in ("nms", "qnms"):
+            operators[0].define(
+                f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
+        import torchvision
+    except ImportError:
+        pytest.skip("torchvision is not installed")
+    yield torchvision
+    operators.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the options and the shape of a model's input say together about its pictures."""
+"""The array that a picture becomes, by options and by the shape of the input of a model."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -118,16 +118,10 @@ def test_importing_the_options_imports_neither_numpy_nor_pillow():
 
 
 @pytest.fixture(scope="module")
-def transforms():
-    torch = pytest.importorskip("torch")
-    library = torch.library.Library("torchvision", "DEF")  # its operators in C++ are not installed
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    pytest.importorskip("torchvision")
+def transforms(torchvision):
     from torchvision.transforms import v2
 
-    yield v2
-    del library
+    return v2
 
 
 @pytest.mark.slow
