@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit.errors import RequestError
 from servekit_torchserve.refusals import PredictionException
 from servekit_torchserve.responses import error_response, is_out_of_resources, response_of
 
@@ -83,6 +84,8 @@ class HandlerCalls:
         if isinstance(error, PredictionException):
             self._logger.info("the handler refuses: %s", error)
             return error_response(error.error_code, error.message)
+        if isinstance(error, RequestError):
+            return error_response(error.status, error.detail)
         self._logger.error("the handler failed", exc_info=error)
         if is_out_of_resources(error):
             return error_response(507, "Out of resources")

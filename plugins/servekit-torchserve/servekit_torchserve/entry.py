@@ -6,17 +6,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from servekit.errors import BootError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
     from servekit_torchserve.context import HandlerContext
 
-__all__ = ["Handle", "open_handler"]
+__all__ = ["Handle", "import_file", "open_handler"]
 
 #: gets a list of dictionaries, one for each request, and the context; returns a list
 Handle = Callable[[Any, "HandlerContext"], Any]
@@ -41,7 +42,7 @@ def open_handler(directory: Path, handler: str, context: HandlerContext) -> Hand
     name = name.removesuffix(".py")
     if not (directory / f"{name}.py").is_file():
         return _initialized(_built_in(name)(), context)
-    module = import_module(name)
+    module = import_file(directory, name)
     entry = getattr(module, function or "handle", None)
     if callable(entry) and not inspect.isclass(entry):
         entry(None, context)  # a function loads its model when it is called without data
@@ -49,6 +50,20 @@ def open_handler(directory: Path, handler: str, context: HandlerContext) -> Hand
     if function:
         raise BootError(f"handler: {handler}: the module has no function {function}")
     return _initialized(_class_of(module, handler)(), context)
+
+
+def import_file(directory: Path, name: str) -> ModuleType:
+    """Import *name*.py of *directory*, whatever module of this name has been imported before."""
+    module, path = import_module(name), directory / f"{name}.py"
+    found = getattr(module, "__file__", None)
+    if found is not None and Path(found).resolve() == path.resolve():
+        return module
+    spec = spec_from_file_location(name, path)
+    assert spec is not None, "it is a Python file"
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _initialized(service: Any, context: HandlerContext) -> Handle:

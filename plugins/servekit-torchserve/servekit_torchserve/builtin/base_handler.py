@@ -6,7 +6,6 @@ torch is imported when a model is loaded, not with this module.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from servekit_torchserve.builtin.labels import LABELS_FILE, load_label_mapping
+from servekit_torchserve.entry import import_file
 
 if TYPE_CHECKING:
     from servekit_torchserve.context import HandlerContext
@@ -101,7 +101,8 @@ class BaseHandler:
         """Return an object of the only class in *model_file*, with the state in *model_pt_path*."""
         import torch
 
-        module = importlib.import_module(model_file.rpartition("/")[2].removesuffix(".py"))
+        name = model_file.rpartition("/")[2].removesuffix(".py")
+        module = import_file(Path(model_dir), name)
         own = [
             each
             for each in vars(module).values()

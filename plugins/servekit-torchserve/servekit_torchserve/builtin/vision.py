@@ -7,6 +7,7 @@ import base64
 import io
 from typing import TYPE_CHECKING, Any, Final
 
+from servekit.vision import center_crop, normalize, resize_shorter, to_array
 from servekit_torchserve.builtin.base_handler import BaseHandler
 from servekit_torchserve.builtin.labels import map_class_to_label
 
@@ -16,34 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["ImageClassifier", "ImageSegmenter", "ObjectDetector", "VisionHandler"]
 
 SHORTER_SIDE: Final = 256
-CROP: Final = 224
+CROP: Final = (224, 224)
 MEAN: Final = (0.485, 0.456, 0.406)  #: ImageNet's
 DEVIATION: Final = (0.229, 0.224, 0.225)
 
 
 def to_tensor(image: Image) -> Any:
-    """Return *image* as a tensor ``[channels, height, width]`` of float32 from 0 to 1."""
-    import numpy as np
+    """Return *image* as a tensor ``[3, height, width]`` of float32 from 0 to 1."""
     import torch
 
-    pixels = np.array(image, dtype=np.uint8)
-    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous().float().div(255)
+    return torch.from_numpy(normalize(to_array(image)))
 
 
 def crop_and_normalise(image: Image) -> Any:
     """Return the centre of *image* as models trained with ImageNet expect it."""
     import torch
 
-    width, height = image.size
-    short, long = min(width, height), max(width, height)
-    other = int(SHORTER_SIDE * long / short)
-    size = (SHORTER_SIDE, other) if width <= height else (other, SHORTER_SIDE)
-    resized = image.resize(size, 2)  # bilinear
-    left, top = round((size[0] - CROP) / 2), round((size[1] - CROP) / 2)
-    tensor = to_tensor(resized.crop((left, top, left + CROP, top + CROP)))
-    mean, deviation = torch.tensor(MEAN)[:, None, None], torch.tensor(DEVIATION)[:, None, None]
-    return (tensor - mean) / deviation
+    picture = center_crop(resize_shorter(image, SHORTER_SIDE), CROP)
+    return torch.from_numpy(normalize(to_array(picture), mean=MEAN, std=DEVIATION))
 
 
 class VisionHandler(BaseHandler):
