@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, defstruct
 
 from servekit.errors import BootError
 from servekit.types import Array
@@ -29,6 +29,15 @@ class TextRequest(Struct):
     """Text in an object, as clients of OpenAI send it for embeddings."""
 
     input: str | list[int]  #: text, or token ids
+
+
+def counted_vector(size: int) -> type[Struct]:
+    """Return the type of an answer: a vector of *size* numbers, and the number of tokens.
+
+    servekit-openai, which reads such answers, has the same names.
+    """
+    fields = [("vector", Annotated[np.ndarray, Array("float32", [size])]), ("tokens", int)]
+    return defstruct("CountedVector", fields)
 
 
 def takes_texts(graph: Graph) -> bool:
@@ -73,13 +82,12 @@ class TextAdapter:
             self.task, self.output_type = "", list[RankedLabel]
         else:
             self._pool = _pooling(options, np.ndim(found))
-            vector = Array("float32", [found.shape[-1]])
-            self.task, self.output_type = "embedding", Annotated[np.ndarray, vector]
+            self.task, self.output_type = "embedding", counted_vector(found.shape[-1])
 
     def warm_up(self) -> None:
         """Do nothing: the graph has been tried."""
 
-    def answers(self, batch: Sequence[str | list[int] | TextRequest]) -> Any:
+    def answers(self, batch: Sequence[str | list[int] | TextRequest]) -> list[Any]:
         """Return the answer to each text."""
         texts = [each.input if isinstance(each, TextRequest) else each for each in batch]
         arrays, mask = self._arrays(texts)
@@ -87,7 +95,12 @@ class TextAdapter:
         if self._output is not None:
             return self._output.answers(scores)
         vectors = self._pool(np.asarray(scores, np.float32), mask)
-        return unit_length(vectors) if self._normalizes else vectors
+        vectors = unit_length(vectors) if self._normalizes else vectors
+        tokens = mask.sum(axis=1).tolist()
+        return [
+            {"vector": vector, "tokens": count}
+            for vector, count in zip(vectors, tokens, strict=True)
+        ]
 
     def singles(self, batch: Sequence[Any]) -> list[list[Any]]:
         """Return a batch for each text."""

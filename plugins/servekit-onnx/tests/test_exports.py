@@ -83,8 +83,8 @@ def test_vectors_are_those_of_transformers(transformers, bert, tokenizer, tmp_pa
     with ServiceClient(OnnxService, tmp_path) as client:
         found = client.predict(TEXTS)
 
-    for vector, mean in zip(found, wanted, strict=True):
-        assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
+    for answer, mean in zip(found, wanted, strict=True):
+        assert answer["vector"] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-5)
 
 
 def test_labels_of_texts_are_those_of_transformers(transformers, bert, tokenizer, tmp_path):

@@ -40,11 +40,15 @@ def directory(tmp_path):
     return tmp_path
 
 
+def vectors_of(answers):
+    return np.array([each["vector"] for each in answers])
+
+
 @pytest.fixture
 def embed(write_graph, directory, load):
     """Return ``embed(texts, **options)``, which gives the vectors of a graph of tokens."""
     write_graph(f"{IDS}, {MASK}", TOKENS, *MASKED, weights=WEIGHTS)
-    return lambda texts, **options: np.array(load(text=options).predict(texts))
+    return lambda texts, **options: vectors_of(load(text=options).predict(texts))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_a_graph_and_a_tokenizer_are_enough(write_graph, directory):
 
         assert client.service.task == "embedding"
     assert one == plain == named
-    assert one["prediction"] == pytest.approx([0.6, 0.8])
+    assert one["prediction"] == {"vector": pytest.approx([0.6, 0.8]), "tokens": 1}
 
 
 def test_a_graph_may_pool_by_itself_or_have_several_outputs(write_graph, directory, load):
@@ -91,14 +95,15 @@ def test_a_graph_may_pool_by_itself_or_have_several_outputs(write_graph, directo
     pool = ("ReduceMean", "last_hidden_state", "sentence_embedding", {"axes": [1], "keepdims": 0})
     write_graph(IDS, outputs, GATHER, pool, weights=WEIGHTS[:1])
 
-    assert load().predict(["bad"])[0] == pytest.approx([-0.6, 0.8])
-    assert load(outputs=["last_hidden_state"]).predict(["bad"])[0] == pytest.approx([-0.6, 0.8])
+    for options in ({}, {"outputs": ["last_hidden_state"]}):
+        (vector,) = vectors_of(load(**options).predict(["bad"]))
+        assert vector == pytest.approx([-0.6, 0.8])
 
 
 def test_ids_that_the_graph_does_not_know_are_refused_alone(embed, load, caplog):
     first, refused = load().predict(["good", [99]])
 
-    assert first == pytest.approx([0.6, 0.8])
+    assert first["vector"] == pytest.approx([0.6, 0.8])
     assert isinstance(refused, InputError)
 
 
@@ -106,8 +111,10 @@ def test_a_length_that_the_graph_fixes_is_kept(write_graph, directory, load):
     write_graph("input_ids i n 3", "last_hidden_state f n 3 2", GATHER, weights=WEIGHTS[:1])
     service = load(text={"normalize": False})
 
-    assert service.predict(["good", "day day day day"])[1].tolist() == [1, 0]
-    assert service.predict(["good"])[0].tolist() == [3, 4]
+    long, short = service.predict(["day day day day", "good"])
+
+    assert (long["vector"].tolist(), long["tokens"]) == ([1, 0], 3)
+    assert (short["vector"].tolist(), short["tokens"]) == ([3, 4], 1)
 
 
 def test_classes_of_texts(write_graph, directory, load):
@@ -169,3 +176,4 @@ def test_clients_of_openai_get_embeddings(write_graph, directory, serve_model):
     assert [each.embedding for each in found.data] == [
         pytest.approx([0.6, 0.8]), pytest.approx([-0.4472, 0.8944], abs=1e-4),
     ]  # fmt: skip
+    assert found.usage.prompt_tokens == 3
