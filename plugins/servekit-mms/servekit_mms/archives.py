@@ -34,6 +34,8 @@ JSON: Final = "application/json"
 JPEG: Final = "image/jpeg"
 LEGACY: Final = "MANIFEST.json"  #: at the root: an archive of 0.x
 PRESENT: Final = "MAR-INF/MANIFEST.json"  #: of 1.x, and of other servers
+#: where it is in a directory: in that of 1.x, and in an archive that ``servekit migrate`` has made
+PLACES: Final = (PRESENT, "FOREIGN-INF/MANIFEST.json")
 MAX_BYTES: Final = 1 << 20  #: of a manifest or a signature
 
 #: keys that the archiver of MMS 1.x writes, and that of TorchServe does not
@@ -135,12 +137,9 @@ def read_archive(directory: Path) -> LegacyArchive | HandlerArchive | None:
     """
     if (directory / LEGACY).is_file() and is_legacy_manifest(content := _read(directory / LEGACY)):
         return _read_legacy(directory, content)
-    path = directory / PRESENT
-    if path.is_file() and is_handler_manifest(content := _read(path)):
-        manifest = _decode(PRESENT, content, HandlerManifest)
-        if not manifest.runtime.startswith("python"):
-            raise BootError(f"{PRESENT}: runtime {manifest.runtime} cannot be run; only Python can")
-        return HandlerArchive(directory, manifest.model, msgspec.json.decode(content))
+    for path in (directory / place for place in PLACES):
+        if path.is_file() and is_handler_manifest(content := _read(path)):
+            return _read_handler(directory, content)
     return None
 
 
@@ -174,6 +173,13 @@ def _signature_of(open_file: Callable[[str], IO[bytes]]) -> LegacySignature:
         model = _decode(LEGACY, _content(LEGACY, file), LegacyManifest).model
     with open_file(model.signature) as file:
         return _decode(model.signature, _content(model.signature, file), LegacySignature)
+
+
+def _read_handler(directory: Path, content: bytes) -> HandlerArchive:
+    manifest = _decode(PRESENT, content, HandlerManifest)
+    if not manifest.runtime.startswith("python"):
+        raise BootError(f"{PRESENT}: runtime {manifest.runtime} cannot be run; only Python can")
+    return HandlerArchive(directory, manifest.model, msgspec.json.decode(content))
 
 
 def _read_legacy(directory: Path, content: bytes) -> LegacyArchive:

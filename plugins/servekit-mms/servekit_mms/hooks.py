@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 SERVICE = "mms"
+MANIFESTS = ("MANIFEST.json", "MAR-INF/MANIFEST.json")
 #: variables, which ``servekit mms`` sets; the observer has no settings of plugins
 LOG_FILE, LOG_LEVEL = "MMS_LOG_FILE", "MMS_LOG_LEVEL"
 LOG_ROTATION_TIME = "MMS_LOG_ROTATION_TIME"
@@ -102,7 +103,7 @@ def unpack_archive(
 @hookimpl(tryfirst=True)  # the files inside may be a model for another plugin
 def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     """Claim a directory with the manifest of MMS 0.x or 1.x."""
-    if not any((directory / name).is_file() for name in ("MANIFEST.json", "MAR-INF/MANIFEST.json")):
+    if not any((directory / name).is_file() for name in MANIFESTS):
         return None
     from servekit_mms.offer import describe_model
 

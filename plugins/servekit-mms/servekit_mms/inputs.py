@@ -86,7 +86,10 @@ def _image_type(tensor: SignedTensor) -> Any:
 
 
 def _value_type(tensor: SignedTensor) -> Any:
-    return Annotated[Any, Meta(description=field_text(tensor, is_file=False))]
+    says = {"type": ["array", "object"]}
+    return Annotated[
+        Any, Meta(description=field_text(tensor, is_file=False), extra_json_schema=says)
+    ]
 
 
 def _image(name: str, file: File) -> bytes:

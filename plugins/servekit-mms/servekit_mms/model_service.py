@@ -12,8 +12,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from servekit_mms import images, scores
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -112,19 +110,25 @@ class MXNetBaseService(SingleNodeService):
             self.labels = [line.strip() for line in labels.read_text("utf-8").splitlines()]
 
     def _preprocess(self, data: Any) -> Any:
-        return [images.as_array(each) for each in data]
+        from servekit_mms.images import as_array  # imports NumPy and Pillow, as do the others
+
+        return [as_array(each) for each in data]
 
     def _inference(self, data: Any) -> NoReturn:
         raise NotImplementedError(f"{type(self).__name__} leaves inference to MXNet")
 
     def _postprocess(self, data: Any) -> Any:
-        return [str(images.as_array(each).tolist()) for each in data]
+        from servekit_mms.images import as_array
+
+        return [str(as_array(each).tolist()) for each in data]
 
 
 class MXNetVisionService(MXNetBaseService):
     """Resizes images to the shapes of the signature, and answers with the most likely labels."""
 
     def _preprocess(self, data: Any) -> Any:
+        from servekit_mms import images
+
         made = []
         for tensor, content in zip(self.signature["inputs"], data, strict=False):
             height, width = tensor["data_shape"][2:]
@@ -134,7 +138,9 @@ class MXNetVisionService(MXNetBaseService):
     def _postprocess(self, data: Any) -> Any:
         if not hasattr(self, "labels"):
             raise AttributeError("labels: there is no synset.txt in the archive; set them in load")
-        return [scores.top_probability(each, self.labels, top=TOP) for each in data]
+        from servekit_mms.scores import top_probability
+
+        return [top_probability(each, self.labels, top=TOP) for each in data]
 
 
 class GluonImperativeBaseService(MXNetBaseService):

@@ -3,6 +3,7 @@
 
 import json
 import sys
+import tarfile
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -97,7 +98,11 @@ def write_handler(directory, code, name="noop", handler="service:handle", **mode
 
 
 def pack(directory, path):
-    """Pack the files of *directory*: without compression, as 0.x does, or with it."""
+    """Pack the files of *directory* as the suffix of *path* says; 0.x does not compress them."""
+    if path.suffix == ".gz":
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(directory, directory.name)
+        return path
     kind = ZIP_STORED if path.suffix == ".model" else ZIP_DEFLATED
     with ZipFile(path, "w", kind) as archive:
         for file in sorted(directory.rglob("*")):

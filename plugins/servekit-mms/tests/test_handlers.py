@@ -3,6 +3,7 @@
 
 import logging
 import re
+import subprocess
 
 import pytest
 from servekit_mms.services import service_for
@@ -12,7 +13,7 @@ from servekit.errors import BootError
 from servekit.testing import ServedModel
 from servekit.types import File
 
-from .conftest import pack, write_handler, write_legacy
+from .conftest import BIN, pack, write_handler, write_legacy
 
 MODULE = """
 calls = []
@@ -206,8 +207,12 @@ def test_options_of_0x_are_refused(load_here):
 def served(tmp_path_factory):
     top = tmp_path_factory.mktemp("handlers")
     noop = pack(write_handler(top / "noop", CLASS), top / "noop.mar")
+    packed = pack(write_handler(top / "gz", CLASS, name="packed"), top / "packed.tar.gz")
     lstm = pack(write_legacy(top / "lstm_ptb"), top / "lstm_ptb.model")
-    with ServedModel(noop, lstm) as server:
+    ours = top / "migrated.mar"
+    migrate = [BIN / "servekit", "migrate", str(noop), "-o", str(ours)]
+    subprocess.run(migrate, check=True, capture_output=True, timeout=60)
+    with ServedModel(noop, packed, f"migrated={ours}", lstm) as server:
         yield server.wait_ready()
 
 
@@ -227,7 +232,14 @@ def test_archives_are_unpacked_and_answer_under_their_names(served):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
-    ["/noop/predict", "/predictions/noop", "/models/noop/invoke", "/invocations?model_name=noop"],
+    [
+        "/noop/predict",
+        "/packed/predict",
+        "/migrated/predict",
+        "/predictions/noop",
+        "/models/noop/invoke",
+        "/invocations?model_name=noop",
+    ],
 )
 def test_a_handler_gets_what_the_client_sent(served, path):
     sign = "&" if "?" in path else "?"

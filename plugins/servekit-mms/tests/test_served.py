@@ -12,7 +12,7 @@ from PIL import Image
 
 from servekit.testing import ServedModel
 
-from .conftest import signature, write_legacy
+from .conftest import pack, signature, write_legacy
 
 pytestmark = [
     pytest.mark.slow,
@@ -69,7 +69,8 @@ def mms(tmp_path_factory):
     write_legacy(top / "pixels", "pixels", PIXELS, signed)
     (top / "kitten.jpg").write_bytes(picture("blue"))
     (top / "kitten.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    models = [top / name for name in ("lstm_ptb", "resnet-18", "pixels")]
+    names = ("lstm_ptb", "resnet-18", "pixels")
+    models = [pack(top / name, top / f"{name}.model") for name in names]
     with ServedModel(*models, plugin="mms.root=true") as served:
         served.directory = top
         served.wait_ready()
