@@ -74,7 +74,9 @@ def llama(tiny, tmp_path, load):
 
 
 @pytest.mark.parametrize("prefill_tokens", [512, 5], ids=["whole prompts", "prompts in parts"])
-@pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "gemma2", "bloom"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gpt2", "mistral", "gemma2", "qwen3", "gpt_oss", "bloom"]
+)
 def test_each_answer_of_a_changing_batch_is_that_of_the_prompt_alone(
     tiny, tmp_path, load, name, prefill_tokens
 ):
@@ -340,6 +342,17 @@ def test_warming_up_leaves_nothing_behind(llama):
 
     assert not llama._writer._written
     assert not llama._writer._waiting
+
+
+def test_a_model_that_counts_positions_by_itself_is_refused(tiny, tmp_path, load):
+    config = transformers.BartConfig(
+        vocab_size=400, d_model=32, decoder_layers=1, decoder_attention_heads=2, decoder_ffn_dim=32
+    )
+    transformers.BartForCausalLM(config).save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
+
+    with pytest.raises(BootError, match="counts the positions of tokens by itself"):
+        load(HuggingFaceCompletion, tmp_path)
 
 
 def test_a_model_with_another_state_is_refused(tiny, tmp_path, load):

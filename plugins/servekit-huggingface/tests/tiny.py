@@ -60,6 +60,10 @@ GENERATORS = {
     "gpt2": lambda: transformers.GPT2Config(**GPT2),
     "mistral": lambda: transformers.MistralConfig(**LLAMA, sliding_window=8),
     "gemma2": lambda: transformers.Gemma2Config(**LLAMA, head_dim=8, sliding_window=8),
+    "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=8),
+    "gpt_oss": lambda: transformers.GptOssConfig(
+        **LLAMA, head_dim=8, sliding_window=8, num_local_experts=4, num_experts_per_tok=2
+    ),
     "bloom": lambda: transformers.BloomConfig(**BLOOM),
 }
 

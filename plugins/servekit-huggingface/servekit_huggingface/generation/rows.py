@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["CausalModel", "SequenceRows"]
+__all__ = ["CausalModel", "SequenceRows", "check_positions"]
 
 #: kinds of layers whose state is keys and values, which can be cut and joined
 ATTENTION: Final = ("full_attention", "sliding_attention")
+CLOSE: Final = 0.1  #: of the deviation of scores: more than rounding to bfloat16 changes
 UNSUPPORTED = (
     "{name}: {reason}, which this service cannot batch; put an engine such as vLLM behind the "
     "service openai-proxy of servekit-openai instead"
@@ -35,7 +36,7 @@ class CausalModel:
         """
         config = model.config.get_text_config(decoder=True)
         others = sorted({*(getattr(config, "layer_types", None) or ())} - {*ATTENTION})
-        name = type(model).__name__
+        self.name = name = type(model).__name__
         if model.config.is_encoder_decoder:
             raise BootError(UNSUPPORTED.format(name=name, reason="has an encoder"))
         if others or getattr(model, "_is_stateful", False):
@@ -43,14 +44,14 @@ class CausalModel:
             raise BootError(UNSUPPORTED.format(name=name, reason=reason))
         taken = inspect.signature(model.forward).parameters
         self._model, self.device = model, model.device
-        self._has_positions = "position_ids" in taken
+        self.has_positions = "position_ids" in taken
         self._extra = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
         self.vocabulary = int(config.vocab_size)
         self.context: int | None = getattr(config, "max_position_embeddings", None)
 
     def scores(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """Return the scores of all tokens as the next one, ``[rows, vocabulary]`` of float32."""
-        where = {"position_ids": positions} if self._has_positions else {}
+        where = {"position_ids": positions} if self.has_positions else {}
         found = self._model(
             input_ids=ids,
             attention_mask=mask,
@@ -112,3 +113,23 @@ class SequenceRows:
         else:
             self.cache = other.cache
         self.lengths += other.lengths
+
+
+def check_positions(model: CausalModel) -> None:
+    """Try whether *model* continues a prompt as if it were alone, if it takes no positions.
+
+    Such models find them by the mask (ALiBi), or count columns and are wrong in a batch.
+
+    :raises BootError: they are wrong.
+    """
+    if model.has_positions:
+        return
+    with torch.inference_mode():
+        alone = SequenceRows(model)
+        alone.read([[1]])
+        together = SequenceRows(model)
+        together.read([[3, 2, 1], [1]])
+        wanted, found = alone.read([[2]])[0], together.read([[2], [2]])[1]
+    if (wanted - found).abs().max() > CLOSE * wanted.std():
+        reason = "counts the positions of tokens by itself"
+        raise BootError(UNSUPPORTED.format(name=model.name, reason=reason))

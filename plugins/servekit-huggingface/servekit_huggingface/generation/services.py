@@ -16,7 +16,7 @@ from servekit_huggingface.generation.requests import (
     TextPrompt,
     refusal,
 )
-from servekit_huggingface.generation.rows import CausalModel
+from servekit_huggingface.generation.rows import CausalModel, check_positions
 from servekit_huggingface.generation.sampling import Sampler, SamplingDefaults
 from servekit_huggingface.generation.text_stream import TextStream
 from servekit_huggingface.generation.writer import AnswerWriter
@@ -41,6 +41,7 @@ class GenerationService(Service):
         self.tokenizer = loader.tokenizer()
         loaded = loader.model(transformers.AutoModelForCausalLM)
         self._model = CausalModel(loaded)
+        check_positions(self._model)
         self._defaults = SamplingDefaults.read(context.directory)
         self._ends = _end_tokens(loaded.generation_config.eos_token_id, self.tokenizer)
         limits = (options.max_context, self._model.context, self.tokenizer.model_max_length)
