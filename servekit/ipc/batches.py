@@ -14,6 +14,7 @@ from msgspec import Struct
 from servekit.ipc.response_style import ResponseStyle
 
 __all__ = [
+    "ELEMENT",
     "PREDICT",
     "QUERY",
     "QUERY_BODY",
@@ -52,6 +53,10 @@ VALUE = "application/vnd.servekit.value"
 
 #: media type of a list, each element of which will be a separate input
 VALUES = "application/vnd.servekit.values"
+
+
+#: media type of an element of the answer, which a worker will only write with the others
+ELEMENT = "application/vnd.servekit.element"
 
 
 #: media type of the parameters of a query in place of a body

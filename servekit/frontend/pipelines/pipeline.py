@@ -67,6 +67,8 @@ class Pipeline:
                 if source != REQUEST:
                     nodes[source].followers = [*nodes[source].followers, at]
         for node in nodes[:-1]:
+            if node.accept:
+                continue
             is_cut = any(nodes[at].is_each for at in node.followers)
             node.accept = (VALUES if is_cut and not node.is_each else VALUE).encode()
 

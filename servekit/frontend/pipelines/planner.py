@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from servekit.frontend.pipelines.pipeline import REQUEST, Node
-from servekit.ipc.batches import MethodCall, Reading
+from servekit.ipc.batches import ELEMENT, MethodCall, Reading
 from servekit.ipc.stream_formats import STREAM_FORMATS
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def plan(
     planner.add(row, route.steps, REQUEST, (row.name,))
     last = planner.nodes[-1]
     if last.is_each:  # and the client gets one answer
+        last.accept = ELEMENT.encode()
         planner.add_reader(last.batcher, len(planner.nodes) - 1, Reading.WHOLE)
     return colocated(planner.nodes)
 

@@ -177,7 +177,7 @@ class PipelineRun:
         value = StepValue(response.body, response.media_type.encode(), response.discard)
         gathering = self._gatherings.get(at)
         if gathering is not None:
-            if value.content_type != VALUE.encode():
+            if value.content_type != (node.accept or VALUE.encode()):
                 value.drop()
                 self.fail(ResultNotEncodable())
                 return

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from servekit.errors import PluginError
 from servekit.hookspecs import ReadOnly
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import ELEMENT, VALUE, VALUES
 from servekit.plugins import PluginManager, choose, collect, import_target
 
 __all__ = ["Codec", "CodecTable", "import_codec"]
@@ -14,6 +14,7 @@ __all__ = ["Codec", "CodecTable", "import_codec"]
 #: between the stages of a model only: clients are never told of them
 INTERNAL: Final = {
     VALUE: "servekit.worker.codecs.value:value",
+    ELEMENT: "servekit.worker.codecs.value:value",
     VALUES: "servekit.worker.codecs.value:values",
 }
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from servekit.errors import NotAcceptable
+from servekit.ipc.batches import ELEMENT
 from servekit.worker.codecs.json import codec as json
 from servekit.worker.codecs.media_headers import MediaRange
 from servekit.worker.codecs.table import CodecTable
@@ -56,6 +57,11 @@ class MediaPlans(Plans):
     def as_piece(self, output: Any) -> Any:
         """Return one of the outputs of a stream as envelopes get it."""
         return output if self._pieces is None else self._pieces.as_object(output)
+
+    def _between(self, writer: Writer) -> Writer:
+        if writer.media_type != ELEMENT:  # the next step gets the picture itself
+            return writer
+        return writer._replace(encode=_before(self._media.with_files, writer.encode))
 
     def _plan(self, ranges: list[MediaRange]) -> Plan:
         if not self._media.is_file:

@@ -87,12 +87,16 @@ class Plans(dict[bytes, Plan]):
         if header == OBJECT:
             return AS_OBJECT
         if (codec := self._table.internal(name := header.decode("latin-1"))) and codec.encode:
-            writer = Writer(name, codec.encode, True)
+            writer = self._between(Writer(name, codec.encode, True))
             self[header] = plan = Plan([writer], [writer])
             return plan
         plan = self._plan(parse_accept(header))
         remember(self, header, plan)
         return plan
+
+    def _between(self, writer: Writer) -> Writer:
+        """Return *writer*, of a media type between steps, as it gets the outputs."""
+        return writer
 
     def _plan(self, ranges: list[MediaRange]) -> Plan:
         """Return the plan of a client that accepts *ranges*.
