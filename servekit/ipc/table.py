@@ -273,7 +273,7 @@ class Tally(Struct):
 
 
 class Table(Struct):
-    """What the front-ends know about the server."""
+    """The models and the state of the server, for the front-ends."""
 
     models: list[ModelRow]
     is_draining: bool = False
@@ -290,7 +290,7 @@ class TableUpdate(Struct, array_like=True, tag=20):
     """
 
     table: Table
-    numbers: list[int]  #: of all models, in their order
+    numbers: list[int]  #: the number of each model, in their order
 
     @classmethod
     def since(cls, known: Mapping[int, ModelRow], table: Table) -> "TableUpdate":

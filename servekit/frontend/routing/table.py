@@ -36,7 +36,7 @@ log = logging.getLogger("servekit.frontend")
 
 
 class ModelRoutes(NamedTuple):
-    """What one model answers."""
+    """Which paths of a model are answered, and why others are not."""
 
     row: ModelRow
     paths: Paths
