@@ -33,10 +33,10 @@ __all__ = [
 JSON: Final = "application/json"
 JPEG: Final = "image/jpeg"
 LEGACY: Final = "MANIFEST.json"  #: at the root: an archive of 0.x
-PRESENT: Final = "MAR-INF/MANIFEST.json"  #: of 1.x, and of other servers
+PRESENT: Final = "MAR-INF/MANIFEST.json"  #: an archive of 1.x, or of another server
 #: where it is in a directory: in that of 1.x, and in an archive that ``servekit migrate`` has made
 PLACES: Final = (PRESENT, "FOREIGN-INF/MANIFEST.json")
-MAX_BYTES: Final = 1 << 20  #: of a manifest or a signature
+MAX_BYTES: Final = 1 << 20  #: the longest manifest or signature
 
 #: keys that the archiver of MMS 1.x writes, and that of TorchServe does not
 OF_MMS: Final = frozenset(("specificationVersion", "implementationVersion", "modelServerVersion"))

@@ -86,10 +86,8 @@ def _image_type(tensor: SignedTensor) -> Any:
 
 
 def _value_type(tensor: SignedTensor) -> Any:
-    says = {"type": ["array", "object"]}
-    return Annotated[
-        Any, Meta(description=field_text(tensor, is_file=False), extra_json_schema=says)
-    ]
+    # without a type: a check would make an empty list of it, with which most service classes fail
+    return Annotated[Any, Meta(description=field_text(tensor, is_file=False))]
 
 
 def _image(name: str, file: File) -> bytes:
