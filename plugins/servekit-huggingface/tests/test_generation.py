@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("torch")
 
 from dataclasses import dataclass, field
+from random import Random
 
 from servekit_huggingface.generation.requests import ChatPrompt, TextPrompt, Turn
 from servekit_huggingface.generation.services import (
@@ -95,6 +96,28 @@ def test_each_answer_of_a_changing_batch_is_that_of_the_prompt_alone(
     for client in clients:
         slot = client.slot
         assert slot.tokens == greedy(directory, slot.prompt, slot.limit)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_that_come_and_leave_at_random_get_their_own_answers(tiny, tmp_path, load, seed):
+    service = load(HuggingFaceCompletion, tiny.save_generator(tmp_path, "gpt2"), prefill_tokens=16)
+    random = Random(seed)
+    clients, left = [], []
+    for _ in range(80):
+        going = [client for client in clients if client.end is None]
+        chance = random.random()
+        if chance < 0.3 and len(going) < 8:
+            prompt = [random.randrange(3, 400) for _ in range(random.choice([1, 5, 20, 45]))]
+            clients.append(admit(service, TextPrompt(prompt=prompt, max_tokens=12)))
+        elif chance < 0.4 and going:
+            left.append(random.choice(going))
+            clients.remove(left[-1])
+            service.evict(left[-1].slot)
+        elif going:
+            step(service, clients)
+
+    for slot in (client.slot for client in [*clients, *left] if client.slot.tokens):
+        assert slot.tokens == greedy(tmp_path, slot.prompt, len(slot.tokens))
 
 
 def test_an_answer_that_ends_frees_its_columns(llama):

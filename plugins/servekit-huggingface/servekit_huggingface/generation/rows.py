@@ -19,7 +19,7 @@ __all__ = ["CausalModel", "SequenceRows", "check_positions"]
 
 #: kinds of layers whose state is keys and values, which can be cut and joined
 ATTENTION: Final = ("full_attention", "sliding_attention")
-CLOSE: Final = 0.1  #: of the deviation of scores: more than rounding to bfloat16 changes
+CLOSE: Final = 0.1  #: part of the deviation of scores, more than rounding to bfloat16 changes
 UNSUPPORTED = (
     "{name}: {reason}, which this service cannot batch; put an engine such as vLLM behind the "
     "service openai-proxy of servekit-openai instead"
