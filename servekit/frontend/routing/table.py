@@ -36,7 +36,7 @@ log = logging.getLogger("servekit.frontend")
 
 
 class ModelRoutes(NamedTuple):
-    """Which paths of a model are answered, and why others are not."""
+    """The paths that answer for one model, and the reasons of those that do not."""
 
     row: ModelRow
     paths: Paths
