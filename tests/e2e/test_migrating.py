@@ -24,7 +24,7 @@ pytestmark = [
         ("from-octoai", 8),
         ("from-mindspore", 3),
         ("from-torchserve", 8),
-        ("from-mms", 7),
+        ("from-mms", 8),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
