@@ -21,6 +21,7 @@ import transformers  # noqa: E402
 from transformers.cache_utils import Cache, DynamicLayer  # noqa: E402
 from transformers.utils import is_torchvision_available, logging  # noqa: E402
 
+is_torchvision_available.cache_clear()
 is_torchvision_available()  # remembers that it is not
 del sys.modules["torchvision"]
 if torchvision is not None:

@@ -48,11 +48,6 @@ class GeneratedAnswer:
         self._ends, self._sampler, self._text = ends, sampler, text
         self._news = Written()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether its last token has been written."""
-        return bool(self._news.finish_reason)
-
     def add(self, likeliest: int, scores: Tensor) -> None:
         """Write a token. An error ends this answer only.
 

@@ -54,9 +54,10 @@ class GenerationService(Service):
         """Write two tokens, for which all weights are read."""
         prompt = GenerationPrompt(max_tokens=2)
         answer = self.begin([min(self._ends, default=0)], prompt, None, "prompt")
-        self.step([answer])
-        self.step([answer])
-        self.evict(answer)
+        with torch.inference_mode():
+            self._writer.step()
+            self._writer.step()
+            self._writer.evict(answer)
 
     def begin(
         self, ids: list[int], prompt: GenerationPrompt, default: int | None, field: str
@@ -85,7 +86,6 @@ class GenerationService(Service):
             text=TextStream(self.tokenizer, ids, prompt.stops),
         )
         self._writer.admit(answer)
-        self._read.inc(len(ids))
         return answer
 
     def step(self, slots: list[GeneratedAnswer]) -> list[Any]:
@@ -99,6 +99,8 @@ class GenerationService(Service):
         if news.error is not None:
             return news.error
         self._written.inc(news.tokens)
+        if news.tokens and len(answer.tokens) == 1:
+            self._read.inc(len(answer.prompt))
         if not news.finish_reason:
             return news.text or None
         usage = Count(prompt_tokens=len(answer.prompt), completion_tokens=len(answer.tokens))
