@@ -98,7 +98,9 @@ class CodecTarget(str):
     """The import string of a codec, with what is known of it without importing it.
 
     A kind of value is ``object``, ``text``, ``bytes``, ``numbers`` (as Python has them, and
-    lists of them), ``array`` (NumPy's), or an array of a dtype and a shape, ``uint8[any, any, 3]``.
+    lists of them), ``array`` (NumPy's), an array of a dtype and a shape, ``uint8[any, any, 3]``,
+    or ``table``: ``decode`` returns ``servekit.extension.Rows``, and ``encode`` takes what
+    ``predict`` returns for rows; only models with a signature have tables.
     """
 
     reads: Collection[str] | None  #: kinds that ``decode`` returns; ``None`` may be any

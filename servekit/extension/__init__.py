@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from servekit.extension.commands import Command
     from servekit.extension.envelope import (
         Codecs,
+        Column,
         EncodedInput,
         EncodedResponse,
         Envelope,
@@ -55,6 +56,7 @@ __all__ = [
     "BaseExchange",
     "BatchServed",
     "Codecs",
+    "Column",
     "Command",
     "EncodedInput",
     "EncodedResponse",
@@ -109,6 +111,7 @@ MODULES = {
     ".commands": ("Command",),
     ".envelope": (
         "Codecs",
+        "Column",
         "EncodedInput",
         "EncodedResponse",
         "Envelope",

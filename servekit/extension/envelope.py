@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from servekit.service.identity import Identity
     from servekit.service.response import Response
 
-__all__ = ["Codecs", "EncodedInput", "EncodedResponse", "Envelope", "EnvelopeRequest", "Rows"]
+__all__ = [
+    "Codecs",
+    "Column",
+    "EncodedInput",
+    "EncodedResponse",
+    "Envelope",
+    "EnvelopeRequest",
+    "Rows",
+]
 
 
 class Codecs(Protocol):
@@ -65,10 +73,24 @@ class EncodedInput(NamedTuple):
     body: bytes | memoryview
 
 
-class Rows(Struct, frozen=True, eq=False):
-    """Several inputs in one array for each name, or their outputs."""
+class Column:
+    """A column of a table that a codec has read: it becomes an array once its dtype is known."""
 
-    values: Mapping[str, Any]  #: name to ndarray ``[count, *shape]``
+    def array(self, dtype: str) -> Any:
+        """Return the ndarray ``[count, *shape]`` of *dtype*, a dtype of signatures.
+
+        :raises ValueError: an element is not of *dtype*; the message says which one.
+        """
+        raise NotImplementedError
+
+
+class Rows(Struct, frozen=True, eq=False):
+    """Several inputs in one array for each name, or their outputs.
+
+    A codec of tables decodes to it, for models with a signature.
+    """
+
+    values: Mapping[str, Any]  #: name to ndarray ``[count, *shape]``, or to a ``Column``
     count: int
 
 

@@ -2,7 +2,8 @@
 """Kinds of values, which tell whether a codec and an annotated type go together.
 
 A kind is ``object``, ``text``, ``bytes``, ``numbers`` (Python's, and lists of them), ``array``
-(NumPy's), or an array of a dtype and a shape such as ``uint8[any, any, 3]``.
+(NumPy's), ``table`` (the rows of models with a signature), or an array of a dtype and a shape
+such as ``uint8[any, any, 3]``.
 """
 
 import dataclasses
@@ -27,6 +28,7 @@ __all__ = [
     "EVERY",
     "NONE",
     "RAW",
+    "TABLE",
     "kinds_given",
     "kinds_of_array",
     "kinds_taken",
@@ -36,6 +38,7 @@ __all__ = [
 
 EVERY: Final = frozenset({"object", "text", "bytes", "numbers", "array"})
 NONE: Final[frozenset[str]] = frozenset()
+TABLE: Final = "table"  #: rows of a model with a signature
 RAW: Final = "raw"  #: the elements of an array as bytes, without dtype and shape
 ARRAY: Final = re.compile(r"(\w+)\[(.*)\]")
 ANY: Final = "any"

@@ -9,6 +9,7 @@ from servekit.worker.boot.kinds import (
     EVERY,
     NONE,
     RAW,
+    TABLE,
     kinds_given,
     kinds_of_array,
     kinds_taken,
@@ -60,7 +61,7 @@ def consumes(
         is_of_files = typed_rules(input_type).alone is not None
     else:
         inputs, is_of_files = signature["inputs"], False
-        kinds = {"object", *(with_raw(inputs[0]) if len(inputs) == 1 else NONE)}
+        kinds = {"object", TABLE, *(with_raw(inputs[0]) if len(inputs) == 1 else NONE)}
     return [
         name for name in every if _is_taken(name, kinds, table) or (name == FORM and is_of_files)
     ]
@@ -92,6 +93,7 @@ def produces(
     elif signature is not None:
         outputs = signature["outputs"]  # several are an object; none leave everything open
         kinds = kinds_of_array(outputs[0]) if len(outputs) == 1 else NONE if outputs else EVERY
+        kinds = {*kinds, TABLE}
     else:
         kinds = kinds_given(output.type)
 

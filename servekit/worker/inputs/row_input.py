@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from servekit.counting import counted
-from servekit.extension.envelope import Rows
+from servekit.extension.envelope import Column, Rows
 from servekit.worker.inputs.declared_arrays import Arrays, DeclaredArrays
 from servekit.worker.inputs.input_kind import refusal
 from servekit.worker.inputs.json_arrays import SMALLEST, list_readers
@@ -44,6 +44,7 @@ class RowInput:
         """Compile the checks of *inputs*, whose shapes have no batch axis."""
         tensors = [RowTensorReader(entry) for entry in inputs]
         self._arrays = DeclaredArrays(tensors)
+        self._declared = {entry["name"]: entry for entry in inputs}
         self._names = [tensor.name for tensor in tensors]
         self._dtypes = [tensor.dtype for tensor in tensors]
         types = {tensor.name: tensor.exact_rows for tensor in tensors}
@@ -69,10 +70,35 @@ class RowInput:
         """
         if type(value) is not Rows:
             return self._of(self._arrays.check(value))
-        found = self._of(self._arrays.check(columns_of(value, self._names[0])))
+        values = columns_of(value, self._names[0])
+        if any(isinstance(each, Column) for each in values.values()):
+            values = self._of_table(values)
+        found = self._of(self._arrays.check(values))
         if found.count != value.count:
             raise refusal([("", f"{counted(found.count, 'row')}, expected {value.count}")])
         return found
+
+    def _of_table(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of *columns*, of the dtypes that are declared.
+
+        If the only input is a list for each row, columns of other names are its elements.
+
+        :raises InputError: with every wrong column.
+        """
+        lone = self._names[0] if len(self._names) == 1 else ""
+        are_elements = lone and lone not in columns and len(self._declared[lone]["shape"]) == 1
+        dtypes = {name: entry["dtype"] for name, entry in self._declared.items()}
+        arrays, wrong = dict(columns), []
+        for name, column in columns.items():
+            dtype = dtypes[lone] if are_elements else dtypes.get(name)
+            if dtype is not None and isinstance(column, Column):
+                try:
+                    arrays[name] = column.array(dtype)
+                except ValueError as error:
+                    wrong.append((name, str(error)))
+        if wrong:
+            raise refusal(wrong)
+        return {lone: np.stack([*arrays.values()], axis=1)} if are_elements else arrays
 
     def _of(self, arrays: Arrays) -> Rows:
         count = len(arrays[0])

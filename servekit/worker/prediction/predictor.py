@@ -80,6 +80,7 @@ class Predictor:
         self.is_leaving = False  #: the service asked the process to exit
         #: predicts ``Rows``; ``None`` without a signature, or with a method for single inputs
         self.rows = None if rows is None or is_single else rows(self._call, self.failed)
+        inputs.takes_rows = self.rows is not None
 
     def answer(
         self,

@@ -6,7 +6,8 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servekit.errors import BodyMalformed, RequestError, UnknownMediaType
+from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
+from servekit.extension.envelope import Rows
 from servekit.ipc.batches import QUERY_BODY, VALUE, VALUES
 from servekit.types import File
 from servekit.worker.codecs.media_headers import parse_content_type, remember
@@ -145,6 +146,7 @@ class InputReaders(dict[bytes, Read]):
 
         :param taken: media types and ranges that inputs can be made of; all if ``None``.
         """
+        self.takes_rows = True  #: ``Rows``, which codecs of tables make of bodies
         self._bodies, self._kind, self._has_own_json = bodies, kind, has_own_json
         self._taken = taken
 
@@ -154,10 +156,20 @@ class InputReaders(dict[bytes, Read]):
 
     def __missing__(self, header: bytes) -> Read:
         reader = self._bodies.find(header, self._taken)
-        check, decode = self._kind.check, reader.decode
+        check = self._kind.check if self.takes_rows else self._check_single
+        decode = reader.decode
         is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
         is_direct = is_json and not self._has_own_json
         read = self._kind.decode_json if is_direct else lambda body: check(decode(body))
         if reader.media_type != FORM:
             remember(self, header, read)
         return read
+
+    def _check_single(self, value: Any) -> Any:
+        """Check a decoded value for a service that takes one input at a time.
+
+        :raises InputError: it is a table.
+        """
+        if type(value) is Rows:
+            raise InputError("a table has rows, and this model takes one input in a request")
+        return self._kind.check(value)

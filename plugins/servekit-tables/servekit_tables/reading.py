@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies to tables, within limits: a small file may claim to be a large table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from servekit.errors import BodyMalformed
+
+__all__ = ["read_csv", "read_parquet"]
+
+MAX_CELLS: Final = 1 << 26  #: elements of all columns together
+MAX_BYTES: Final = 1 << 29  #: of a Parquet file without its compression
+MAX_COLUMNS: Final = 1 << 14
+BATCH: Final = 1 << 16  #: rows that are read at once
+SHOWN: Final = 200  #: characters of a reason of pyarrow's
+
+
+def read_csv(body: bytes, *, has_header: bool) -> Any:
+    """Return the table in *body*, whose columns are all text.
+
+    :param has_header: the first row has the names of columns; otherwise they are ``0``, ``1`` ...
+    :raises BodyMalformed: it is not CSV with as many elements in each row.
+    """
+    names = _names(body)
+    if not has_header:
+        names = [str(place) for place in range(len(names))]
+    _check_names(names)
+    try:
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(body),
+            pyarrow.csv.ReadOptions(
+                use_threads=False, column_names=names, skip_rows=int(has_header)
+            ),
+            pyarrow.csv.ParseOptions(newlines_in_values=True),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):  # only a header
+            return pa.table({name: pa.array([], pa.string()) for name in names})
+        raise _malformed(error) from None
+
+
+def _names(body: bytes) -> list[str]:
+    """Return the elements of the first row."""
+    options = pyarrow.csv.ReadOptions(use_threads=False)
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    try:
+        with pyarrow.csv.open_csv(pa.BufferReader(body), options, parsing) as reader:
+            return list(reader.schema.names)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise _malformed(error) from None
+
+
+def read_parquet(body: bytes) -> Any:
+    """Return the table in *body*, without the index of a data frame.
+
+    :raises BodyMalformed: it is not a Parquet file, or one of a table that is too large.
+    """
+    try:
+        file = pyarrow.parquet.ParquetFile(
+            pa.BufferReader(body),
+            thrift_string_size_limit=1 << 24,
+            thrift_container_size_limit=1 << 20,
+        )
+        _check_size(file.metadata)
+        schema = file.schema_arrow
+        dictionaries = [field.name for field in schema if pa.types.is_string(field.type)]
+        # repeated text stays one text
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(body), read_dictionary=dictionaries)
+        batches, size = [], 0
+        for batch in file.iter_batches(BATCH, use_threads=False):
+            size += batch.nbytes
+            if size > MAX_BYTES:
+                raise _too_large(f"over {MAX_BYTES >> 20} MiB")
+            batches.append(batch)
+    except (pa.ArrowException, OSError) as error:
+        raise _malformed(error) from None
+    table = pa.Table.from_batches(batches, file.schema_arrow)
+    _check_names(table.column_names)
+    return table.drop_columns(_index_columns(schema.metadata or {}, table.column_names))
+
+
+def _check_size(metadata: Any) -> None:
+    if metadata.num_columns > MAX_COLUMNS:
+        raise _too_large(f"{metadata.num_columns} columns, limit {MAX_COLUMNS}")
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+    cells = max(sum(chunk.num_values for chunk in chunks), metadata.num_rows * metadata.num_columns)
+    if cells > MAX_CELLS:
+        raise _too_large(f"{cells} elements, limit {MAX_CELLS}")
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    if size > MAX_BYTES:
+        raise _too_large(f"{size} bytes, limit {MAX_BYTES}")
+
+
+def _index_columns(metadata: Any, names: list[str]) -> list[str]:
+    """Return the columns that pandas has made of an index."""
+    try:
+        found = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", [])
+    except (ValueError, AttributeError):  # written by somebody else
+        return []
+    is_index = [name for name in found if isinstance(name, str) and name in names]
+    return is_index if len(is_index) < len(names) else []
+
+
+def _check_names(names: list[str]) -> None:
+    if len(names) > MAX_COLUMNS:
+        raise _too_large(f"{len(names)} columns, limit {MAX_COLUMNS}")
+    if "" in names:
+        hint = "; pandas writes its index so, unless to_csv(index=False) is called"
+        raise BodyMalformed(f"table: column {names.index('') + 1} has no name{hint}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BodyMalformed(f"table: two columns are called {twice[:80]!r}")
+
+
+def _too_large(what: str) -> BodyMalformed:
+    return BodyMalformed(f"table: {what}")
+
+
+def _malformed(error: Exception) -> BodyMalformed:
+    return BodyMalformed(f"table: {' '.join(str(error).split())[:SHOWN]}")

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV and Parquet bodies: what a model gets of them, and what is written of its outputs."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servekit_tables.codecs import csv, parquet
+
+from servekit.errors import BodyMalformed
+
+
+def columns(rows, **dtypes):
+    """Return the arrays of *rows* as lists, each of the dtype that is asked for."""
+    return {name: rows.values[name].array(dtype).tolist() for name, dtype in dtypes.items()}
+
+
+def parquet_of(**arrays):
+    sink = io.BytesIO()
+    pq.write_table(pa.table(arrays), sink)
+    return sink.getvalue()
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def test_csv_is_read_as_the_dtypes_that_are_declared():
+    rows = csv.decode(b'zip,age,"the, name"\n01234, 7 ,"a ""b""\nc"\n00000,1e1,""\n', {})
+
+    assert rows.count == 2
+    wanted = {"zip": "str", "age": "float32", "the, name": "str"}
+    assert columns(rows, **wanted) == {
+        "zip": ["01234", "00000"],
+        "age": [7.0, 10.0],
+        "the, name": ['a "b"\nc', ""],
+    }
+    assert columns(rows, zip="int64") == {"zip": [1234, 0]}
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "values"),
+    [
+        ("1.5", "float64", [1.5]),
+        ("-3", "int8", [-3]),
+        ("18446744073709551615", "uint64", [2**64 - 1]),
+        ("true", "bool", [True]),
+        ("0", "bool", [False]),
+    ],
+)
+def test_an_element(text, dtype, values):
+    assert columns(csv.decode(f"x\n{text}\n".encode(), {}), x=dtype) == {"x": values}
+
+
+def test_an_empty_element_is_nan_for_floats_alone():
+    rows = csv.decode(b"x,y\n1,a\n,b\n", {})
+
+    assert np.isnan(rows.values["x"].array("float32")).tolist() == [False, True]
+    for dtype in ("int64", "bool"):
+        with pytest.raises(ValueError, match=f"row 2: empty, expected {dtype}"):
+            rows.values["x"].array(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "message"),
+    [
+        ("float32", "1\n2\nthree\n4", "row 3: 'three' is not float32"),
+        ("int64", "1\n1.5", "row 2: '1.5' is not int64"),
+        ("bool", "yes", "row 1: 'yes' is not bool"),
+        ("uint64", "-1", "row 1: '-1' is not uint64"),
+    ],
+)
+def test_the_first_wrong_element_is_named(dtype, text, message):
+    rows = csv.decode(f"x\n{text}\n".encode(), {})
+
+    with pytest.raises(ValueError, match=message):
+        rows.values["x"].array(dtype)
+
+
+def test_a_file_without_names_has_numbers_for_them():
+    rows = csv.decode(b"1,2\n3,4\n", {"header": "absent"})
+
+    assert columns(rows, **{"0": "int64", "1": "int64"}) == {"0": [1, 3], "1": [2, 4]}
+
+
+def test_a_file_with_names_only_has_no_rows():
+    rows = csv.decode(b"a,b\n", {})
+
+    assert (rows.count, list(rows.values)) == (0, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (b"a,b\n1\n", "Expected 2 columns"),
+        (b"a,a\n1,2\n", "two columns are called 'a'"),
+        (b",a\n0,1\n", r"column 1 has no name.*index=False"),
+        (b"a\n\xff\n", "UTF8"),
+    ],
+    ids=["empty", "blank", "short row", "name twice", "index", "not UTF-8"],
+)
+def test_broken_csv_is_refused(body, message):
+    with pytest.raises(BodyMalformed, match=message):
+        csv.decode(body, {})
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(body):
+    for codec in (csv, parquet):
+        try:
+            rows = codec.decode(body, {})
+        except BodyMalformed:
+            continue
+        assert rows.count >= 0
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1), st.sampled_from([csv, parquet]))
+def test_floats_come_back_as_they_were(values, codec):
+    body = codec.encode({"x": np.array(values)})
+
+    assert columns(codec.decode(body, {}), x="float64") == {"x": values}
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+def test_parquet_keeps_types_and_axes():
+    body = parquet_of(
+        a=pa.array([1, 2], pa.int32()),
+        text=pa.array(["x", "x"]),
+        image=pa.array([[[1.0, 2.0]], [[3.0, 4.0]]]),
+        day=pa.array([0, 1], pa.date32()),
+    )
+    rows = parquet.decode(body, {})
+    found = columns(rows, a="float64", text="str", image="float32", day="str")
+
+    assert found["a"] == [1.0, 2.0]
+    assert found["text"] == ["x", "x"]
+    assert found["image"] == [[[1.0, 2.0]], [[3.0, 4.0]]]
+    assert found["day"] == ["1970-01-01", "1970-01-02"]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "message"),
+    [
+        (pa.array([1.5]), "int64", "row 1: '1.5' is not int64"),
+        (pa.array([1, None]), "int64", "row 2: empty, expected int64"),
+        (pa.array(["1", "b", "b"]), "float32", "row 2: 'b' is not float32"),
+        (pa.array(["a", None]), "str", "row 2: empty, expected str"),
+        (pa.array([[1], [1, 2]]), "int64", "lists of 1 to 2 elements"),
+        (pa.array([[1, 2], [3, None]]), "int64", "row 2: empty"),
+        (pa.array([True]), "float32", "bool, expected float32"),
+        (pa.array([1]), "str", "int64, expected str"),
+        (pa.array([{"a": 1}]), "float32", "struct<.*>, expected float32"),
+    ],
+)
+def test_a_column_that_does_not_fit_says_why(values, dtype, message):
+    rows = parquet.decode(parquet_of(x=values), {})
+
+    with pytest.raises(ValueError, match=message):
+        rows.values["x"].array(dtype)
+
+
+def test_missing_numbers_are_nan_in_text_too():
+    rows = parquet.decode(parquet_of(a=pa.array([1, None]), b=pa.array(["2", None])), {})
+
+    for name in ("a", "b"):
+        assert np.isnan(rows.values[name].array("float32")).tolist() == [False, True]
+
+
+def test_the_index_of_a_data_frame_is_left_out():
+    frame = pd.DataFrame({"x": [1.0, 2.0]}, index=["first", "second"])
+
+    assert list(parquet.decode(frame.to_parquet(), {}).values) == ["x"]
+
+
+def test_repeated_text_takes_no_more_memory_than_its_file():
+    body = parquet_of(x=pa.array(["y" * 100_000] * 50_000))  # 5 GB as separate strings
+    texts = parquet.decode(body, {}).values["x"].array("str")
+
+    assert len(body) < 1_000_000
+    assert len(texts) == 50_000
+    assert len({id(text) for text in texts}) == 1
+
+
+def test_a_table_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
+    monkeypatch.setattr("servekit_tables.reading.MAX_CELLS", 5)
+    body = parquet_of(x=pa.nulls(3, pa.int8()), y=pa.nulls(3, pa.int8()))
+
+    with pytest.raises(BodyMalformed, match="6 elements, limit 5"):
+        parquet.decode(body, {})
+
+
+# ---------------------------------------------------------------- outputs
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ({"label": np.array(["a", 'b"'], object)}, 'label\na\n"b"""\n'),
+        (np.array([1, 2]), "prediction\n1\n2\n"),
+        ([1.5, 2.5], "prediction\n1.5\n2.5\n"),
+        (np.array([[1, 2], [3, 4]]), "prediction_0,prediction_1\n1,2\n3,4\n"),
+        ([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "a,b\n1,x\n2,y\n"),
+        ({"a": 1, "b": np.float32(0.5)}, "a,b\n1,0.5\n"),
+    ],
+    ids=["mapping", "array", "list", "two axes", "list of mappings", "a single output"],
+)
+def test_outputs_as_csv(output, text):
+    found, expected = (
+        pd.read_csv(io.StringIO(each)) for each in (csv.encode(output).decode(), text)
+    )
+
+    assert found.to_dict("list") == expected.to_dict("list")
+
+
+@pytest.mark.parametrize("codec", [csv, parquet])
+@pytest.mark.parametrize(
+    "output",
+    [{"a": [1, 2], "b": [1]}, [{"a": 1}, {"b": 1}], {"a": object()}, [1, "a"]],
+    ids=["lengths", "names", "an object", "types"],
+)
+def test_what_is_no_table_is_left_to_other_media_types(codec, output):
+    with pytest.raises(TypeError, match="no table"):
+        codec.encode(output)
+
+
+def test_lists_stay_lists_in_parquet():
+    probabilities = np.array([[0.25, 0.75], [1.0, 0.0]])
+    frame = pd.read_parquet(io.BytesIO(parquet.encode({"p": probabilities})))
+
+    assert np.stack(frame["p"]).tolist() == probabilities.tolist()

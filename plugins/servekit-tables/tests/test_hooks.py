@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook module is light to import."""
+
+import subprocess
+import sys
+
+
+def test_importing_the_hook_module_imports_nothing_heavy():
+    code = "import servekit_tables.hooks, sys; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+
+    assert not {"numpy", "pyarrow", "pandas"} & set(loaded)
