@@ -70,7 +70,7 @@ def _of_dictionary(values: Any, dtype: str) -> Any:
     if not places.null_count:
         return found[places.to_numpy()]
     if found.dtype.kind != "f":
-        return _whole(places, dtype)  # which says where one is missing
+        return _whole(places, dtype)  # says where one is missing
     taken = found[places.fill_null(0).to_numpy()]
     taken[places.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return taken
