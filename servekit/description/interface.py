@@ -137,6 +137,12 @@ class PathDescription(Struct, frozen=True):
         sent_as = [each.media_type for each in self.examples]
         return _is_binary([*sent_as, *self.consumes][0])
 
+    @property
+    def answer_file(self) -> str:
+        """A name of a file for an answer that is a picture or a sound; "" if it is JSON."""
+        kind, _, suffix = self.produces[0].partition("/")
+        return f"prediction.{suffix}" if kind in ("image", "audio") else ""
+
 
 def describe(manifest: Mapping[str, Any], known: Interface | None = None) -> PathDescription:
     """Return what is known about a model.

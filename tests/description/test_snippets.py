@@ -62,6 +62,12 @@ def test_nothing_in_a_form_leaves_its_quotes_in_a_shell():
     compile(FORMATS["python"](call(form)), "snippet.py", "exec")
 
 
+def test_a_picture_is_written_to_a_file_in_a_shell():
+    words = shlex.split(FORMATS["curl"](call(SampleValue(1), file="prediction.png")))
+
+    assert words[words.index("-o") + 1] == "prediction.png"
+
+
 @pytest.mark.parametrize(
     ("path", "target"),
     [("/m/predict", "'m'"), ("/v1/predict/x", "'/v1/predict/x'"), ("/a", "'/a'")],

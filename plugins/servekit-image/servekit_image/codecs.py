@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Image bodies to ``uint8`` arrays ``[height, width, 3]`` and back."""
 
-import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,21 +9,17 @@ from PIL import Image
 
 from servekit.errors import BodyMalformed
 from servekit.types import MediaRefused
-from servekit.types.images import read_image
+from servekit.types.images import read_image, write_image
 
 __all__ = ["ImageCodec", "jpeg", "png", "webp"]
 
 
 class ImageCodec:
-    """Reads one image format, and writes it if *encode* is given."""
+    """Reads and writes images of one media type."""
 
-    def __init__(self, kind: str, encode: Callable[[Any], bytes] | None = None) -> None:
-        """Store.
-
-        :param kind: Pillow's name of the format; no other decoder sees the body.
-        """
-        self._kind = kind
-        self.encode = encode
+    def __init__(self, media_type: str) -> None:
+        """Use only the decoder of *media_type*, which is one that Pillow writes here."""
+        self._media_type = media_type
 
     def decode(self, body: bytes, _parameters: Mapping[str, str]) -> np.ndarray:
         """Return the pixels, turned upright as the camera noted; transparency is dropped.
@@ -32,10 +27,24 @@ class ImageCodec:
         :raises BodyMalformed: the body is not such an image, or one of too many pixels.
         """
         try:
-            image = read_image(body, [self._kind])
+            image = read_image(body, [self._media_type.removeprefix("image/").upper()])
         except MediaRefused as error:
             raise BodyMalformed(f"body: {error}") from error
         return np.array(_eight_bits(image).convert("RGB"))
+
+    def encode(self, output: Any) -> bytes:
+        """Return *output*, a ``uint8`` array ``[h, w]``, ``[h, w, 3]`` or ``[h, w, 4]``.
+
+        :raises TypeError: it is anything else; the next media type of ``Accept`` is tried then.
+        """
+        array = _as_array(output, self._media_type)
+        is_image = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+        if array.dtype != np.uint8 or not is_image or not array.size:
+            raise TypeError(
+                f"{self._media_type} needs uint8 [h, w], [h, w, 3] or [h, w, 4], not {array.dtype} "
+                f"{list(array.shape)}"
+            )
+        return write_image(Image.fromarray(array), self._media_type)
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
@@ -45,30 +54,13 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
 
 
-def _encode_png(output: Any) -> bytes:
-    """Return *output*, a ``uint8`` array ``[h, w]``, ``[h, w, 3]`` or ``[h, w, 4]``, as PNG.
-
-    :raises TypeError: it is anything else; the next media type of ``Accept`` is tried then.
-    """
-    array = _as_array(output)
-    is_image = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
-    if array.dtype != np.uint8 or not is_image or not array.size:
-        raise TypeError(
-            f"image/png needs uint8 [h, w], [h, w, 3] or [h, w, 4], not {array.dtype} "
-            f"{list(array.shape)}"
-        )
-    buffer = io.BytesIO()
-    Image.fromarray(array).save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()
-
-
-def _as_array(output: Any) -> np.ndarray:
+def _as_array(output: Any, media_type: str) -> np.ndarray:
     try:
         return np.asarray(output)
     except ValueError as error:  # lists of unequal lengths, for one
-        raise TypeError(f"image/png needs an array: {error}") from error
+        raise TypeError(f"{media_type} needs an array: {error}") from error
 
 
-png = ImageCodec("PNG", _encode_png)
-jpeg = ImageCodec("JPEG")
-webp = ImageCodec("WEBP")
+png = ImageCodec("image/png")
+jpeg = ImageCodec("image/jpeg")
+webp = ImageCodec("image/webp")

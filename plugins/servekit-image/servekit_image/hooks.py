@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 from servekit import hookimpl
-from servekit.hookspecs import CodecTarget, ReadOnly
+from servekit.hookspecs import CodecTarget
 
 __all__ = ["register_codecs"]
 
@@ -15,9 +15,8 @@ WRITTEN = ["uint8[any, any]", *PIXELS, "uint8[any, any, 4]"]
 
 @hookimpl
 def register_codecs() -> Mapping[str, str]:
-    """Offer PNG both ways, JPEG and WebP inwards."""
+    """Offer PNG, JPEG and WebP, both ways."""
     return {
-        "image/png": CodecTarget("servekit_image.codecs:png", reads=PIXELS, writes=WRITTEN),
-        "image/jpeg": ReadOnly("servekit_image.codecs:jpeg", reads=PIXELS),
-        "image/webp": ReadOnly("servekit_image.codecs:webp", reads=PIXELS),
+        f"image/{kind}": CodecTarget(f"servekit_image.codecs:{kind}", reads=PIXELS, writes=WRITTEN)
+        for kind in ("png", "jpeg", "webp")
     }

@@ -21,6 +21,7 @@ def plans():
     ("output", "media_type"),
     [
         pytest.param(np.zeros((2, 3), np.uint8), "image/png", id="an image is a PNG"),
+        pytest.param(np.zeros((2, 3, 4), np.uint8), "image/png", id="an image with alpha is one"),
         pytest.param([[0, 1]], "application/json", id="numbers that are no image are JSON"),
         pytest.param({"a": 1}, "application/json", id="an object is JSON"),
     ],

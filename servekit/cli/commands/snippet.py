@@ -78,6 +78,7 @@ def run(parsed: argparse.Namespace) -> int:
         path=described.path,
         sample=found,
         instances=described.instances,
+        file=described.answer_file,
         streams=parsed.stream,
         style=described.style,
     )

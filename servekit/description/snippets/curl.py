@@ -30,6 +30,8 @@ def curl(call: SnippetRequest) -> str:
 
 def _options(call: SnippetRequest, *, is_large: bool) -> Iterator[tuple[str, str]]:
     sample = call.sample
+    if call.file:
+        yield "-o", call.file
     if call.streams and not call.asks_by_body:
         yield "-H", f"Accept: {EVENT_STREAM}"
     if isinstance(sample, SampleForm):

@@ -20,6 +20,7 @@ class SnippetRequest:
     path: str
     sample: SampleFile | SampleForm | SampleValue
     instances: bool = False  #: the sample is one of the inputs of a body
+    file: str = ""  #: that the response is written to, if it is a picture or a sound
     streams: bool = False  #: each output is shown when it arrives
     #: of the responses of the path
     style: ResponseStyle = field(default_factory=ResponseStyle)
