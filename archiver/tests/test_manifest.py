@@ -140,6 +140,7 @@ def test_every_key_is_kept():
         "calls": ["embed", "rank"],
         "cache": {"max_bytes": 1000, "ttl_s": 0.5},
         "envelope": False,
+        "pickle": True,
         "media_type": "application/msgpack",
         "stream": {"end": "", "raw": True, "field": "stream"},
         "stages": {
@@ -216,6 +217,7 @@ def test_every_key_is_kept():
         ({"requirements": "r.txt"}, "requirements: 'r.txt' is not a file of the model"),
         ({"batching": 3}, "batching: 3 is a number, not a table"),
         ({"envelope": 0}, "envelope: 0 is a number, not true or false"),
+        ({"pickle": "yes"}, "pickle: 'yes' is a string, not true or false"),
         ({"stream": {"end": "a\nb"}}, "stream.end: 'a\\nb' contains a control character"),
         ({"stream": {"field": ""}}, "stream.field: '' is 0 characters long, 1 to 128"),
         ({"batching": {"max_batch_size": 0}}, "batching.max_batch_size: 0 is below 1"),

@@ -12,7 +12,7 @@ from servekit.errors import BootError
 from servekit.hookspecs import hookimpl
 from servekit.service.base import Service
 
-__all__ = ["find_service"]
+__all__ = ["find_service", "without_bytecode"]
 
 
 @hookimpl
@@ -30,7 +30,7 @@ def find_service(
     module, _, attribute = target.partition(":")
     if is_own:
         _require_inside(module, directory)
-    with _no_bytecode() if is_own else nullcontext():
+    with without_bytecode() if is_own else nullcontext():
         imported = import_module(module)
     if not hasattr(imported, attribute):
         raise BootError(f"service: {target}: {attribute} is not there{_hint(attribute, imported)}")
@@ -39,7 +39,7 @@ def find_service(
 
 
 @contextmanager
-def _no_bytecode() -> Iterator[None]:
+def without_bytecode() -> Iterator[None]:
     """Write no ``__pycache__``.
 
     Python compares whole seconds and the size: a file that is saved twice in a second would run

@@ -14,7 +14,10 @@ from msgspec import Struct
 from servekit.ipc.response_style import ResponseStyle
 
 __all__ = [
+    "BETWEEN_STEPS",
     "ELEMENT",
+    "MODEL_VALUE",
+    "MODEL_VALUES",
     "PREDICT",
     "QUERY",
     "QUERY_BODY",
@@ -47,16 +50,26 @@ __all__ = [
 QUERY = "?"
 
 
-#: media type of an output on its way to the next step of its request
-VALUE = "application/vnd.servekit.value"
+#: media type of an output on its way to another model, or to an envelope. As in those below, there
+#: is a NUL, which no header of a client can have: only workers write what these types name
+VALUE = "\0servekit/value"
 
 
 #: media type of a list, each element of which will be a separate input
-VALUES = "application/vnd.servekit.values"
+VALUES = "\0servekit/values"
+
+
+#: the same between the stages of one model: objects of its classes arrive as such
+MODEL_VALUE = "\0servekit/model-value"
+MODEL_VALUES = "\0servekit/model-values"
 
 
 #: media type of an element of the answer, which a worker will only write with the others
-ELEMENT = "application/vnd.servekit.element"
+ELEMENT = "\0servekit/element"
+
+
+#: all of them
+BETWEEN_STEPS = (VALUE, VALUES, MODEL_VALUE, MODEL_VALUES, ELEMENT)
 
 
 #: media type of the parameters of a query in place of a body

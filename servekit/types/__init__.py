@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from servekit.types.arrays import Array
 from servekit.types.formats import Format
+from servekit.types.values import register_value_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +38,7 @@ else:
 
 
 __all__ = ["Array", "Audio", "File", "Format", "Image", "MediaRefused", "Text", "TextPart"]
+__all__ += ["register_value_type"]
 
 
 class File:

@@ -14,7 +14,7 @@ from servekit.frontend.pipelines.pipeline import REQUEST, Node, Pipeline
 from servekit.frontend.pipelines.run import PipelineRun
 from servekit.frontend.pipelines.submission import Submission
 from servekit.frontend.pipelines.values import as_values
-from servekit.ipc.batches import VALUE, VALUES, Item
+from servekit.ipc.batches import MODEL_VALUE, MODEL_VALUES, VALUE, VALUES, Item
 from servekit.ipc.channel import ChannelClosed
 
 
@@ -24,7 +24,7 @@ class Stage:
     admission = SimpleNamespace(refusal=lambda _size: None)
 
     def __init__(self, name):
-        self.row = SimpleNamespace(name=name, asked=[], predict_timeout_s=1.0)
+        self.row = SimpleNamespace(name=name, version="1", asked=[], predict_timeout_s=1.0)
         self.queue, self.timeout_s = Waiting(), 1.0
         self.bodies = SimpleNamespace(
             lay=lambda pieces: b"".join(map(bytes, pieces)), content=lambda body: body
@@ -230,6 +230,23 @@ def test_elements_may_be_cut_up_in_turn():
     )
 
     assert outer_node.accept == VALUE.encode()
+
+
+def test_only_stages_of_one_model_hand_on_objects_of_its_classes():
+    own = [Stage("a"), Stage("a")]
+    way = Way(Node("one", own[0], [REQUEST]), Node("each", own[1], [0], is_each=True))
+    way.give(own[0].tasks[0], b"".join(as_values([b"\1"])), MODEL_VALUES)
+
+    assert sent(own[0].tasks[0])[2] == MODEL_VALUES.encode()
+    assert sent(own[1].tasks[0])[1] == MODEL_VALUE.encode()
+
+
+def test_values_of_another_kind_are_not_taken_between_stages():
+    one, each = Stage("a"), Stage("a")
+    way = Way(Node("one", one, [REQUEST]), Node("each", each, [0], is_each=True))
+    way.give(one.tasks[0], b"".join(as_values([b"\1"])), VALUES)
+
+    assert [type(error) for error in way.client.said] == [ResultNotEncodable]
 
 
 def test_steps_that_need_the_request_alone_begin_together_and_their_end_is_awaited():

@@ -99,6 +99,11 @@ class Manifest(ManifestTable):
     stages: Mapping[str, Stage] = key(
         STAGES, factory=dict, help="stages by name; the model's own service is the stage predict"
     )
+    pickle: bool | None = key(
+        Switch(),
+        default=None,
+        help="true: what no codec can write is pickled between the stages of this model",
+    )
     pipeline: tuple[Step, ...] = key(
         PIPELINE, default=(), help="the steps of /<model>/predict; default: its own service"
     )

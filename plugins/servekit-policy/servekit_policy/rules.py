@@ -37,12 +37,23 @@ def _allowed(archive: ArchiveInfo) -> Refused | None:
 
 
 def _no_pickle(archive: ArchiveInfo) -> Refused | None:
-    return _refusal("no-pickle", list(scan_directory(archive.directory)))
+    return _at_run_time("no-pickle", archive) or _refusal(
+        "no-pickle", list(scan_directory(archive.directory))
+    )
 
 
 def _safe_pickle(archive: ArchiveInfo) -> Refused | None:
     found = scan_directory(archive.directory)
-    return _refusal("safe-pickle", [each for each in found if not each.is_harmless])
+    return _at_run_time("safe-pickle", archive) or _refusal(
+        "safe-pickle", [each for each in found if not each.is_harmless]
+    )
+
+
+def _at_run_time(rule: str, archive: ArchiveInfo) -> Refused | None:
+    """Refuse models that pickle objects between their stages; nobody can look into these."""
+    if not archive.manifest.get("pickle"):
+        return None
+    return Refused("pickles objects between its stages (pickle in model.toml)", rule)
 
 
 def _refusal(rule: str, findings: Sequence[Finding]) -> Refused | None:

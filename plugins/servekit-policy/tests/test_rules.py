@@ -9,6 +9,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from servekit_archiver import build_archive
 from servekit_archiver.cli import main
 from servekit_policy.hooks import accept_archive
@@ -47,6 +48,17 @@ def test_nothing_is_judged_unless_a_rule_of_the_plugin_is_named(archive):
 
     assert accept_archive(archive, policy()) is None
     assert accept_archive(archive, policy("signed")) is None
+
+
+@pytest.mark.parametrize("rule", ["no-pickle", "safe-pickle"])
+def test_a_model_that_pickles_between_its_stages_is_refused(archive, rule):
+    pickling = structs.replace(archive, manifest={"pickle": True})
+    plain = structs.replace(archive, manifest={"pickle": False})
+
+    assert str(accept_archive(pickling, policy(rule))) == (
+        f"pickles objects between its stages (pickle in model.toml) (rule {rule})"
+    )
+    assert type(accept_archive(plain, policy(rule))) is Kept
 
 
 def test_a_planted_pickle_is_named_with_its_import_and_the_rule(archive):

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from servekit.ipc.batches import BETWEEN_STEPS
 from servekit.ipc.channel import ChannelClosed
 from servekit.service.response import check_headers, check_status
 
@@ -27,7 +28,7 @@ class MediaTypes(dict[str, str]):
         return media_type
 
 
-media_types: Final = MediaTypes()
+media_types: Final = MediaTypes({name: name for name in BETWEEN_STEPS})
 
 
 def check_fields(status: int, fields: Sequence[tuple[str, str]]) -> None:

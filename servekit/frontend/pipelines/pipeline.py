@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from servekit.ipc.batches import VALUE, VALUES
+from servekit.ipc.batches import MODEL_VALUE, MODEL_VALUES, VALUE, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,8 @@ class Node(Struct, eq=False):
     is_each: bool = False  #: its input is a list, and each element a task
     calls: Calls = ()  #: that its worker runs
     accept: bytes = b""  #: the media type of its output; b"" is up to the client
+    single: bytes = VALUE.encode()  #: media type of a value from the node before
+    several: bytes = VALUES.encode()  #: media type of a list that can be cut up
     followers: list[int] = []  #: the nodes that get its output
     asked: list[str] = []  #: headers and query parameters that its services want to see
 
@@ -44,8 +46,8 @@ class Node(Struct, eq=False):
         What a service wrote with a content type of its own can only be read as a whole.
         """
         if self.is_each:
-            return value.content_type == VALUES.encode()
-        return not self.names or value.content_type in (VALUE.encode(), VALUES.encode())
+            return value.content_type == self.several
+        return not self.names or value.content_type in (self.single, self.several)
 
 
 class Pipeline:
@@ -66,11 +68,14 @@ class Pipeline:
             for source in dict.fromkeys(node.sources):
                 if source != REQUEST:
                     nodes[source].followers = [*nodes[source].followers, at]
+        if len({(each.row.name, each.row.version) for each in self._batchers}) == 1:
+            for node in nodes:
+                node.single, node.several = MODEL_VALUE.encode(), MODEL_VALUES.encode()
         for node in nodes[:-1]:
             if node.accept:
                 continue
             is_cut = any(nodes[at].is_each for at in node.followers)
-            node.accept = (VALUES if is_cut and not node.is_each else VALUE).encode()
+            node.accept = node.several if is_cut and not node.is_each else node.single
 
     @property
     def asked(self) -> list[str]:

@@ -19,7 +19,7 @@ from servekit.frontend.http.fields import TRACE, picked
 from servekit.frontend.pipelines import values
 from servekit.frontend.pipelines.pipeline import REQUEST
 from servekit.frontend.pipelines.values import Gathering, StepValue
-from servekit.ipc.batches import VALUE, Item, Slab
+from servekit.ipc.batches import Item, Slab
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class PipelineRun:
             self._request.release = None
             self._put(at, node, self._submission.item.body, self._request.content_type)
         else:
-            self._send(at, node, *values.joined(node.names, sources))
+            pieces = values.joined(node.names, sources, node.several)
+            self._send(at, node, pieces, node.single if node.names else sources[0].content_type)
         for value in dict.fromkeys(sources):
             value.use()
 
@@ -121,11 +122,11 @@ class PipelineRun:
         elif len(parts) + len(queue) > queue.capacity:
             self.fail(node.batcher.admission.queue_full())
         elif parts:
-            self._gatherings[at] = Gathering(len(parts))
+            self._gatherings[at] = Gathering(len(parts), node.several)
             for element, part in enumerate(parts):
-                self._send(at, node, [part], VALUE.encode(), element)
+                self._send(at, node, [part], node.single, element)
         else:
-            self._give(at, Gathering(0).finish())
+            self._give(at, Gathering(0, node.several).finish())
 
     def _send(
         self, at: int, node: Node, pieces: Sequence[Content], content_type: bytes, element: int = 0
@@ -177,7 +178,7 @@ class PipelineRun:
         value = StepValue(response.body, response.media_type.encode(), response.discard)
         gathering = self._gatherings.get(at)
         if gathering is not None:
-            if value.content_type != (node.accept or VALUE.encode()):
+            if value.content_type != (node.accept or node.single):
                 value.drop()
                 self.fail(ResultNotEncodable())
                 return

@@ -2,7 +2,7 @@
 """Values between steps as bytes: cut out of lists and put together, never decoded.
 
 A value is msgpack. So a list of values is a header and the values, one after the other, and so is
-a mapping. A list that will be cut up again begins with the lengths of its values: ``VALUES``.
+a mapping. A list that will be cut up again begins with the lengths of its values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import msgpack
 
-from servekit.ipc.batches import VALUE, VALUES
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
@@ -51,8 +50,9 @@ class StepValue(msgspec.Struct, eq=False):
 class Gathering:
     """The outputs of the elements of a list, which come in any order."""
 
-    def __init__(self, size: int) -> None:
-        """Wait for *size* outputs."""
+    def __init__(self, size: int, content_type: bytes) -> None:
+        """Wait for *size* outputs; *content_type* is that of the list of them."""
+        self._content_type = content_type
         self._values: list[StepValue | None] = [None] * size
         self._missing = size
 
@@ -67,7 +67,7 @@ class Gathering:
         pieces = as_values([value.content for value in self._values if value is not None])
         content = b"".join(pieces)
         self.drop()
-        return StepValue(content, VALUES.encode())
+        return StepValue(content, self._content_type)
 
     def drop(self) -> None:
         """Nobody needs the outputs any more."""
@@ -76,18 +76,20 @@ class Gathering:
                 value.drop()
 
 
-def joined(names: Sequence[str], values: Sequence[StepValue]) -> tuple[list[Content], bytes]:
-    """Return the pieces of the mapping of *names* to *values*, and its content type.
+def joined(names: Sequence[str], values: Sequence[StepValue], several: bytes) -> list[Content]:
+    """Return the pieces of the mapping of *names* to *values*.
 
     Without names there is one value, which is returned unchanged.
+
+    :param several: content type of values that are lists which can be cut up.
     """
     if not names:
-        return [values[0].content], values[0].content_type
+        return [values[0].content]
     contents = [
-        as_list(value.content) if value.content_type == VALUES.encode() else [value.content]
+        as_list(value.content) if value.content_type == several else [value.content]
         for value in values
     ]
-    return as_mapping(names, contents), VALUE.encode()
+    return as_mapping(names, contents)
 
 
 def split(values: Content) -> list[memoryview]:

@@ -22,6 +22,7 @@ from servekit.service.metrics import Metrics
 from servekit.worker.boot.assembly import assemble, current_of, loop_of
 from servekit.worker.boot.service_lookup import find_service
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.codecs.value import allow_pickles
 from servekit.worker.process.log import attach
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers
@@ -65,10 +66,12 @@ def make_sockets(models: Collection[str]) -> "CallSockets":
 class WorkerState:
     """The state that the services of one worker share."""
 
-    def __init__(self, manager: PluginManager, calls: Collection[str]) -> None:
+    def __init__(self, manager: PluginManager, manifest: Manifest) -> None:
         self.table = CodecTable(manager)
         self.metrics = Metrics()
-        self.calls = make_sockets(calls) if calls else None
+        self.calls = make_sockets(manifest.calls) if manifest.calls else None
+        if manifest.pickle:
+            allow_pickles()
         self.batches: list[CurrentMembers] = []  #: one for each service; at most one holds a batch
 
     def current_ids(self) -> list[str]:
@@ -83,7 +86,7 @@ def load_service(loading: Loading) -> Loaded:
     """
     sys.path.insert(0, str(loading.directory))
     manager, launch = create_plugin_manager(), loading.launch
-    state = WorkerState(manager, loading.manifest.calls)
+    state = WorkerState(manager, loading.manifest)
     is_json, ids = launch.log_format == "json", state.current_ids
     attach(loading.manifest.name, launch.log_level, is_json=is_json, current_ids=ids)
 
@@ -141,7 +144,7 @@ def load_class(
 
     :param stand_in: answers calls of other models, in place of the service's own.
     """
-    state = WorkerState(manager, loading.manifest.calls)
+    state = WorkerState(manager, loading.manifest)
     return _load(kind, loading, state, state.metrics, stand_in)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from servekit.errors import PluginError
 from servekit.hookspecs import ReadOnly
-from servekit.ipc.batches import ELEMENT, VALUE, VALUES
+from servekit.ipc.batches import ELEMENT, MODEL_VALUE, MODEL_VALUES, VALUE, VALUES
 from servekit.plugins import PluginManager, choose, collect, import_target
 
 __all__ = ["Codec", "CodecTable", "import_codec"]
@@ -16,6 +16,8 @@ INTERNAL: Final = {
     VALUE: "servekit.worker.codecs.value:value",
     ELEMENT: "servekit.worker.codecs.value:value",
     VALUES: "servekit.worker.codecs.value:values",
+    MODEL_VALUE: "servekit.worker.codecs.value:model_value",
+    MODEL_VALUES: "servekit.worker.codecs.value:model_values",
 }
 
 
@@ -84,8 +86,6 @@ class CodecTable:
 
     def reader(self, media_type: str) -> Codec | None:
         """Return the codec that decodes *media_type*, by its suffix ``+json`` if need be."""
-        if codec := self.internal(media_type):
-            return codec
         names = [media_type, _range_of(media_type)]
         if media_type.endswith("+json"):
             names.append("application/json")

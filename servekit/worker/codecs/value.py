@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The codec between the stages of a model: outputs unchanged, as msgpack with extensions.
+"""The codecs between steps: outputs arrive as what they were, as msgpack with extensions.
 
 Arrays are the extension that ``msgpack.py`` describes. In shared memory they are read in place,
-not copied. Values that msgpack cannot hold have extensions here.
+not copied. ``value_writer.py`` has the other extensions. Between the stages of one model, objects
+of its classes travel too; between models, they are mappings.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from struct import Struct
 from typing import Any, Final
 
 import msgspec
 from msgspec.msgpack import Ext
 
-from servekit.errors import BodyMalformed, ResultNotEncodable
+from servekit.errors import InputError, ResultNotEncodable
+from servekit.extension.envelope import Rows
+from servekit.worker.codecs import value_writer as extensions
 from servekit.worker.codecs.json import UNFIT, is_fine_time
 from servekit.worker.codecs.msgpack import ARRAY, write
+from servekit.worker.codecs.value_classes import find_class, read_object
+from servekit.worker.codecs.value_types import find_by_name
+from servekit.worker.codecs.value_writer import Pickles, ValueWriter
 
-__all__ = ["ValueCodec", "ValuesCodec", "value", "values"]
+__all__ = ["ValueCodec", "ValuesCodec", "allow_pickles", "as_declared"]
+__all__ += ["model_value", "model_values", "value", "values"]
 
 COUNT: Final = Struct("<I")
-
-INTEGER: Final = 73  #: more than 64 bits: little-endian, signed
-MAPPING: Final = 77  #: with a key that is an extension or a tuple: a list of pairs
-TEXT: Final = 83  #: with lone surrogates
-TIME: Final = 84  #: with nanoseconds: the payload of msgpack's own extension
-LEAST, MOST = -(2**63), 2**64 - 1
 
 
 class ValueCodec:
@@ -33,13 +33,34 @@ class ValueCodec:
 
     takes_views = True
 
-    def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
-        """Return the value of *body*."""
-        return _decode(body)
+    def __init__(self, *, has_classes: bool) -> None:
+        """Write for a stage of the same model, which has the same classes, or for any model."""
+        self._writers = [
+            ValueWriter(has_classes=has_classes),
+            ValueWriter(has_classes=has_classes, is_careful=True),
+        ]
+        self._reader = ValueReader(has_classes=has_classes)
+
+    def decode(self, body: bytes | memoryview, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """Return the value of *body*, which another worker has written."""
+        return self._reader.decode(body)
 
     def encode(self, output: Any) -> bytes:
         """Return *output* as bytes."""
-        return _written(output)
+        quick, careful = self._writers
+        try:
+            try:
+                return quick.encode(output)
+            except (OverflowError, UnicodeEncodeError):
+                return careful.encode(output)
+        except UNFIT as error:
+            raise ResultNotEncodable(f"output: {error}") from error
+
+    def allow(self, pickles: Pickles) -> None:
+        """Pickle objects that nothing else can write."""
+        for writer in self._writers:
+            writer.pickles = pickles
+        self._reader.pickles = pickles
 
 
 class ValuesCodec:
@@ -47,20 +68,24 @@ class ValuesCodec:
 
     takes_views = True
 
-    def decode(self, body: bytes, parameters: Mapping[str, str]) -> Any:  # noqa: ARG002
+    def __init__(self, single: ValueCodec) -> None:
+        """Write each output with *single*."""
+        self._single = single
+
+    def decode(self, body: bytes | memoryview, parameters: Mapping[str, str]) -> Any:
         """Return the list of *body*."""
         view = memoryview(body)
         (count,) = COUNT.unpack_from(view)
         lengths = Struct(f"<{count}I").unpack_from(view, COUNT.size)
         start, found = COUNT.size * (count + 1), []
         for length in lengths:
-            found.append(_decode(view[start : start + length]))
+            found.append(self._single.decode(view[start : start + length], parameters))
             start += length
         return found
 
     def encode(self, output: Any) -> bytes:
         """Return *output*, which must be a list, as bytes."""
-        parts = [_written(part) for part in _elements(output)]
+        parts = [self._single.encode(part) for part in _elements(output)]
         return b"".join([Struct(f"<{len(parts) + 1}I").pack(len(parts), *map(len, parts)), *parts])
 
 
@@ -78,57 +103,54 @@ def _elements(output: Any) -> Iterable[Any]:
     return output  # type: ignore[no-any-return]
 
 
-def _written(output: Any) -> bytes:
-    try:
-        try:
-            return _encode(output)
-        except (OverflowError, UnicodeEncodeError):
-            return _encode(_extended(output))
-    except UNFIT as error:
-        raise ResultNotEncodable(f"output: {error}") from error
+class ValueReader:
+    """Reads values, and their extensions. What it raises is a fault of the server or the model."""
+
+    def __init__(self, *, has_classes: bool) -> None:
+        """Read what a ``ValueWriter`` wrote with the same *has_classes*."""
+        make = msgspec.msgpack.Decoder
+        self._has_classes = has_classes
+        self.pickles: Pickles | None = None
+        self.decode = make(ext_hook=self._extension).decode
+        self._readers: dict[int, Callable[[memoryview], Any]] = {
+            ARRAY: _array,
+            extensions.INTEGER: lambda payload: int.from_bytes(payload, "little", signed=True),
+            extensions.MAPPING: lambda payload: dict(self.decode(payload)),
+            extensions.OBJECT: self._object,
+            extensions.TEXT: lambda payload: bytes(payload).decode("utf-8", "surrogatepass"),
+            extensions.TIME: _fine_time,
+            extensions.TUPLE: make(tuple[Any, ...], ext_hook=self._extension).decode,
+            extensions.TUPLES: make(list[tuple[Any, ...]], ext_hook=self._extension).decode,
+        }
+
+    def _extension(self, code: int, payload: memoryview) -> Any:
+        if self._has_classes:
+            if code == extensions.CLASS:
+                return read_object(*self.decode(payload))
+            if code == extensions.PICKLED and self.pickles is not None:
+                return self.pickles.read(payload)
+        if code not in self._readers:
+            raise LookupError(f"a value of another step has the extension {code}")
+        return self._readers[code](payload)
+
+    def _object(self, payload: memoryview) -> Any:
+        name, written = self.decode(payload)
+        found = find_by_name(name)
+        if found is None and self._has_classes:
+            find_class(name)  # its module may register it
+            found = find_by_name(name)
+        if found is None:
+            raise LookupError(f"{name} is not registered in this stage: import what registers it")
+        return found.read(written)
 
 
-def _write(value: Any) -> Any:
-    return Ext(TIME, value.payload()) if is_fine_time(value) else write(value)
+def _array(payload: memoryview) -> Any:
+    from servekit.worker.codecs.arrays import dtype_of, from_bytes
 
-
-def _extended(output: Any) -> Any:
-    """Return *output* with an extension for everything that msgpack cannot hold."""
-    kept: dict[int, memoryview] = {}
-
-    def keep(value: Any) -> Any:
-        """Encode a value that has an extension already; ``to_builtins`` does not change a view."""
-        written = _write(value)
-        if not isinstance(written, Ext):
-            return written
-        view = memoryview(_encode(written))
-        kept[id(view)] = view
-        return view
-
-    plainly = msgspec.to_builtins(output, enc_hook=keep, builtin_types=BUILTIN)
-    return _marked(plainly, kept)
-
-
-def _marked(value: Any, kept: Mapping[int, memoryview]) -> Any:
-    if type(value) is int and not LEAST <= value <= MOST:
-        return Ext(INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
-    if type(value) is str and not _is_unicode(value):
-        return Ext(TEXT, value.encode("utf-8", "surrogatepass"))
-    if isinstance(value, list | tuple):
-        return [_marked(inner, kept) for inner in value]
-    if type(value) is dict:
-        pairs = [(_marked(key, kept), _marked(inner, kept)) for key, inner in value.items()]
-        is_plain = not any(isinstance(key, Ext | list) for key, _ in pairs)
-        return dict(pairs) if is_plain else Ext(MAPPING, _encode(pairs))
-    return msgspec.Raw(value) if id(value) in kept else value
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    name, shape, elements = _decode_array(payload)
+    if (dtype := dtype_of(name)) is None:
+        raise LookupError(f"array: unknown dtype {name[:40]!r}")
+    return from_bytes(dtype, shape, elements)
 
 
 def _fine_time(payload: memoryview) -> Any:
@@ -139,31 +161,45 @@ def _fine_time(payload: memoryview) -> Any:
     return FineTime.of(msgpack.Timestamp.from_bytes(bytes(payload)))
 
 
-def _extension(code: int, payload: memoryview) -> Any:
-    if code in READERS:
-        return READERS[code](payload)
-    if code != ARRAY:
-        raise BodyMalformed(f"body: unknown extension type {code}")
-    from servekit.worker.codecs.arrays import dtype_of, from_bytes
+# ------------------------------------------------------------ as a stage declares them
 
-    name, shape, elements = _decode_array(payload)
-    if (dtype := dtype_of(name)) is None:
-        raise BodyMalformed(f"array: unknown dtype {name[:40]!r}")
-    return from_bytes(dtype, shape, elements)
+
+def as_declared(check: Callable[[Any], Any], found: Any) -> Any:
+    """Return what *check* makes of an output of another step.
+
+    If it refuses an object, it gets the mapping, the list or the string that JSON has for it: a
+    stage may declare another class than the one before returned.
+
+    :raises InputError: it refuses both.
+    """
+    try:
+        return check(found)
+    except InputError:
+        if type(found) is Rows:
+            raise
+        try:
+            plain = _decode_plain(_encode_plain(found))
+        except UNFIT:
+            plain = found
+        return check(plain)
+
+
+def _write_plain(value: Any) -> Any:
+    return Ext(extensions.TIME, value.payload()) if is_fine_time(value) else write(value)
 
 
 _decode_array = msgspec.msgpack.Decoder(tuple[str, list[int], memoryview]).decode
-_decode = msgspec.msgpack.Decoder(ext_hook=_extension).decode
-_encode = msgspec.msgpack.Encoder(enc_hook=_write).encode
+_encode_plain = msgspec.msgpack.Encoder(enc_hook=_write_plain).encode
 
-BUILTIN = (bytes, bytearray, memoryview, datetime)
-READERS: Mapping[int, Callable[[memoryview], Any]] = {
-    INTEGER: lambda payload: int.from_bytes(payload, "little", signed=True),
-    MAPPING: lambda payload: {
-        tuple(key) if type(key) is list else key: inner for key, inner in _decode(payload)
-    },
-    TEXT: lambda payload: bytes(payload).decode("utf-8", "surrogatepass"),
-    TIME: _fine_time,
-}
-value = ValueCodec()
-values = ValuesCodec()
+value = ValueCodec(has_classes=False)
+values = ValuesCodec(value)
+model_value = ValueCodec(has_classes=True)
+model_values = ValuesCodec(model_value)
+_decode_plain = ValueReader(has_classes=False).decode
+
+
+def allow_pickles() -> None:
+    """Pickle objects that nothing else can write, between the stages of this worker's model."""
+    from servekit.worker.codecs.pickles import pickles
+
+    model_value.allow(pickles)

@@ -23,6 +23,7 @@ from servekit.service.response import Response, head_of
 from servekit.worker.codecs.value import values
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.objects import OBJECT, DecodedInput
+from servekit.worker.prediction.request_reader import sent
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _text(field: bytes) -> str:
 
 @lru_cache(maxsize=MAX_KNOWN)
 def _header(content_type: str) -> bytes:
-    return content_type.encode("latin-1")
+    return sent(content_type.encode("latin-1"))
 
 
 @lru_cache(maxsize=MAX_KNOWN)

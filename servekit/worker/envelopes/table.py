@@ -14,7 +14,7 @@ from servekit.extension.models import ModelView
 from servekit.plugins import import_target
 from servekit.worker.envelopes.opened import OpenedRequest
 from servekit.worker.prediction.error_answers import error_answer
-from servekit.worker.prediction.request_reader import BodyReaders
+from servekit.worker.prediction.request_reader import BodyReaders, sent
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class WorkerCodecs:
 
     def read(self, content_type: str, body: bytes) -> Any:
         """Return the value of *body*."""
-        return self._readers[content_type.encode("latin-1")].decode(body)
+        return self._readers[sent(content_type.encode("latin-1"))].decode(body)
 
     def takes_view(self, content_type: bytes) -> bool:
         """Whether bodies of *content_type* may be read as memoryviews."""

@@ -65,7 +65,7 @@ class CurrentBatch:
         if isinstance(body, DecodedInput):
             body, header = body.body, b""
         return Request(
-            parse_content_type(header)[0] if header.strip() else "",
+            parse_content_type(header)[0] if header.strip() and b"\0" not in header else "",
             body,
             item.request_id,
             decode,

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servekit.errors import BodyMalformed, InputError, RequestError, UnknownMediaType
 from servekit.extension.envelope import Rows
-from servekit.ipc.batches import QUERY_BODY, VALUE, VALUES
+from servekit.ipc.batches import BETWEEN_STEPS, QUERY_BODY
 from servekit.types import File
 from servekit.worker.codecs.media_headers import parse_content_type, remember
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.codecs.value import as_declared
 from servekit.worker.inputs.form_rules import NO_RULES, FormRules
 from servekit.worker.inputs.forms import FORM, decode_form, decode_query
 from servekit.worker.prediction.objects import OBJECT
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from servekit.worker.inputs.input_kind import InputKind
     from servekit.worker.inputs.row_input import RowInput
 
-__all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken"]
+__all__ = ["BodyReader", "BodyReaders", "InputReaders", "is_taken", "sent"]
 
-#: between the stages of a model, and from the front-end, only
-INTERNAL = (VALUE.encode(), VALUES.encode(), QUERY_BODY.encode(), OBJECT)
+#: between steps: what a client sends cannot have these content types, as there is a NUL in them
+STEPS = frozenset(name.encode() for name in BETWEEN_STEPS)
+#: between steps, and from the front-end, only
+INTERNAL = (*STEPS, QUERY_BODY.encode(), OBJECT)
 URLENCODED = "application/x-www-form-urlencoded"
 UTF_8 = ("utf-8", "utf8")
 
@@ -53,6 +56,8 @@ class BodyReaders(dict[bytes, BodyReader]):
     def __missing__(self, header: bytes) -> BodyReader:
         if header == OBJECT:
             return DECODED
+        if header in STEPS:
+            return self._between_steps(header)
         media_type, parameters = parse_content_type(header) if header.strip() else ("", {})
         decode, takes_views = self._decoder(media_type, parameters)
         reader = BodyReader(media_type, decode, takes_views)
@@ -70,6 +75,14 @@ class BodyReaders(dict[bytes, BodyReader]):
             if not is_taken(media_type, taken):
                 raise UnknownMediaType(_not_taken(media_type, taken))
         return self[header]
+
+    def _between_steps(self, header: bytes) -> BodyReader:
+        codec = self._table.internal(media_type := header.decode())
+        assert codec is not None
+        assert codec.decode is not None
+        decode = codec.decode
+        self[header] = reader = BodyReader(media_type, lambda body: decode(body, {}), True)
+        return reader
 
     def _decoder(self, media_type: str, parameters: dict[str, str]) -> tuple[Read, bool]:
         charset = parameters.get("charset", "utf-8")
@@ -99,7 +112,17 @@ class BodyReaders(dict[bytes, BodyReader]):
     def _read_part(self, header: bytes, body: bytes) -> Any:
         if header.lstrip().lower().startswith(b"multipart/"):
             raise UnknownMediaType("Content-Type: a form within a form")
-        return self[header].decode(body)
+        return self[sent(header)].decode(body)
+
+
+def sent(header: bytes) -> bytes:
+    """Return the ``Content-Type`` *header* of something that a client has sent.
+
+    :raises UnknownMediaType: it is one that only our own processes use.
+    """
+    if b"\0" in header:
+        raise UnknownMediaType("Content-Type: contains NUL")
+    return header
 
 
 def is_taken(media_type: str, taken: Collection[str]) -> bool:
@@ -160,7 +183,8 @@ class InputReaders(dict[bytes, Read]):
         decode = reader.decode
         is_json = reader.media_type == "application/json" or reader.media_type.endswith("+json")
         is_direct = is_json and not self._has_own_json
-        read = self._kind.decode_json if is_direct else lambda body: check(decode(body))
+        accept = partial(as_declared, check) if header in STEPS else check
+        read = self._kind.decode_json if is_direct else lambda body: accept(decode(body))
         if reader.media_type != FORM:
             remember(self, header, read)
         return read

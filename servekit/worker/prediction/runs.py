@@ -8,11 +8,11 @@ from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servekit.errors import InputError, RequestError, ServekitError
-from servekit.extension.envelope import Rows
-from servekit.ipc.batches import VALUE, Item
+from servekit.errors import RequestError, ServekitError
+from servekit.ipc.batches import MODEL_VALUE, Item
 from servekit.service.response import Response
-from servekit.worker.codecs.value import value as codec
+from servekit.worker.codecs.value import as_declared
+from servekit.worker.codecs.value import model_value as codec
 from servekit.worker.inputs.input_kind import AnyInput
 from servekit.worker.prediction.batch_result import EXPIRED, BatchResult, Failed, are_plain
 from servekit.worker.prediction.error_answers import error_answer
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
-VALUE_HEADER = VALUE.encode()
+VALUE_HEADER = MODEL_VALUE.encode()
 DEADLINE = attrgetter("deadline")
 
 
@@ -217,9 +217,4 @@ def _input(predictor: Predictor, task: PendingTask, value: Any) -> Any:
         return predictor.read(header, body, task.place)
     if is_response:
         value = value.output
-    try:
-        return predictor.check(value)
-    except InputError:  # writing and reading it may change its type
-        if type(value) is Rows:
-            raise
-        return predictor.check(codec.decode(codec.encode(value), {}))
+    return as_declared(predictor.check, value)

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from servekit.errors import ResultNotEncodable
-from servekit.ipc.batches import VALUE, VALUES, Part
+from servekit.ipc.batches import BETWEEN_STEPS, Part
 from servekit.ipc.response_style import ResponseStyle, wants_stream
 from servekit.ipc.stream_formats import EVENT_STREAM, STREAM_FORMATS, StreamFormat, styled
 from servekit.service.response import Response
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Formats", "Stream"]
 
 #: between the stages of a model, or for another model: never a stream
-INTERNAL = (VALUE.encode(), VALUES.encode())
+INTERNAL = frozenset(name.encode() for name in BETWEEN_STEPS)
 #: how the text of one is written on a raw route
 RAW_OUTPUT = Plan([Writer("text/plain", text.encode, takes_any=True)], [])
 

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from servekit import hookimpl
-from servekit.errors import PluginError
+from servekit.errors import PluginError, UnknownMediaType
+from servekit.ipc.batches import BETWEEN_STEPS
 from servekit.plugins import create_plugin_manager
 from servekit.worker.codecs.table import CodecTable
+from servekit.worker.codecs.value import model_value
+from servekit.worker.envelopes.table import WorkerCodecs
 from tests.worker.batches import answer, answers, echo, item, loaded, prediction, service_of
 
 ANYTHING = service_of(echo)
@@ -23,6 +26,19 @@ def form(*parts: str, end="--B--\r\n"):
         "".join(f"--B\r\nContent-Disposition: form-data; {part}\r\n" for part in parts).encode()
         + end.encode()
     )
+
+
+@pytest.mark.parametrize("media_type", BETWEEN_STEPS)
+def test_media_types_between_steps_are_not_for_clients(media_type):
+    body = model_value.encode(1)
+    part = f'name="a"; filename="a"\r\nContent-Type: {media_type}\r\n\r\n'
+    without_nul = "application/vnd.servekit" + media_type.removeprefix("\0servekit")
+
+    for content_type, sent in ((FORM, form(part)), (without_nul, body)):
+        assert answer(ANYTHING, sent, content_type)[0] in ("UnknownMediaType", "BodyMalformed")
+    codecs = WorkerCodecs(CodecTable(create_plugin_manager(discover=False)))
+    with pytest.raises(UnknownMediaType, match="contains NUL"):
+        codecs.read(media_type, body)
 
 
 @pytest.mark.parametrize(
