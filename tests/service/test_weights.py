@@ -114,6 +114,7 @@ def test_without_ml_dtypes_they_say_what_to_install(context, monkeypatch):
         context.load_safetensors("w")
 
 
+@pytest.mark.slow
 def test_what_torch_has_saved_is_mapped(context):
     torch = pytest.importorskip("torch")
     saving = pytest.importorskip("safetensors.torch")

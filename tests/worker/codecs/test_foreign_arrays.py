@@ -60,7 +60,7 @@ def as_torch(numbers):
 KINDS = {"__array__": WithArray, "DLPack": WithDlpack, "torch": as_torch}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["__array__", "DLPack", pytest.param("torch", marks=pytest.mark.slow)])
 def foreign(request):
     """Return NUMBERS as an array of another library."""
     return KINDS[request.param](NUMBERS)
@@ -143,9 +143,8 @@ def test_npy_is_negotiated_for_one(foreign):
     assert np.array_equal(np.load(io.BytesIO(body)), NUMBERS)
 
 
-@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [one[0], one[1]]])
-def test_a_signature_takes_what_preprocess_makes_of_them(wrap):
-    torch = pytest.importorskip("torch")
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [WithArray(row) for row in NUMBERS]])
+def test_a_signature_takes_what_preprocess_makes_of_them(foreign, wrap):
     seen = []
 
     def predict(self, batch):
@@ -153,9 +152,7 @@ def test_a_signature_takes_what_preprocess_makes_of_them(wrap):
         return [0]
 
     signature = {"inputs": [{"name": "x", "dtype": "float64", "shape": [2, 3]}], "outputs": []}
-    made = service_of(
-        predict, signature, preprocess=lambda self, request: wrap(torch.from_numpy(NUMBERS))
-    )
+    made = service_of(predict, signature, preprocess=lambda self, request: wrap(foreign))
 
     assert prediction(made, b"1") == 0
     assert np.array_equal(seen[0], NUMBERS[np.newaxis].astype(float))
@@ -197,6 +194,7 @@ def test_a_stream_of_them(foreign):
     assert json.loads(outputs[0][2])["prediction"] == [whole, [whole, 1]]
 
 
+@pytest.mark.slow
 class TestTorch:
     """What torch makes of tensors that are not plain memory of the CPU."""
 
