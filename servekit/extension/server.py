@@ -41,6 +41,10 @@ class Server(Protocol):
     def models(self) -> Mapping[str, ModelView]:
         """The models as they are now, by name; another object after every change."""
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether predictions need a bearer token of the server's own."""
+
     def plugin_settings(self, plugin: str) -> Any:
         """Return the settings of *plugin*: an instance of what ``register_settings`` returned.
 

@@ -39,10 +39,11 @@ class Pages:
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Answer at ``/``; pass any other request on."""
         is_get = request.method in GETS and request.refusal is None
-        if is_get and request.target == b"/":
+        path = request.target.partition(b"?")[0]
+        if is_get and path == b"/":
             exchange.respond(self._health(request.request_id))
             return
-        self._descriptions += is_get and request.target == b"/api-description"
+        self._descriptions += is_get and path == b"/api-description"
         proceed(exchange, request)
 
     def _health(self, request_id: str) -> HttpResponse:

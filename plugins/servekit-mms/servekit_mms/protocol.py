@@ -75,12 +75,11 @@ class MMSProtocol(Protocol):
         """Return the description of MMS, if all models are of MMS."""
         if head.method not in (b"GET", b"HEAD") or not are_all_of_mms(self._server.models):
             return None
-        settings = self._server.settings
         described = swagger(
             {name: of_view(view) for name, view in self._server.models.items()},
             head.headers.get(b"host", b"").decode("latin-1"),
-            "https" if settings.tls_certificate else "http",
-            needs_token=bool(settings.predict_token_file),
+            "https" if self._server.settings.tls_certificate else "http",
+            needs_token=self._server.needs_token,
         )
         return HttpResponse(200, msgspec.json.encode({"description": described}), JSON)
 
