@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TorchServeProtocol"]
 
 TASK: Final = "torchserve"
+ABOUT: Final = ("ping", "api-description")  #: paths about the server
 #: headers that say who the client is
 NOT_PASSED_ON: Final = frozenset((b"authorization", b"cookie"))
 METHODS: Final = (b"POST", b"PUT", b"GET")
@@ -76,7 +77,7 @@ class TorchServeProtocol(Protocol):
         if first in ("predictions", "explanations"):
             return self._prediction(head, rest, is_explanation=first == "explanations")
         if not self.models():
-            return None
+            return self._about_server(head, first) if first in ABOUT and self._is_empty() else None
         if first in ("v1", "v2"):
             return self._kserve(head, rest[1:])
         if first == "invocations":
@@ -102,6 +103,11 @@ class TorchServeProtocol(Protocol):
     def _is_alone(self) -> bool:
         """Whether all models of the server are archives of TorchServe."""
         return len(self.models()) == len(self._server.models)
+
+    def _is_empty(self) -> bool:
+        """Whether this is a server like TorchServe's that has no model yet; it is healthy."""
+        own = self._server.plugin_settings("torchserve")
+        return bool(own.management) and not self._server.models
 
     # ------------------------------------------------------------ predictions
 
@@ -162,7 +168,7 @@ class TorchServeProtocol(Protocol):
             return None
         if path == "api-description":
             return _json_response(describe_server(self.models()))
-        if self._server.why_not_ready():
+        if self._server.models and self._server.why_not_ready():
             return _json_response({"status": "Unhealthy"}, 500)
         return _json_response({"status": "Healthy"})
 

@@ -222,3 +222,10 @@ def test_tokens_are_in_the_key_file_and_models_are_fixed_unless_that_is_enabled(
     assert (registered[0], registered[1]["type"]) == (405, "MethodNotAllowedException")
     assert (predicted[0], refused) == (200, 401)
     assert status == 0
+
+
+def test_a_server_without_models_is_healthy(store):
+    with TorchServeProcess(store) as server:
+        health = server.wait_ready().ask("GET", "/ping", port=server.inference)
+
+    assert health == (200, {"status": "Healthy"})

@@ -89,9 +89,10 @@ def _add_views(app: Flask, operations: ManagementOperations) -> None:
         ("GET", "/api-description", _describe_api),
         ("OPTIONS", "/", _describe_api),
     ]
+    app.url_map.strict_slashes = False  # a path with a slash at the end is the same
     for method, path, view in views:
-        name = f"{method} {path}"
-        app.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
+        name, rule = f"{method} {path}", f"{path.rstrip('/')}/"
+        app.add_url_rule(rule, name, view, methods=[method], provide_automatic_options=False)
 
 
 def _describe_api() -> Response:
