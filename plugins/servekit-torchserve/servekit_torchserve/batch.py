@@ -3,25 +3,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from servekit.errors import RequestError
 from servekit_torchserve.refusals import PredictionException
 from servekit_torchserve.responses import error_response, is_out_of_resources, response_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
     from logging import Logger
 
-    from servekit import Response
     from servekit_torchserve.context import HandlerContext
     from servekit_torchserve.entry import Handle
     from servekit_torchserve.requests import HandlerRequest
+    from servekit_torchserve.responses import HandlerResponse
 
 __all__ = ["HandlerCalls"]
-
-#: request headers by which handlers do something else than predict; all of a call have the same
-MODES: Final = ("explain", "describe")
 
 
 class HandlerCalls:
@@ -37,35 +34,33 @@ class HandlerCalls:
         self._handle, self._context, self._logger = handle, context, logger
         self._isolates = isolates
 
-    def answer(self, batch: Sequence[HandlerRequest], ids: Sequence[str]) -> list[Response]:
-        """Return a response for each request of *batch*; the handler gets those of a mode at once.
-
-        :param ids: of the requests.
-        """
+    def answer(self, batch: Sequence[HandlerRequest]) -> Sequence[HandlerResponse]:
+        """Return a response for each request; those that ask for the same are one call."""
+        groups = _groups(batch)
+        if len(groups) == 1:
+            return self._answer_group(batch)
         answers: list[Any] = [None] * len(batch)
-        for places in _groups(batch):
+        for places in groups:
             requests = [batch[place] for place in places]
-            found = self._answer_group(requests, [ids[place] for place in places])
+            found = self._answer_group(requests)
             for place, response in zip(places, found, strict=True):
                 answers[place] = response
         return answers
 
-    def _answer_group(
-        self, requests: Sequence[HandlerRequest], ids: Sequence[str]
-    ) -> Sequence[Response]:
+    def _answer_group(self, requests: Sequence[HandlerRequest]) -> Sequence[HandlerResponse]:
         try:
-            return self._call(requests, ids)
+            return self._call(requests)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything
             if not self._isolates or len(requests) == 1:
                 return [self._failure(error)] * len(requests)
             self._logger.warning(
                 "%d requests are tried again, each alone: %r", len(requests), error
             )
-        alone = zip(requests, ids, strict=True)
-        return [self._answer_group([request], [name])[0] for request, name in alone]
+        return [self._answer_group([request])[0] for request in requests]
 
-    def _call(self, requests: Sequence[HandlerRequest], ids: Sequence[str]) -> list[Response]:
+    def _call(self, requests: Sequence[HandlerRequest]) -> list[HandlerResponse]:
         """Return what the handler returns. Raises what it raises."""
+        ids = [request.request_id for request in requests]
         self._context.begin(ids, [request.headers for request in requests])
         found, count = self._handle([each.row for each in requests], self._context), len(requests)
         if not isinstance(found, list):
@@ -74,13 +69,9 @@ class HandlerCalls:
         if len(found) != count:
             self._logger.error("the handler returned %d of %d responses", len(found), count)
             return [error_response(503, "number of batch response mismatched")] * count
-        heads = zip(found, self._context.request_processor, strict=True)
-        return [
-            response_of(each, head.get_response_status_code(), head.get_response_headers())
-            for each, head in heads
-        ]
+        return [*map(response_of, found, self._context.request_processor)]
 
-    def _failure(self, error: Exception) -> Response:
+    def _failure(self, error: Exception) -> HandlerResponse:
         if isinstance(error, PredictionException):
             self._logger.info("the handler refuses: %s", error)
             return error_response(error.error_code, error.message)
@@ -92,10 +83,10 @@ class HandlerCalls:
         return error_response(503, "Prediction failed")
 
 
-def _groups(batch: Sequence[HandlerRequest]) -> Iterable[Sequence[int]]:
-    """Return the places of the requests of each mode."""
-    groups: dict[tuple[str | None, ...], list[int]] = {}
+def _groups(batch: Sequence[HandlerRequest]) -> Collection[Sequence[int]]:
+    """Return the places of the requests that ask for the same: predictions, explanations ..."""
+    groups: dict[tuple[str | None, str | None], list[int]] = {}
     for place, request in enumerate(batch):
-        mode = tuple(request.headers.get(name) for name in MODES)
+        mode = request.headers.get("explain"), request.headers.get("describe")
         groups.setdefault(mode, []).append(place)
     return groups.values()

@@ -40,20 +40,26 @@ class RequestHeaders(dict[str, str]):
 class RequestProcessor:
     """The header of one request, and the head of its response as the handler wants it."""
 
+    __slots__ = ("_headers", "_phrase", "_response", "_status")
+
     def __init__(self, headers: Mapping[str, str]) -> None:
-        """Answer the request that has *headers*."""
-        self._headers = RequestHeaders(headers)
-        self._response: dict[str, str] = {}
+        """Answer the request that has *headers*, with names in lower case."""
+        self._headers = headers
+        self._response: dict[str, str] | None = None
         self._status, self._phrase = OK, ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the handler has left status and header fields as they were."""
+        return self._response is None and self._status == OK
 
     def get_request_property(self, key: str) -> str | None:
         """Return the header field *key* of the request."""
-        found: str | None = self._headers.get(key)
-        return found
+        return self._headers.get(key.lower())
 
     def get_request_properties(self) -> RequestHeaders:
         """Return all header fields of the request."""
-        return self._headers
+        return RequestHeaders(self._headers)
 
     def report_status(self, code: int, reason_phrase: str | None = None) -> None:
         """Have the response have the status *code*."""
@@ -69,15 +75,17 @@ class RequestProcessor:
 
     def add_response_property(self, key: str, value: object) -> None:
         """Have the response have the header field *key*."""
-        self._response[str(key)] = str(value)
+        self.get_response_headers()[str(key)] = str(value)
 
     def get_response_headers(self) -> dict[str, str]:
         """Return the header fields of the response."""
+        if self._response is None:
+            self._response = {}
         return self._response
 
     def get_response_header(self, key: str) -> str | None:
         """Return the header field *key* of the response."""
-        return self._response.get(key)
+        return self.get_response_headers().get(key)
 
 
 class HandlerContext:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchServeEnvelope"]
 
-JSON: Final = "application/json"
+OK: Final = 200
 _headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -35,14 +35,11 @@ class TorchServeEnvelope(Envelope):
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the response of the service, whose body is written already."""
         (output,) = outputs
-        if not isinstance(output, list):
-            media_type = request.response.content_type if request.response is not None else None
-            return EncodedResponse(body=output, media_type=media_type or JSON)
-        *parts, last = output  # the handler streams
+        *parts, last = output if isinstance(output, list) else (output,)
         return EncodedResponse(
-            body=b"".join([*parts, last.body]),
-            media_type=last.content_type,
-            status=last.status,
+            body=b"".join([*parts, last.body]) if parts else last.body,
+            media_type=last.media_type,
+            status=last.status if last.status != OK else None,
             headers=last.headers,
         )
 

@@ -71,10 +71,13 @@ def register_services() -> Mapping[str, str]:
 
 @hookimpl
 def register_protocols(server: Server) -> list[Protocol]:
-    """Answer TorchServe's inference API for models that were archived for it."""
+    """Answer TorchServe's inference API for models that were archived for it, and measure them."""
     from servekit_torchserve.protocol import TorchServeProtocol
+    from servekit_torchserve.server_metrics import TorchServeMetrics
 
-    return [TorchServeProtocol(server)]
+    protocol = TorchServeProtocol(server)
+    server.add_metrics(TorchServeMetrics(server, protocol.models).collect)
+    return [protocol]
 
 
 @hookimpl

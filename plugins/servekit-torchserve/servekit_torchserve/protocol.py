@@ -11,7 +11,6 @@ from servekit.errors import (
     DeadlineExceeded,
     MethodNotAllowed,
     ModelNotFound,
-    NotReady,
     OutOfMemory,
     QueueFull,
     RouteNotFound,
@@ -36,6 +35,7 @@ ABOUT: Final = ("ping", "api-description")  #: paths about the server
 NOT_PASSED_ON: Final = frozenset((b"authorization", b"cookie"))
 METHODS: Final = (b"POST", b"PUT", b"GET")
 ALLOWED: Final = "GET, POST, PUT, OPTIONS"
+VERBS: Final = ("predict", "infer", "explain")
 NO_MODEL: Final = "Model not found: {}"
 NO_VERSION: Final = "Model version: {} does not exist for model: {}"
 
@@ -121,16 +121,12 @@ class TorchServeProtocol(Protocol):
         view = self._server.models.get(name)
         if view is None:
             return ModelNotFound(NO_MODEL.format(name)) if self.models() else None
-        if view.interface is None:
-            return NotReady(f"{name} is not ready")
-        if name not in self.models():
-            return None
+        if view.interface is not None and name not in self.models():
+            return None  # a model that has never been loaded may be ours
         if head.method == b"OPTIONS":
             return _json_response(describe_model(view))
         if head.method not in METHODS:
-            return MethodNotAllowed(
-                "allowed here: GET, POST, PUT, OPTIONS", allow="GET, POST, PUT, OPTIONS"
-            )
+            return MethodNotAllowed(f"allowed here: {ALLOWED}", allow=ALLOWED)
         version, *path = more or [""]
         if view.find_version(version) is None:
             return VersionMissing(NO_VERSION.format(version, name))
@@ -138,9 +134,10 @@ class TorchServeProtocol(Protocol):
 
     def _kserve(self, head: RequestHead, rest: list[str]) -> PredictionCall | None:
         """Return the prediction at the paths of KServe; its other paths are left to plugins."""
-        name, _, verb = "/".join(rest).replace("/infer", ":predict").partition(":")
-        name, verb = (name, verb) if verb else (name.removesuffix("/explain"), "explain")
-        if head.method != b"POST" or name not in self.models():
+        first, *more = rest or [""]
+        name, _, verb = first.partition(":")
+        verb = verb or "/".join(more)
+        if head.method != b"POST" or verb not in VERBS or name not in self.models():
             return None
         return _call(head, name, is_explanation=verb == "explain")
 

@@ -37,7 +37,9 @@ class HandlerRequest(NamedTuple):
     """A request as its handler gets it."""
 
     row: dict[str, Any]
-    headers: dict[str, str]
+    headers: dict[str, str]  #: names in lower case
+    request_id: str = ""
+    is_native: bool = False  #: it came by the path of the model, not by the protocol
 
 
 def read_row(

@@ -6,12 +6,20 @@ from __future__ import annotations
 import io
 import json
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from servekit import Response
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from servekit_torchserve.context import RequestProcessor
+
 __all__ = [
     "JSON",
+    "HandlerResponse",
     "encode_element",
     "error_body",
     "error_response",
@@ -41,27 +49,44 @@ def error_body(code: int, message: str, kind: str = "") -> bytes:
     return json.dumps(table, indent=2).encode() + b"\n"
 
 
-def error_response(code: int, message: str) -> Response:
+class HandlerResponse(NamedTuple):
+    """The response to one request."""
+
+    body: bytes
+    media_type: str = JSON
+    status: int = 200
+    headers: Mapping[str, str] = {}  # never changed
+
+    def native(self) -> Response:
+        """Return it for the path of the model itself."""
+        try:
+            return Response(self.body, self.status, self.headers, self.media_type)
+        except ValueError as error:
+            message = f"the handler set a head that no response can have: {error}"
+            return error_response(500, message).native()
+
+
+def error_response(code: int, message: str) -> HandlerResponse:
     """Return the response to a request that a handler did not answer."""
     status = code if 200 <= code <= 599 else 500
-    return Response(error_body(code, message, INTERNAL), status, content_type=JSON)
+    return HandlerResponse(error_body(code, message, INTERNAL), status=status)
 
 
-def response_of(element: Any, status: int, headers: dict[str, str]) -> Response:
+def response_of(element: Any, head: RequestProcessor) -> HandlerResponse:
     """Return the response that *element* of a handler's list stands for.
 
-    :param headers: that the handler has set.
+    :param head: what the handler has set.
     """
-    rest = {name: value for name, value in headers.items() if name.lower() != CONTENT_TYPE}
-    chosen = next((text for name, text in headers.items() if name.lower() == CONTENT_TYPE), "")
     try:
         body, media_type = encode_element(element)
     except (TypeError, ValueError, RecursionError):
         return error_response(503, "Unsupported model output data type.")
-    try:
-        return Response(body, status, rest, chosen or media_type)
-    except ValueError as error:
-        return error_response(500, f"the handler set a head that no response can have: {error}")
+    if head.is_plain:
+        return HandlerResponse(body, media_type)
+    headers = dict(head.get_response_headers())
+    for name in [name for name in headers if name.lower() == CONTENT_TYPE]:
+        media_type = headers.pop(name)
+    return HandlerResponse(body, media_type, head.get_response_status_code(), headers)
 
 
 def encode_element(element: Any) -> tuple[bytes, str]:
@@ -78,7 +103,15 @@ def encode_element(element: Any) -> tuple[bytes, str]:
         saved = io.BytesIO()
         torch.save(element, saved)
         return saved.getvalue(), BYTES
-    return json.dumps(element, indent=2).encode(), JSON
+    return _json(element), JSON
+
+
+def _json(value: Any) -> bytes:
+    """Return *value* as ``json.dumps(value, indent=2)`` writes it, which takes much longer."""
+    try:
+        return msgspec.json.format(json.dumps(value).encode(), indent=2)
+    except msgspec.DecodeError:  # NaN, or half of a surrogate pair
+        return json.dumps(value, indent=2).encode()
 
 
 def is_out_of_resources(error: BaseException) -> bool:

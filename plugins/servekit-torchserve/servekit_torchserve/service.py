@@ -47,7 +47,7 @@ class ArchivedHandler(Service):
             raise BootError(f"{MANIFEST}: is missing, or not one of torch-model-archiver")
         if not (handler := options.handler or manifest.model.handler):
             raise BootError(f"{MANIFEST}: names no handler; set options.handler")
-        self._read_requests, self._decodes = context.read_requests, options.decode_input
+        self._decodes = options.decode_input
         self.handler_context = HandlerContext(
             context.model,
             json.loads(content),
@@ -73,24 +73,24 @@ class ArchivedHandler(Service):
             sent = None
         if isinstance(sent, SentRequest):
             row = read_row(sent.content_type, sent.body, sent.query, decodes=self._decodes)
-            return HandlerRequest(row, sent.headers)
+            return HandlerRequest(row, sent.headers, request.request_id)
         if request.content_type == "multipart/form-data":
-            return HandlerRequest(dict(request.input), {})
-        return HandlerRequest(
-            read_row(request.content_type, request.buffer, decodes=self._decodes), {}
-        )
-
-    def current_ids(self, count: int) -> list[str]:
-        """Return the ids of the *count* requests that the service has now."""
-        return [request.request_id for request in self._read_requests()] or [""] * count
+            row = dict(request.input)
+        else:
+            row = read_row(request.content_type, request.buffer, decodes=self._decodes)
+        return HandlerRequest(row, {}, request.request_id, is_native=True)
 
 
 class TorchServeModel(ArchivedHandler):
     """Calls the handler with batches of requests."""
 
     def predict(self, batch: list[Any]) -> list[Any]:
-        """Return the responses of the handler, each a `Response`."""
-        return self.calls.answer(batch, self.current_ids(len(batch)))
+        """Return the responses of the handler."""
+        responses = self.calls.answer(batch)
+        return [
+            response.native() if request.is_native else response
+            for request, response in zip(batch, responses, strict=True)
+        ]
 
 
 def system_properties(context: Context, options: TorchServeOptions) -> Mapping[str, Any]:

@@ -3,30 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping  # noqa: TC003 - servekit reads the annotations of stream
+from collections.abc import Iterator  # noqa: TC003 - servekit reads the annotations of stream
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from servekit_torchserve.responses import JSON, encode_element
+from servekit_torchserve.responses import HandlerResponse, encode_element
 from servekit_torchserve.service import ArchivedHandler
 
 if TYPE_CHECKING:
-    from servekit import Response
     from servekit_torchserve.requests import HandlerRequest
 
-__all__ = ["LastPart", "StreamingTorchServeModel"]
+__all__ = ["StreamingTorchServeModel"]
 
 JOIN_S: Final = 5.0  #: a handler whose client has disconnected ends at its next part
-
-
-class LastPart(NamedTuple):
-    """The output of the handler, and the head of the response if no part came before."""
-
-    body: bytes
-    status: int
-    headers: Mapping[str, str]
-    content_type: str
 
 
 class ClientHasGone(BaseException):
@@ -41,7 +31,7 @@ class StreamingTorchServeModel(ArchivedHandler):
 
     def stream(self, request: Any) -> Iterator[Any]:
         """Yield the parts that the handler sends, and its response."""
-        call = StreamedCall(self, request, self.current_ids(1))
+        call = StreamedCall(self, request)
         try:
             yield from call.parts()
         finally:
@@ -51,21 +41,17 @@ class StreamingTorchServeModel(ArchivedHandler):
 class StreamedCall:
     """One call of the handler."""
 
-    def __init__(
-        self, service: StreamingTorchServeModel, request: HandlerRequest, ids: list[str]
-    ) -> None:
+    def __init__(self, service: StreamingTorchServeModel, request: HandlerRequest) -> None:
         """Start it."""
-        self._parts: SimpleQueue[bytes | LastPart | BaseException] = SimpleQueue()
+        self._parts: SimpleQueue[bytes | HandlerResponse | BaseException] = SimpleQueue()
         self._has_ended = False
-        self._thread = Thread(target=self._run, args=(service, request, ids), daemon=True)
+        self._thread = Thread(target=self._run, args=(service, request), daemon=True)
         self._thread.start()
 
-    def _run(
-        self, service: StreamingTorchServeModel, request: HandlerRequest, ids: list[str]
-    ) -> None:
+    def _run(self, service: StreamingTorchServeModel, request: HandlerRequest) -> None:
         service.handler_context.send_part = self._send
         try:
-            self._parts.put(_last_part(service.calls.answer([request], ids)[0]))
+            self._parts.put(service.calls.answer([request])[0])
         except BaseException as error:  # noqa: BLE001 - raised where the parts are read
             self._parts.put(error)
 
@@ -75,9 +61,9 @@ class StreamedCall:
             raise ClientHasGone
         self._parts.put(encode_element(elements[0])[0])
 
-    def parts(self) -> Iterator[bytes | LastPart]:
+    def parts(self) -> Iterator[bytes | HandlerResponse]:
         """Yield the parts, the last one too."""
-        while not isinstance(part := self._parts.get(), LastPart):
+        while not isinstance(part := self._parts.get(), HandlerResponse):
             if isinstance(part, BaseException):
                 raise part
             yield part
@@ -87,8 +73,3 @@ class StreamedCall:
         """Wait until the handler returns, so that it is never called twice at once."""
         self._has_ended = True
         self._thread.join(JOIN_S)
-
-
-def _last_part(response: Response) -> LastPart:
-    head = response.status, response.headers, response.content_type or JSON
-    return LastPart(response.output, *head)

@@ -108,12 +108,12 @@ def test_a_name_that_is_neither_a_file_nor_built_in_is_refused(tmp_path, context
 
 
 def requests(*values, **headers):
-    return [HandlerRequest({"body": value}, headers) for value in values]
+    return [HandlerRequest({"body": value}, headers, str(value)) for value in values]
 
 
 def answer(handle, context, batch, *, isolates=True):
     calls = HandlerCalls(handle, context, LOG, isolates=isolates)
-    return calls.answer(batch, [str(place) for place in range(len(batch))])
+    return calls.answer(batch)
 
 
 def squares(data, context):
@@ -128,7 +128,7 @@ def test_a_request_that_fails_its_batch_fails_alone(context):
     found = answer(squares, context, requests(2, "x", "refuse", "input", 3))
 
     assert [each.status for each in found] == [200, 503, 418, 422, 200]
-    assert (found[0].output, found[4].output) == (b"4", b"9")
+    assert (found[0].body, found[4].body) == (b"4", b"9")
 
 
 def test_a_batch_fails_as_a_whole_if_it_must_not_be_tried_again(context):
@@ -152,7 +152,7 @@ def test_explanations_are_never_in_one_call_with_predictions(context):
     found = answer(handle, context, batch)
 
     assert sizes == [(2, "False"), (1, "True")]
-    assert [each.output for each in found] == [b"a", b"b", b"c"]
+    assert [each.body for each in found] == [b"a", b"b", b"c"]
 
 
 def test_each_request_has_its_own_head(context):
@@ -164,17 +164,17 @@ def test_each_request_has_its_own_head(context):
         assert context.get_response_status(0) == (201, "Created")
         assert context.get_response_headers(0) == {"x-a": "1"}
         assert context.get_response_content_type(1) == "text/csv"
-        assert [context.get_request_id(index) for index in range(3)] == ["0", "1", None]
+        assert [context.get_request_id(index) for index in range(3)] == ["1", "2", None]
         assert context.get_all_request_header(0)["x-KEY"] == "v"
         assert context.get_sequence_id(0) == "s"
         return ["a", "b"]
 
     first, second = answer(
-        handle, context, requests(1, 2, **{"X-Key": "v", "ts_request_sequence_id": "s"})
+        handle, context, requests(1, 2, **{"x-key": "v", "ts_request_sequence_id": "s"})
     )
 
     assert (first.status, first.headers) == (201, {"x-a": "1"})
-    assert (second.status, second.content_type) == (202, "text/csv")
+    assert (second.status, second.media_type) == (202, "text/csv")
 
 
 def test_a_head_that_no_response_can_have_is_an_error(context):
@@ -184,7 +184,7 @@ def test_a_head_that_no_response_can_have_is_an_error(context):
 
     (found,) = answer(handle, context, requests(1))
 
-    assert found.status == 500
+    assert found.native().status == 500
 
 
 # ------------------------------------------------------------ envelopes

@@ -238,3 +238,21 @@ def test_metrics_of_handlers_are_metrics_of_the_server(server):
 
     assert 'servekit_model_handler_counter_total{dimensions="",model="echo"' in text
     assert 'name="rows"' in text
+
+
+def test_metrics_have_the_names_of_torchserve(server):
+    post(server, "/predictions/echo", 1)
+    post(server, "/predictions/echo", "fail")
+    text = ask(server, "GET", "/metrics")[2].decode()
+    found = dict(
+        line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(("ts_", "Requests"))
+    )
+    names = [each for each in found if 'model_name="echo"' in each]
+
+    assert sorted(name.partition("{")[0] for name in names) == [
+        "ts_inference_latency_microseconds",
+        "ts_inference_requests_total",
+        "ts_queue_latency_microseconds",
+    ]
+    assert all(float(found[name]) >= 0 for name in names)
+    assert any(each.startswith("Requests5XX{") for each in found)
