@@ -5,6 +5,7 @@ import sys
 from typing import Any, Final, NamedTuple
 
 from servekit.errors import BootError
+from servekit.service.response import Response
 from servekit.types import Audio, File, Image
 from servekit.types.formats import FORMAT, OutputFormat
 from servekit.worker.codecs.media import file_of
@@ -12,6 +13,11 @@ from servekit.worker.inputs.type_hints import peeled
 
 __all__ = ["ANY_TYPE", "DeclaredMedia", "format_of", "media_of"]
 
+#: media types in which files are a part of something else
+AS_BASE64: Final = (
+    "application/json",
+    *(f"application/{prefix}msgpack" for prefix in ("", "x-", "vnd.")),
+)
 ANY_TYPE: Final = "*/*"  #: stands for the type of files that is not declared
 
 
@@ -20,6 +26,15 @@ class DeclaredMedia(NamedTuple):
 
     type: Any  #: ``Image``, ``Audio`` or ``File``
     format: OutputFormat | None = None
+
+    def check(self) -> None:
+        """Import what writes it.
+
+        :raises BootError: it cannot be written as it is declared.
+        """
+        (declared, *_) = self.media_types()
+        if self.type is File and declared != ANY_TYPE:
+            _check_type_of_file(declared)
 
     def media_types(self) -> list[str]:
         """Return the media types that it can be written as; the first is for clients that take any.
@@ -109,6 +124,19 @@ def _kind_of(type_: Any) -> Any:
     if pillow is not None and issubclass(type_, pillow.Image):
         return Image
     return next((media for media in DEFAULTS if issubclass(type_, media)), None)
+
+
+def _check_type_of_file(media_type: str) -> None:
+    """Refuse a *media_type* that no file can be sent as.
+
+    :raises BootError: it is one.
+    """
+    if media_type in AS_BASE64:
+        raise BootError(f"a File cannot be {media_type}, in which files are base64")
+    try:
+        Response(b"", content_type=media_type)
+    except ValueError as error:
+        raise BootError(f"a File cannot be {error}") from None
 
 
 def _written_images() -> list[str]:

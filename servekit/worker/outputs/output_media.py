@@ -35,24 +35,23 @@ def output_media(type_: Any, name: str = "", place: str = "") -> "OutputMedia | 
     if not holds_media(type_):
         return None
     try:
-        return OutputMedia(type_)
+        for media in filter(None, map(media_of, types_within(type_))):
+            media.check()
     except BootError as error:
         raise BootError(f"{name}: {error}{place}") from None
+    return OutputMedia(type_)
 
 
 class OutputMedia:
     """The media of outputs of one type, which holds some."""
 
     def __init__(self, type_: Any, sent_as: str = "") -> None:
-        """Import what writes them.
+        """Write what has been checked.
 
         :param type_: of one output.
         :param sent_as: the media type of an output that is a file, with its parameters.
-        :raises BootError: one of them cannot be written as it is declared.
         """
         self._type, self._sent_as = type_, sent_as
-        for media in filter(None, map(media_of, types_within(type_))):
-            media.media_types()
         self._lone = _single(type_)
         #: those of an output that is itself a picture, a sound or a file; the best one first
         self.media_types = self._lone.media_types() if self._lone is not None else []

@@ -101,8 +101,12 @@ def _object(value: Any, type_: Any) -> Any:
 
 
 def _types_of_fields(value: Any, type_: Any) -> Mapping[str, Any]:
-    kind = type(value)
-    if not isinstance(value, msgspec.Struct):
-        return typing.get_type_hints(kind, include_extras=True)
-    is_generic = typing.get_origin(type_) is kind
-    return {each.name: each.type for each in msgspec.structs.fields(type_ if is_generic else kind)}
+    kind: Any = type(value)
+    return _read_types(type_ if typing.get_origin(type_) is kind else kind)
+
+
+@cache
+def _read_types(kind: Any) -> Mapping[str, Any]:
+    if issubclass(typing.get_origin(kind) or kind, msgspec.Struct):
+        return {each.name: each.type for each in msgspec.structs.fields(kind)}
+    return typing.get_type_hints(typing.get_origin(kind) or kind, include_extras=True)

@@ -96,10 +96,10 @@ class MediaPlans(Plans):
         return [*(name for name in asked if name in self._media_types), *self._media_types]
 
     def _writer(self, media_type: str) -> Writer | None:
-        if media_type in self._media.media_types:
-            name, encode = self._media.writer(media_type)
-            return Writer(name, encode, False)
         found = super()._writer(media_type)
+        is_mapping = found is not None and found.takes_any  # where files are base64
+        if media_type in self._media.media_types and not is_mapping:
+            return Writer(*self._media.writer(media_type), False)
         if found is None:
             return None
         encode = _before(self._media.with_files, found.encode, is_enveloped=found.is_enveloped)

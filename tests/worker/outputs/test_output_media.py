@@ -18,6 +18,7 @@ import soundfile
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV31SpecValidator
 from PIL.PngImagePlugin import PngImageFile
+from pydantic import BaseModel, ConfigDict
 
 from servekit import Done, InputError, Response, Service, endpoint
 from servekit.description.interface import describe
@@ -93,6 +94,7 @@ def image_of(content):
         (File, File("", "", b"a"), "*/*", "application/octet-stream"),
         (File, File("a", "text/csv", b"a"), "text/html", "NotAcceptable"),
         (File, File("a", "text/csv", b"a"), "text/html, application/json", "application/json"),
+        (File, File("a", "application/json", b"1"), "", "application/json"),
         (PDF, File("a", "", b"%PDF"), "", "application/pdf"),
         (PDF, File("a", "", b"%PDF"), "text/csv", "NotAcceptable"),
         (PDF, File("a", "text/html", b"<p>"), "", "ResultNotEncodable"),
@@ -358,6 +360,12 @@ def test_media_that_no_annotation_mentions_are_written_within_json():
     assert found["note"] == {"b64": "MQ=="}
 
 
+def test_a_file_of_json_is_base64_within_json():
+    service = giving(File("", "application/json", b"1"), File)
+
+    assert in_json(service) == {"b64": "MQ==", "content_type": "application/json"}
+
+
 def test_what_cannot_be_written_is_named(capfd):
     service = giving(Result(RED, by_name={"a": picture(size=(0, 0))}), Result)
 
@@ -450,6 +458,8 @@ class Typo(msgspec.Struct):
         (Annotated[Audio, Format("audio/mpeg")], "an Audio cannot be audio/mpeg; one of "),
         (Annotated[Audio, Format("image/png")], "an Audio cannot be image/png; one of "),
         (dict[str, Annotated[Image, Format("audio/wav")]], "an Image cannot be audio/wav; one of "),
+        (Annotated[File, Format("application/json")], "a File cannot be application/json, in "),
+        (Annotated[File, Format("application/vnd.servekit.value")], "is reserved for the server"),
         (Typo, "declares a Format of int; it belongs to an Image, an Audio or a File, as in "),
         (Annotated[Image | None, Format("image/png")], "declares a Format of .*Image | None; it "),
     ],
@@ -479,6 +489,18 @@ def test_what_cannot_be_written_fails_the_boot_with_its_line(kind, type_, expect
         loaded(type("Made", (Service,), members[kind])())
 
     assert re.search(r"\(test_output_media\.py:\d+\)$", str(raised.value))
+
+
+class Unwritable(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    image: Image
+
+
+def test_pictures_in_a_pydantic_model_fail_the_boot_with_its_line():
+    with pytest.raises(
+        BootError, match=r"(?s)servekit\.types\.Image.* \(test_output_media\.py:\d+\)$"
+    ):
+        loaded(giving(RED, Unwritable))
 
 
 def test_a_union_that_cannot_be_described_fails_the_boot_with_its_line():
