@@ -59,7 +59,7 @@ def test_a_changed_byte_changes_the_digest(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "suffix", ["npy", "safetensors", "onnx", "data", "bin", "pt", "joblib", "NPY"]
+    "suffix", ["npy", "safetensors", "onnx", "data", "bin", "pt", "pt2", "pth", "joblib", "NPY"]
 )
 def test_weights_are_stored_however_well_they_would_deflate(model, tmp_path, suffix):
     (model / f"w.{suffix}").write_bytes(b"0" * 9999)

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 IMPORT = re.compile(r"^(?:import|from) (?:torch|transformers|safetensors)\b", re.MULTILINE)
 SKIP = re.compile(r"^(?:torch = )?pytest\.importorskip\(\"torch\"\)$", re.MULTILINE)
-SLOW = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
+SLOW = re.compile(r"^pytestmark = .*(?:\n    .*)*?\bpytest\.mark\.slow\b", re.MULTILINE)
 FILES = [
     pytest.param(text, id=str(path.relative_to(ROOT)))
     for folder in ("tests", "plugins")

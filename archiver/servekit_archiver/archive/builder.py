@@ -30,7 +30,7 @@ __all__ = ["Built", "build_archive", "draft"]
 
 #: numbers, which deflate hardly shrinks, and which a worker may want to map; and zip files
 STORED_SUFFIXES: Final = (
-    *(".npy", ".safetensors", ".onnx", ".data", ".bin", ".pt", ".joblib"),
+    *(".npy", ".safetensors", ".onnx", ".data", ".bin", ".pt", ".pt2", ".pth", ".joblib"),
     ".whl",
 )
 

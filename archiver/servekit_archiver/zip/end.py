@@ -26,7 +26,19 @@ __all__ = ["CentralDirectory", "find_directory"]
 
 #: suffixes of files that lie in a model directory
 OF_MODELS: Final = frozenset(
-    (".py", ".toml", ".onnx", ".joblib", ".skops", ".pt", ".pth", ".safetensors", ".npy", ".bin")
+    (
+        ".py",
+        ".toml",
+        ".onnx",
+        ".joblib",
+        ".skops",
+        ".pt",
+        ".pt2",
+        ".pth",
+        ".safetensors",
+        ".npy",
+        ".bin",
+    )
 )
 
 #: most bytes of an entry in the central directory: a header, a name, some extras
