@@ -28,10 +28,11 @@ Found = PredictionCall | HttpResponse | ServekitError | None
 
 
 class MMSProtocol(Protocol):
-    """Answers for models whose task is ``mms``; the worker reads and writes natively."""
+    """Answers for models whose task is ``mms``; most bodies are read and written natively."""
 
     paths = ("/api-description", "/invocations", "/models/", "/predictions/")
     is_selective = True
+    envelope = "servekit_mms.raw_bodies:RawBodies"
 
     def __init__(self, server: Server) -> None:
         """Answer for the models of *server*."""
@@ -58,7 +59,17 @@ class MMSProtocol(Protocol):
             return None
         if head.method != b"POST":
             return MethodNotAllowed("allowed here: POST", allow="POST")
-        return PredictionCall(model=model, version=version, is_native=True)
+        is_native = not self._is_raw(head, model)
+        return PredictionCall(model=model, version=version, is_native=is_native)
+
+    def _is_raw(self, head: RequestHead, model: str) -> bool:
+        """Whether the body is the only input of a signature; handlers of 1.x take any body."""
+        media_type = head.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        interface = self._server.models[model].interface
+        assert interface is not None, "it is of MMS, so it is loaded"
+        return (
+            bool(interface.input_schema) and media_type.decode("latin-1") not in interface.consumes
+        )
 
     def _invocation(self, head: RequestHead) -> Found:
         """Return the call of the model that ``model_name`` names, or of the only one."""

@@ -208,6 +208,34 @@ def test_the_paths_of_1x_answer_bare(mms, path):
     assert curl(mms, *line) == (200, "hello a")
 
 
+def test_the_line_of_1x_for_an_image(mms):
+    line = ["-X", "POST", "http://127.0.0.1:8080/predictions/resnet-18", "-T", "kitten.jpg"]
+    status, ((best, *_),) = curl(mms, *line)
+
+    assert (status, best["class"]) == (200, "blue")
+
+
+def test_a_body_that_is_the_input(mms):
+    text = b"[{'input_sentence': 'a'}]"
+    found = mms.post("/predictions/lstm_ptb", text, "application/octet-stream")
+    picture_ = mms.post(
+        "/predictions/pixels", picture("blue"), "image/jpeg", headers={"Accept": "image/jpeg"}
+    )
+    wrong = mms.post("/predictions/resnet-18", b"\x89PNG", "image/png")
+
+    assert (found.status, found.body) == (200, b'"hello a"')
+    assert (picture_.status, picture_.content_type) == (200, "image/jpeg")
+    assert min(colour_of(picture_.body)[:2]) > 200
+    assert (wrong.status, json.loads(wrong.body)["code"]) == (422, 422)
+
+
+def test_a_picture_in_json(mms):
+    body = json.dumps({"data": {"b64": b64encode(picture("red")).decode()}}).encode()
+    answer = json.loads(mms.post("/resnet-18/predict", body).body)
+
+    assert answer["prediction"][0][0]["class"] == "red"
+
+
 @pytest.mark.parametrize(
     ("path", "status", "kind"),
     [
