@@ -45,7 +45,7 @@ def test_a_model_is_registered_scaled_described_and_unregistered(server):
     scaled = server.ask("PUT", "/models/other?min_worker=2&synchronous=true")
     (larger,) = server.ask("GET", "/models/other")[1]
     answer = predict(server, "other")
-    gone = server.ask("DELETE", "/models/other")
+    gone = server.ask("DELETE", "/models/other/?synchronous=true")
 
     text = 'Model "other" Version: 1.0 registered with 1 initial workers'
     assert registered == (200, {"status": text})

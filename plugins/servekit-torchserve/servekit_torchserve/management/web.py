@@ -30,9 +30,18 @@ KINDS: Final = {404: "ResourceNotFoundException", 405: "MethodNotAllowedExceptio
 log = logging.getLogger("servekit.torchserve")
 
 
+class ManagementApp(Flask):
+    """Takes a path with a slash at the end for the one without it."""
+
+    def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answer a request."""
+        environ["PATH_INFO"] = environ["PATH_INFO"].rstrip("/") or "/"
+        return super().wsgi_app(environ, start_response)
+
+
 def create_management(operations: ManagementOperations, access: ManagementAccess) -> Flask:
     """Return the app of the management address."""
-    app = Flask("servekit_torchserve.management", static_folder=None, template_folder=None)
+    app = ManagementApp("servekit_torchserve.management", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     _add_views(app, operations)
     app.before_request(lambda: _judge(access))
@@ -89,10 +98,9 @@ def _add_views(app: Flask, operations: ManagementOperations) -> None:
         ("GET", "/api-description", _describe_api),
         ("OPTIONS", "/", _describe_api),
     ]
-    app.url_map.strict_slashes = False  # a path with a slash at the end is the same
     for method, path, view in views:
-        name, rule = f"{method} {path}", f"{path.rstrip('/')}/"
-        app.add_url_rule(rule, name, view, methods=[method], provide_automatic_options=False)
+        name = f"{method} {path}"
+        app.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
 
 
 def _describe_api() -> Response:
