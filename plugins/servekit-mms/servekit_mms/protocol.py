@@ -66,7 +66,7 @@ class MMSProtocol(Protocol):
         """Whether the body is the only input of a signature; handlers of 1.x take any body."""
         media_type = head.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         interface = self._server.models[model].interface
-        assert interface is not None, "it is of MMS, so it is loaded"
+        assert interface is not None, "models of MMS that are listed have loaded"
         return (
             bool(interface.input_schema) and media_type.decode("latin-1") not in interface.consumes
         )
