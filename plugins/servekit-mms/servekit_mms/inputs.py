@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InputReader", "jpeg_bytes", "jpeg_text", "output_type"]
 
-LARGEST_LITERAL: Final = 1 << 20  #: characters of a Python literal, which takes 100 times as much
+LARGEST_LITERAL: Final = 1 << 18  #: characters of a Python literal, which takes 500 times as much
 DEEPEST: Final = 100  #: brackets of a Python literal
 START_OF_JPEG: Final = b"\xff\xd8"
 #: the errors of ``ast.literal_eval`` for text that is not a literal
