@@ -98,6 +98,22 @@ def test_settings_of_single_models(store, tmp_path, table, assignments):
     assert "models: vgg: no counterpart (no such model is served)" in start.report(found.rows)
 
 
+def test_some_properties_are_options_of_each_archive_of_torchserve(store, tmp_path):
+    config = tmp_path / "config.properties"
+    config.write_text("service_envelope=json\ndecode_input_request=FALSE\n")
+    found = planned(
+        *("--model-store", store, "--models", "a.mar", "two=a.mar", "s3://bucket/c.mar"),
+        *("--ts-config", config),
+    )
+
+    assert found.assignments == [
+        '"resnet".options.decode_input=false',
+        '"two".options.decode_input=false',
+        '"resnet".options.envelope=json',
+        '"two".options.envelope=json',
+    ]
+
+
 def test_tokens_are_needed_unless_they_are_disabled(store, tmp_path):
     config = tmp_path / "config.properties"
     config.write_text("disable_token_authorization=true\n")

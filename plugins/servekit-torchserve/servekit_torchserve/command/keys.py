@@ -13,7 +13,7 @@ from servekit.extension import MigrationRow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ADDRESSES", "ELSEWHERE", "MISSING", "NOT_NEEDED", "SETTINGS", "settings_of"]
+__all__ = ["ADDRESSES", "ELSEWHERE", "MISSING", "NOT_NEEDED", "OPTIONS", "SETTINGS", "settings_of"]
 
 
 class SettingKey(NamedTuple):
@@ -45,6 +45,12 @@ SETTINGS: Final = {
     "max_response_size": SettingKey("SERVEKIT_MAX_ANSWER"),
     "private_key_file": SettingKey("SERVEKIT_TLS_KEY"),
 }
+#: keys that are options of each model, and those options
+OPTIONS: Final = {
+    "decode_input_request": "decode_input",
+    "limit_max_image_pixels": "limit_max_image_pixels",
+    "service_envelope": "envelope",
+}
 #: read by the parts of the command that need several of them
 ADDRESSES: Final = {
     "inference_address": "http://127.0.0.1:8080",
@@ -59,6 +65,7 @@ ELSEWHERE: Final = (
     *(f"grpc_{name}_{part}" for name in GRPC for part in ("address", "port")),
     *("load_models", "model_store", "models", "disable_token_authorization"),
     "enable_envvars_config",
+    *OPTIONS,
 )
 NOT_NEEDED: Final = {
     "async_logging": "the log never blocks a request",
@@ -78,8 +85,7 @@ MISSING: Final = {
     "cors_allowed_methods": "",
     "cpu_launcher_args": "MODEL.cpus pins workers to CPUs",
     "cpu_launcher_enable": "MODEL.cpus pins workers to CPUs",
-    "decode_input_request": "",
-    "default_service_handler": "the manifest of an archive names its handler",
+    "default_service_handler": "--set MODEL.options.handler=FILE, for each model",
     "disable_system_metrics": "metrics of the machine come from node_exporter",
     "enable_grpc_ssl": "gRPC has TLS if an address of HTTP has",
     **dict.fromkeys(
@@ -91,7 +97,6 @@ MISSING: Final = {
     "keystore": "export it as PEM: certificate_file, private_key_file",
     "keystore_pass": "",
     "keystore_type": "",
-    "limit_max_image_pixels": "",
     "metric_time_interval": "metrics of the machine come from node_exporter",
     "metrics_config": "",
     "metrics_mode": "metrics are on the page, in the format of Prometheus",
@@ -99,7 +104,6 @@ MISSING: Final = {
     "model_snapshot": "changes are kept in the state file, unless --ncs is given",
     "number_of_gpu": "MODEL.devices says which GPUs a model gets",
     "plugins_path": "plugins are Python packages",
-    "service_envelope": "",
     "system_metrics_cmd": "",
     "token_expiration_min": "tokens do not expire",
     "ts_header_key_sequence_end": "",

@@ -10,13 +10,14 @@ import msgspec
 
 from servekit.errors import StartupError
 from servekit.extension import MigrationRow
-from servekit_torchserve.management.archives import identity_of, locate
+from servekit_torchserve.command.keys import OPTIONS
+from servekit_torchserve.management.archives import identity_of, is_torchserve, locate
 from servekit_torchserve.management.errors import UnknownModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["models_in", "served_models", "settings_of_models"]
+__all__ = ["models_in", "options_of_models", "served_models", "settings_of_models"]
 
 ALL: Final = "all"
 PACKED: Final = (".mar", ".tar.gz", ".tgz")
@@ -84,6 +85,23 @@ def settings_of_models(text: str, models: Sequence[str]) -> tuple[list[str], lis
         table = table or next(iter(versions.values()), {})
         given += _assignments(name, table)
         rows += _rows(name, table)
+    return given, rows
+
+
+def options_of_models(
+    properties: Mapping[str, str], models: Sequence[str]
+) -> tuple[list[str], list[MigrationRow]]:
+    """Return the arguments of ``--set`` for the properties that are options of each model.
+
+    :param models: as ``served_models`` returns them; only archives of TorchServe have options.
+    """
+    given, rows = list[str](), list[MigrationRow]()
+    names = [_name_of(each) for each in models if is_torchserve(each.rpartition("=")[2])]
+    for key, option in OPTIONS.items():
+        if value := properties.get(key):
+            given += [f'"{name}".options.{option}={value.lower()}' for name in names]
+            note = "for the models of the start"
+            rows.append(MigrationRow(f"{key}={value}", f"options.{option} of each model", note))
     return given, rows
 
 

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from servekit.errors import StartupError
 from servekit_torchserve.command.keys import settings_of
-from servekit_torchserve.command.models import served_models, settings_of_models
+from servekit_torchserve.command.models import (
+    options_of_models,
+    served_models,
+    settings_of_models,
+)
 from servekit_torchserve.command.properties import read_properties
 from servekit_torchserve.command.tokens import make_tokens
 
@@ -131,6 +135,7 @@ def plan(parsed: argparse.Namespace, environment: Mapping[str, str]) -> StartPla
     asked = parsed.models or _names(properties.get("load_models", ""))
     models = served_models(asked, store)
     assignments, more = settings_of_models(properties.get("models", ""), models)
+    options, most = options_of_models(properties, models)
     settings[MODEL_STORE] = str(store)
     if parsed.enable_model_api:
         settings[MODEL_API] = TRUE
@@ -139,7 +144,8 @@ def plan(parsed: argparse.Namespace, environment: Mapping[str, str]) -> StartPla
     )
     settings[TOKENS] = str(not is_open).lower()
     settings[STATE] = _state_file(store, keeps=not parsed.no_config_snapshots)
-    return StartPlan(models, assignments, settings, not is_open, [*rows, *more])
+    given = [*assignments, *options]
+    return StartPlan(models, given, settings, not is_open, [*rows, *more, *most])
 
 
 def report(rows: Sequence[MigrationRow]) -> list[str]:

@@ -14,7 +14,7 @@ from servekit_torchserve.management.errors import UnknownModel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ArchiveIdentity", "identity_of", "locate"]
+__all__ = ["ArchiveIdentity", "identity_of", "is_torchserve", "locate"]
 
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
 DEFAULT_VERSION: Final = "1.0"
@@ -51,12 +51,21 @@ def locate(url: str, model_store: Path | None) -> str:
 
 
 def identity_of(source: str) -> ArchiveIdentity:
-    """Return what the manifest of the archive at *source* says, one of TorchServe or of ours."""
+    """Return the name and version of the archive at *source*, one of TorchServe or of ours."""
+    return _identity(_read(source))
+
+
+def is_torchserve(source: str) -> bool:
+    """Whether the archive at *source* is one of TorchServe; false for what cannot be read."""
+    return isinstance(_read(source).get("model"), dict)
+
+
+def _read(source: str) -> dict[str, Any]:
+    """Return the manifest of the archive at *source*; empty if it cannot be read."""
     try:
-        manifest = msgspec.json.decode(_manifest(Path(source)), type=dict[str, Any])
+        return msgspec.json.decode(_manifest(Path(source)), type=dict[str, Any])
     except (OSError, ValueError, KeyError, BadZipFile, msgspec.MsgspecError):
-        return ArchiveIdentity("", "")
-    return _identity(manifest)
+        return {}
 
 
 def _manifest(path: Path) -> bytes:
