@@ -135,12 +135,13 @@ def test_openapi_is_valid_and_the_answers_agree_with_it(server):
                 Draft202012Validator(schema).validate(json.loads(answer))
 
 
-def test_the_open_inference_protocol_gives_their_json(apart):
+def test_the_open_inference_protocol_gives_their_json(server):
     tensor = {"name": "input", "datatype": "BYTES", "shape": [1, 1], "data": [RED.decode()]}
-    status, _, content = apart.post(
+    status, _, content = server.post(
         "/v2/models/pictures/infer", json.dumps({"inputs": [tensor]}).encode()
     )
 
     assert status == 200, content
     (text,) = json.loads(content)["outputs"][0]["data"]
-    assert in_json(json.loads(text))[0][0] == (4, 6)
+    size_and_colour, media_type = in_json(json.loads(text))
+    assert (size_and_colour[0], media_type) == ((4, 6), "image/jpeg")

@@ -18,7 +18,7 @@ from servekit.frontend.pipelines.elements import ElementsRun
 from servekit.frontend.pipelines.pipeline import REQUEST, Node, Pipeline
 from servekit.frontend.pipelines.run import PipelineRun
 from servekit.frontend.pipelines.submission import Submission
-from servekit.ipc.batches import VALUE, EnvelopePart, Item, ProtocolCall
+from servekit.ipc.batches import ELEMENT, EnvelopePart, Item, ProtocolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,8 @@ class EnvelopedRun(ElementsRun):
     """One request of a protocol. The first input that fails is the answer."""
 
     __slots__ = ("_state",)
+
+    accept = ELEMENT.encode()
 
     def _reader(self) -> tuple[Node, SentItem]:
         sent = self._submission.item
@@ -86,7 +88,7 @@ class OutputResponder:
         """Take the output of the last node."""
         output, media_type = bytes(response.body), response.media_type
         response.discard()
-        if media_type == VALUE:
+        if media_type == ELEMENT:
             self._take(output)
         else:  # the service chose another content type
             self.fail(ResultNotEncodable())
