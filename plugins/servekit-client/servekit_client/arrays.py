@@ -2,6 +2,7 @@
 """Values as msgpack; an array is extension type 78, which holds ``[dtype, shape, elements]``.
 
 numpy is used if it is installed: an array that arrives without it becomes lists of numbers.
+bfloat16 and float8 need ml_dtypes as well.
 """
 
 import struct
@@ -30,6 +31,11 @@ CODES: Final = {
     "float32": "f",
     "float64": "d",
 }
+#: element types of ml_dtypes
+EXTENDED: Final = (
+    *("bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
 
 
 def pack(value: Any) -> bytes:
@@ -59,16 +65,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numpy.generic) or value.dtype.kind == "U":
         return value.tolist()  # an array of strings becomes a list of strings
     name = value.dtype.name
-    if name not in CODES:
+    if name in CODES:
+        value = value.astype(value.dtype.newbyteorder("<"), copy=False)
+    elif name not in EXTENDED:
         raise TypeError(f"an array of {name} cannot be sent; known are {', '.join(CODES)}")
-    little_endian = value.astype(value.dtype.newbyteorder("<"), copy=False)
-    return msgpack.ExtType(ARRAY, msgpack.packb([name, value.shape, little_endian.tobytes()]))
+    return msgpack.ExtType(ARRAY, msgpack.packb([name, value.shape, value.tobytes()]))
 
 
 def _extension(code: int, payload: bytes) -> Any:
     if code != ARRAY:
         raise ValueError(f"unknown extension type {code}")
     dtype, shape, elements = msgpack.unpackb(payload)
+    if dtype in EXTENDED:
+        return _extended(dtype, shape, elements)
     if dtype not in CODES:
         raise ValueError(f"array: unknown dtype {dtype!r}")
     try:
@@ -76,6 +85,15 @@ def _extension(code: int, payload: bytes) -> Any:
     except ImportError:
         return _nested(struct.unpack(f"<{prod(shape)}{CODES[dtype]}", elements), shape)
     return np.frombuffer(bytearray(elements), np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+
+def _extended(dtype: str, shape: Sequence[int], elements: bytes) -> Any:
+    try:
+        import ml_dtypes
+        import numpy as np
+    except ImportError as error:
+        raise ValueError(f"array: {dtype} needs ml_dtypes, pip install ml_dtypes") from error
+    return np.frombuffer(bytearray(elements), getattr(ml_dtypes, dtype)).reshape(shape)
 
 
 def _nested(numbers: Sequence[Any], shape: Sequence[int]) -> Any:

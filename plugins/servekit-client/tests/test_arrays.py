@@ -7,7 +7,7 @@ import sys
 import msgpack
 import numpy as np
 import pytest
-from servekit_client.arrays import CODES, pack, unpack
+from servekit_client.arrays import CODES, EXTENDED, pack, unpack
 
 
 @pytest.mark.parametrize("dtype", CODES)
@@ -97,3 +97,12 @@ def test_what_is_no_value_is_a_value_error(monkeypatch, body, has_numpy):
         unpack(body)
 
     assert str(raised.value)
+
+
+@pytest.mark.parametrize("dtype", EXTENDED[:3])
+def test_floats_of_ml_dtypes_come_back_as_they_were(dtype):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([[1.5, -2]], getattr(ml_dtypes, dtype))
+    found = unpack(pack(array))
+
+    assert (found.dtype, found.tobytes()) == (array.dtype, array.tobytes())

@@ -9,7 +9,7 @@ __all__ = ["BYTES", "DATATYPES", "OF_DTYPE", "Datatype"]
 
 
 class Datatype(NamedTuple):
-    """One datatype. BF16 is not among them: no signature has such elements."""
+    """One datatype."""
 
     name: str  #: in requests: ``FP32``
     dtype: str  #: in signatures: ``float32``
@@ -29,6 +29,7 @@ _ALL: Final = (
     Datatype("INT32", "int32", 4, "TYPE_INT32"),
     Datatype("INT64", "int64", 8, "TYPE_INT64"),
     Datatype("FP16", "float16", 2, "TYPE_FP16"),
+    Datatype("BF16", "bfloat16", 2, "TYPE_BF16"),  # a worker of such a model has ml_dtypes
     Datatype("FP32", "float32", 4, "TYPE_FP32"),
     Datatype("FP64", "float64", 8, "TYPE_FP64"),
     BYTES,

@@ -134,7 +134,8 @@ class OneRowWriter:
         self._head = _encode(names)[:-1]
         specs = tensors.outputs.values()
         if tensors.gives_signature and all(
-            spec.datatype.size and -1 not in spec.shape for spec in specs
+            spec.datatype.size and spec.datatype.name != "BF16" and -1 not in spec.shape
+            for spec in specs
         ):
             self._forms = {spec.name: OutputForm(spec) for spec in specs}
 

@@ -25,7 +25,11 @@ Array = np.ndarray[Any, Any]
 
 LENGTH: Final = Struct("<I")  #: before each element of BYTES
 #: a number has to stay below this, so that it does not round to infinity
-FINITE: Final = {"FP16": 65520.0, "FP32": 2.0**128 - 2.0**103}
+FINITE: Final = {
+    "FP16": 65520.0,
+    "BF16": 2.0**128 - 2.0**119 - 2.0**103,
+    "FP32": 2.0**128 - 2.0**103,
+}
 MOST: Final = 2**63 - 1  #: the largest bound of integers that msgspec checks
 
 
@@ -84,7 +88,7 @@ def to_buffer(datatype: Datatype, array: Array) -> bytes | memoryview:
         texts = to_texts(array)
         return b"".join(part for text in texts for part in (LENGTH.pack(len(text)), text))
     plain = np.ascontiguousarray(array, np.dtype(datatype.dtype).newbyteorder("<"))
-    return plain.data.cast("B") if plain.size else b""
+    return plain.reshape(-1).view(np.uint8).data if plain.size else b""
 
 
 def to_texts(array: Array) -> list[bytes]:

@@ -124,6 +124,12 @@ MODELS = {
     "sum": ("Sum", SUM, one("x", "float32", [-1], "y", "float64", [])),
     "total": ("Total", TOTAL, one("x", "float32", [-1], "y", "float64", [1])),
     "everything": ("Everything", EVERYTHING, every_dtype()),
+    "bfloat16": ("Everything", EVERYTHING, one("x", "bfloat16", [-1], "x_out", "bfloat16", [-1])),
+    "fixed_bfloat16": (
+        "Everything",
+        EVERYTHING,
+        one("x", "bfloat16", [2], "x_out", "bfloat16", [2]),
+    ),
     "anything": ("Anything", ANYTHING, ""),
     "shout": ("Shout", SHOUT, ""),
     "story": ("Story", STORY, ""),

@@ -11,6 +11,8 @@ import pytest
 
 from servekit.testing import ServedModel
 
+from .oip_models import MODELS
+
 pytestmark = pytest.mark.e2e
 
 LENGTH = "Inference-Header-Content-Length"
@@ -116,6 +118,20 @@ def test_every_datatype_as_bytes_and_as_json(served):
         "str_out": ["a\0", "ü"]
     }
     assert rest == b"".join(a.tobytes() for a in arrays.values()) + b"\2\0\0\0a\0\2\0\0\0\xc3\xbc"
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "fixed_bfloat16"])
+def test_bfloat16_as_bytes_and_as_json(served, name):
+    path = f"/v2/models/{name}/infer"
+    _, found = infer(served, tensor("x", [1.5, -2], [1, 2], "BF16"), path=path)
+    sent = b"\xc0?\0\xc0"  # the upper halves of float32
+    told = {"name": "x", "datatype": "BF16", "shape": [1, 2], "parameters": {"binary_data_size": 4}}
+    response = binary(served, [told], sent, path, parameters={"binary_data_output": True})
+
+    assert found["outputs"][0] == {
+        "name": "x_out", "datatype": "BF16", "shape": [1, 2], "data": [1.5, -2],
+    }  # fmt: skip
+    assert response.body[int(response.headers[LENGTH]) :] == sent
 
 
 # ------------------------------------------------------------ bytes
@@ -413,7 +429,7 @@ def test_statistics(served):
     for kind in ("success", "fail"):
         counts = [each["inference_stats"][kind]["count"] for each in (before, after)]
         assert counts[1] == counts[0] + 1
-    assert len(get(served, "/v2/models/stats")[1]["model_stats"]) == 10
+    assert len(get(served, "/v2/models/stats")[1]["model_stats"]) == len(MODELS)
 
 
 def test_the_protocol_is_described(served):

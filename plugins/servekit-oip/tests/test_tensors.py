@@ -4,6 +4,7 @@
 import json
 import struct
 
+import ml_dtypes  # noqa: F401 - it adds bfloat16 to NumPy
 import msgspec
 import numpy as np
 import pytest

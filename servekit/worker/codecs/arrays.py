@@ -35,6 +35,7 @@ DTYPES: Final = {
     )
 }
 MAX_DIMENSIONS: Final = 32
+USER_DEFINED: Final = 2  #: ``isbuiltin`` of a dtype that another library has added to NumPy
 #: lists that the arrays of a body may consist of, beyond a number for each byte. An array without
 #: elements takes no bytes, whatever its shape: [10_000_000, 0] stands for ten million lists
 SPARE_LISTS: Final = 1 << 16
@@ -157,7 +158,7 @@ def as_lists(array: Any) -> Any:
 
 def widened(array: Any) -> Any:
     """Return *array* as float32 if its elements are of ml_dtypes; their values do not change."""
-    if array.dtype.kind != "V" or array.dtype.name not in EXTENDED:
+    if array.dtype.isbuiltin != USER_DEFINED or array.dtype.name not in EXTENDED:
         return array
     return array.astype(np.float32)
 

@@ -156,7 +156,7 @@ def plain(value: Any) -> Any:
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        if value.ndim < 2 and value.dtype.kind != "V":
+        if value.ndim < 2 and value.dtype.isbuiltin != 2:  # defined by another library
             return value.tolist()
         from servekit.worker.codecs.arrays import as_lists  # imports numpy
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from servekit.counting import counted
 from servekit.types.arrays import EXTENDED, extended_dtype
+from servekit.worker.codecs.arrays import USER_DEFINED
 
 __all__ = ["FINITE", "element_dtype", "exact_lists", "explain", "fits", "kind_of", "lists"]
 
@@ -40,7 +41,7 @@ def element_dtype(name: str) -> np.dtype[Any]:
 
 def kind_of(dtype: np.dtype[Any]) -> str:
     """Return NumPy's letter for the kind of *dtype*: ``f`` also for the floats of ml_dtypes."""
-    return "f" if dtype.kind == "V" and dtype.name in EXTENDED else dtype.kind
+    return "f" if dtype.isbuiltin == USER_DEFINED and dtype.name in EXTENDED else dtype.kind
 
 
 def fits(found: Sequence[int], shape: Sequence[int]) -> bool:

@@ -123,6 +123,15 @@ def test_json_and_npy_have_them_as_float32():
     assert npy_codec.encode(array) == npy_codec.encode(array.astype(np.float32))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_json_has_float8_as_numbers(dtype):
+    array = np.array([[0.5, 2]], getattr(ml_dtypes, dtype))
+
+    assert json_codec.encode([array, array[0, 0], array[0]]) == b"[[[0.5,2.0]],0.5,[0.5,2.0]]"
+    assert npy_codec.encode(array) == npy_codec.encode(array.astype(np.float32))
+    assert TensorReader(DECLARED).from_value(array[0]).tolist() == [0.5, 2]
+
+
 def test_an_annotation_may_declare_it():
     def predict(self, batch: list[Annotated[np.ndarray, Array("bfloat16", (2,))]]):
         return [str(each.dtype) for each in batch]
