@@ -28,21 +28,28 @@ __all__ = [
 ]
 
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
+WORKFLOW: Final = "WAR-INF/MANIFEST.json"
 
 
 @hookimpl
 def unpack_archive(
     path: Path, directory: Path, progress: Callable[[int, int], None]
 ) -> Literal[True] | None:
-    """Unpack what torch-model-archiver has packed: ``.mar`` and ``.tar.gz``."""
+    """Unpack what TorchServe's archivers have packed: ``.mar``, ``.tar.gz`` and ``.war``."""
     from servekit_torchserve.archive import unpack
+    from servekit_torchserve.workflow.archive import unpack_workflow
 
-    return unpack(path, directory, progress) or None
+    is_known = unpack(path, directory, progress) or unpack_workflow(path, directory, progress)
+    return is_known or None
 
 
 @hookimpl(tryfirst=True)  # the files of the archive may be a model for another plugin
 def recognise_model(directory: Path) -> Mapping[str, Any] | None:
-    """Claim a directory with a manifest of torch-model-archiver."""
+    """Claim a directory with a manifest of TorchServe's archivers."""
+    if (directory / WORKFLOW).is_file():
+        from servekit_torchserve.workflow.offer import describe_workflow
+
+        return describe_workflow(directory)
     if not (directory / MANIFEST).is_file():
         return None
     from servekit_torchserve.offer import describe_model
@@ -62,9 +69,12 @@ def explain_migration(directory: Path) -> Iterable[MigrationRow] | None:
 
 @hookimpl
 def register_services() -> Mapping[str, str]:
-    """Offer the service ``torchserve``, and the one for handlers that stream."""
+    """Offer the service ``torchserve``, and those for handlers that stream and for workflows."""
     return {
         "torchserve": "servekit_torchserve.service:TorchServeModel",
+        "torchserve-function": "servekit_torchserve.workflow.node:FunctionNode",
+        "torchserve-join": "servekit_torchserve.workflow.node:JoinNode",
+        "torchserve-node": "servekit_torchserve.workflow.node:ModelNode",
         "torchserve-stream": "servekit_torchserve.streaming:StreamingTorchServeModel",
     }
 
@@ -74,10 +84,11 @@ def register_protocols(server: Server) -> list[Protocol]:
     """Answer TorchServe's inference API for models that were archived for it, and measure them."""
     from servekit_torchserve.protocol import TorchServeProtocol
     from servekit_torchserve.server_metrics import TorchServeMetrics
+    from servekit_torchserve.workflow.protocol import WorkflowProtocol
 
     protocol = TorchServeProtocol(server)
     server.add_metrics(TorchServeMetrics(server, protocol.models).collect)
-    return [protocol]
+    return [protocol, WorkflowProtocol(server)]
 
 
 @hookimpl

@@ -58,7 +58,7 @@ TYPES: Final[tuple[tuple[type[ServekitError], str], ...]] = (
 class TorchServeProtocol(Protocol):
     """TorchServe's inference API, for models whose task is ``torchserve``."""
 
-    paths = (
+    paths: tuple[str, ...] = (
         *("/predictions/", "/explanations/", "/invocations", "/ping", "/api-description"),
         *("/models/", "/v1/models/", "/v2/models/"),
     )

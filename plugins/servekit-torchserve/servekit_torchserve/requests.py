@@ -14,7 +14,7 @@ import multipart
 
 from servekit.errors import BodyMalformed
 
-__all__ = ["HandlerRequest", "SentRequest", "read_row"]
+__all__ = ["BODY", "HandlerRequest", "SentRequest", "read_row"]
 
 JSON: Final = "application/json"
 FORM: Final = "multipart/form-data"

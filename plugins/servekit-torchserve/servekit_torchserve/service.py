@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = ["ArchivedHandler", "TorchServeModel"]
+__all__ = ["SHIM", "ArchivedHandler", "TorchServeModel", "system_properties"]
 
 SHIM: Final = Path(__file__).parent / "shim"
 MANIFEST: Final = "MAR-INF/MANIFEST.json"
