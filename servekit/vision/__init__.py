@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         resize_shorter,
         to_array,
     )
+    from servekit.vision.recognition import has_classes, why_not_pictures
     from servekit.vision.scores import RankedLabel, sigmoid, softmax, top_k
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "decode_image",
     "draw_boxes",
     "find_labels",
+    "has_classes",
     "image_geometry",
     "normalize",
     "read_labels",
@@ -49,6 +51,7 @@ __all__ = [
     "softmax",
     "to_array",
     "top_k",
+    "why_not_pictures",
 ]
 
 MODULES = {
@@ -66,6 +69,7 @@ MODULES = {
         "resize_shorter",
         "to_array",
     ),
+    ".recognition": ("has_classes", "why_not_pictures"),
     ".scores": ("RankedLabel", "sigmoid", "softmax", "top_k"),
 }
 

@@ -13,10 +13,11 @@ from servekit.vision import (
     ImageOptions,
     OutputOptions,
     find_labels,
-    image_geometry,
+    has_classes,
     read_labels,
+    why_not_pictures,
 )
-from servekit_onnx.graph import Graph
+from servekit_onnx.graph import Graph, Tensor
 from servekit_onnx.options import OnnxOptions, TextOptions
 from servekit_onnx.runner import GraphRunner
 from servekit_onnx.tensors import TensorAdapter
@@ -91,44 +92,28 @@ def _check(options: OnnxOptions, declared: Mapping[str, Any] | None) -> None:
 def _image_adapter(runner: GraphRunner, options: OnnxOptions, context: Context) -> Adapter | None:
     """Return what makes pictures the input; ``None`` if the graph takes arrays."""
     labels = find_labels(context.directory, options.output.labels if options.output else "")
-    has_classes = options.output is not None or labels is not None
+    is_classifier = options.output is not None or labels is not None
     if options.image is None:
-        reason = _reason_for_arrays(runner.graph)
+        reason = why_not_pictures(runner.graph.inputs, _outputs(runner.graph))
         if options.output is not None and reason:
             raise BootError(f"[options.output]: needs [options.image] or [options.text], {reason}")
-        if not has_classes:
+        if not is_classifier:
             return None
         if reason:
             context.logger.info("labels are not used: %s", reason)
             return None
-    if has_classes and len(runner.graph.output_names) > 1:
+    if is_classifier and len(runner.graph.output_names) > 1:
         names = ", ".join(runner.graph.output_names)
         raise BootError(f"[options] outputs: name the one with the scores of the classes: {names}")
     from servekit_onnx.images import ImageAdapter  # imports Pillow
 
-    output = ClassOutput(options.output or OutputOptions(), labels) if has_classes else None
+    output = ClassOutput(options.output or OutputOptions(), labels) if is_classifier else None
     return ImageAdapter(runner, options.image or ImageOptions(), output)
 
 
-def _reason_for_arrays(graph: Graph) -> str:
-    """Return why *graph* does not take pictures without any option; "" if it does."""
-    if len(graph.inputs) != 1:
-        return "the graph has several inputs"
-    if not _has_classes(graph):
-        return "the graph does not have one output with a score for each class"
-    try:
-        image_geometry(ImageOptions(), graph.inputs[0]["shape"], graph.inputs[0]["dtype"])
-    except BootError as error:
-        return str(error)
-    return ""
-
-
-def _has_classes(graph: Graph) -> bool:
-    """Whether the only output of *graph* is one score for each class, on one axis."""
-    if len(graph.output_names) != 1 or len(graph.outputs) != 1:
-        return False
-    shape = graph.outputs[0]["shape"]
-    return bool(shape) and all(size == 1 for size in shape[1:])
+def _outputs(graph: Graph) -> list[Tensor]:
+    """Return the outputs of *graph*, or none if it has others that are not tensors."""
+    return graph.outputs if len(graph.outputs) == len(graph.output_names) else []
 
 
 # ------------------------------------------------------------ text
@@ -155,8 +140,8 @@ def _text_adapter(
         )
     tokenizer = TextTokenizer(directory, text, graph.inputs[0]["shape"][0])
     labels = find_labels(directory, output.labels if output else "") or _labels_of_config(directory)
-    has_classes = output is not None or (labels is not None and _has_classes(graph))
-    classes = ClassOutput(output or OutputOptions(), labels) if has_classes else None
+    is_classifier = output is not None or (labels is not None and has_classes(_outputs(graph)))
+    classes = ClassOutput(output or OutputOptions(), labels) if is_classifier else None
     return TextAdapter(runner.with_graph(graph), text, tokenizer, classes)
 
 

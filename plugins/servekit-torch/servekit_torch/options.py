@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from servekit.vision import ImageOptions, OutputOptions
+
 __all__ = ["CompileOptions", "TorchOptions"]
 
 
@@ -31,3 +33,5 @@ class TorchOptions(msgspec.Struct, rename={"class_": "class"}):
     sizes: list[Annotated[int, Meta(ge=1)]] = []
     outputs: list[str] = []  #: outputs of a mapping to serve, or names for those of a tuple
     batched: bool = True  #: whether the first axis of every input is the batch
+    image: ImageOptions | None = None  #: the inputs are pictures
+    output: OutputOptions | None = None  #: the output is the score of each class

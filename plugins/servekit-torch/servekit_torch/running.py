@@ -33,6 +33,7 @@ class ModelRunner:
         *,
         casts: Mapping[str, Any],
         names: Sequence[str],
+        batched: bool,
         channels_last: bool,
         logger: Logger,
     ) -> None:
@@ -43,28 +44,33 @@ class ModelRunner:
         """
         self._call, self._arrange, self._sizes, self._device = call, arrange, sizes, device
         self._casts, self._names, self._logger = casts, names, logger
+        self._batched = batched  #: whether the first axis of every input is the batch
         self._channels_last = channels_last
         # a request that runs alone is a view of its body, which NumPy protects
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         self._copies = False  #: the model writes into its inputs
 
-    def run_batch(self, batch: Batch) -> Arrays:
+    def run_all(self, batch: Batch) -> Arrays:
         """Return the outputs of *batch*, ``[n, ...]`` by name, in runs of the sizes it takes.
 
         :raises WrongBatchLength: an output does not have one row for each input.
         """
-        count, parts = len(next(iter(batch.values()))), []
+        count = len(next(iter(batch.values())))
+        if not self._batched:
+            return _joined([self._run_item(batch, place) for place in range(count)])
+        parts = []
         for start, stop, size in self._sizes.runs(count):
             if size == count:
                 return self._run_rows(batch, size)
             rows = np.minimum(np.arange(start, start + size), count - 1)
             outputs = self._run_rows(rows_of(batch, rows), size)
             parts.append({name: each[: stop - start] for name, each in outputs.items()})
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return _joined(parts)
 
-    def run_item(self, batch: Batch, place: int) -> Arrays:
-        """Return the outputs of the item at *place*, which runs alone, without a batch axis."""
-        return self._run({name: np.asarray(rows[place]) for name, rows in batch.items()})
+    def _run_item(self, batch: Batch, place: int) -> Arrays:
+        """Return ``[1, ...]`` for the item at *place*, which runs alone, without a batch axis."""
+        outputs = self._run({name: np.asarray(rows[place]) for name, rows in batch.items()})
+        return {name: each[np.newaxis] for name, each in outputs.items()}
 
     def _run_rows(self, batch: Batch, count: int) -> Arrays:
         outputs = self._run(batch)
@@ -102,3 +108,9 @@ class ModelRunner:
 def rows_of(batch: Batch, places: Any) -> dict[str, np.ndarray[Any, Any]]:
     """Return the rows at *places* of each array."""
     return {name: rows[places] for name, rows in batch.items()}
+
+
+def _joined(parts: Sequence[Arrays]) -> Arrays:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

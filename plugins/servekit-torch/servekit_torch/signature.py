@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from servekit.errors import BootError
+from servekit.vision import ImageOptions
 from servekit_torch.opened import Declared
 
-__all__ = ["describe_outputs", "example_batch", "merge_signature"]
+__all__ = ["describe_outputs", "example_batch", "merge_signature", "picture_input"]
 
 
 def merge_signature(
@@ -39,6 +40,13 @@ def _kinds(tensors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {tensor["name"]: f"{tensor['dtype']}[{len(tensor['shape'])}]" for tensor in tensors}
 
 
+def picture_input(options: ImageOptions) -> Declared:
+    """Describe the input of a model of pictures whose file does not: as PyTorch lays them out."""
+    channels = 1 if options.color == "gray" else 3
+    shape = [-1, -1, channels] if options.layout == "nhwc" else [channels, -1, -1]
+    return {"name": "image", "dtype": "float32", "shape": shape}
+
+
 def example_batch(
     inputs: Sequence[Mapping[str, Any]], count: int
 ) -> dict[str, np.ndarray[Any, Any]] | None:
@@ -48,9 +56,9 @@ def example_batch(
     return {each["name"]: np.zeros((count, *each["shape"]), each["dtype"]) for each in inputs}
 
 
-def describe_outputs(outputs: Mapping[str, np.ndarray[Any, Any]], first: int) -> list[Declared]:
-    """Describe *outputs*, from the axis *first* on."""
+def describe_outputs(outputs: Mapping[str, np.ndarray[Any, Any]]) -> list[Declared]:
+    """Describe *outputs*, whose first axis is the batch."""
     return [
-        {"name": name, "dtype": rows.dtype.name, "shape": list(rows.shape[first:])}
+        {"name": name, "dtype": rows.dtype.name, "shape": list(rows.shape[1:])}
         for name, rows in outputs.items()
     ]

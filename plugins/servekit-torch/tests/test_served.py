@@ -151,3 +151,22 @@ def test_replicas_hold_their_weights_once(tmp_path, record_property, save, own_b
     assert np.allclose(answer, expected, atol=1e-4)
     assert 0.9 * WEIGHT_BYTES <= sum(mapped) <= SHARE * WEIGHT_BYTES
     assert sum(used) <= SHARE * WEIGHT_BYTES + REPLICAS * own_bytes
+
+
+def test_tensors_pass_from_stage_to_stage(tmp_path):
+    save_program(Double(), tmp_path, example=(2, 3), name="double.pt2")
+    (tmp_path / "service.py").write_text(STAGES)
+    (tmp_path / "model.toml").write_text(PIPELINE)
+    with ServedModel(tmp_path) as served:
+        served.wait_ready()
+
+        assert served.post("/chain/predict", b"5").json()["prediction"] == 30.0
+
+
+@pytest.mark.parametrize("save", [save_state, save_script, save_program])
+def test_a_policy_without_pickles_refuses_all_but_safetensors(tmp_path, save):
+    save(torch.nn.Linear(SIZE, 1), tmp_path)
+    with ServedModel(tmp_path, policy="no-pickle") as served:
+        served.process.wait(60)
+
+        assert "(rule no-pickle)" in served.log.text

@@ -23,7 +23,7 @@ BATCH = torch.export.Dim("batch")
 
 def runner(call, **options):
     """Return what runs *call*, a function of tensors."""
-    chosen = {"casts": {}, "names": [], "channels_last": False} | options
+    chosen = {"casts": {}, "names": [], "batched": True, "channels_last": False} | options
     return ModelRunner(
         call,
         lambda tensors: (tuple(tensors.values()), {}),
@@ -52,7 +52,7 @@ def test_neither_inputs_nor_outputs_are_copied(is_writable):
     seen = []
     rows = ROWS.copy()
     rows.flags.writeable = is_writable
-    found = runner(lambda x: seen.append(x.data_ptr()) or x).run_batch({"x": rows})["output"]
+    found = runner(lambda x: seen.append(x.data_ptr()) or x).run_all({"x": rows})["output"]
 
     assert seen == [rows.ctypes.data]
     assert found.ctypes.data == rows.ctypes.data
@@ -60,7 +60,7 @@ def test_neither_inputs_nor_outputs_are_copied(is_writable):
 
 def test_no_gradients_are_kept():
     modes = []
-    runner(lambda x: modes.append(torch.is_inference_mode_enabled()) or x).run_batch({"x": ROWS})
+    runner(lambda x: modes.append(torch.is_inference_mode_enabled()) or x).run_all({"x": ROWS})
 
     assert modes == [True]
 
@@ -68,8 +68,8 @@ def test_no_gradients_are_kept():
 def test_a_model_that_writes_into_its_inputs_gets_copies(caplog):
     rows = ROWS.copy()
     running = runner(lambda x: x.add_(1))
-    running.run_batch({"x": ROWS.copy()})
-    second = running.run_batch({"x": rows})
+    running.run_all({"x": ROWS.copy()})
+    second = running.run_all({"x": rows})
 
     assert rows.tolist() == ROWS.tolist()
     assert second["output"].tolist() == (ROWS + 1).tolist()
@@ -79,7 +79,7 @@ def test_a_model_that_writes_into_its_inputs_gets_copies(caplog):
 def test_padded_rows_never_reach_an_answer():
     sizes = []
     run = runner(lambda x: sizes.append(len(x)) or x * 2, sizes=RunSizes.of([2, 4], 1, None))
-    found = run.run_batch({"x": ROWS})
+    found = run.run_all({"x": ROWS})
 
     assert sizes == [4, 2]
     assert found["output"].tolist() == (ROWS * 2).tolist()
@@ -88,13 +88,13 @@ def test_padded_rows_never_reach_an_answer():
 @pytest.mark.parametrize("call", [lambda x: x[:1], lambda x: x.sum()], ids=["one row", "a number"])
 def test_an_output_that_is_not_one_row_per_input_never_shifts_answers(call):
     with pytest.raises(WrongBatchLength, match="instead of 5 rows"):
-        runner(call).run_batch({"x": ROWS})
+        runner(call).run_all({"x": ROWS})
 
 
 def test_images_are_channels_last():
     strides = []
     images = np.ones((2, 3, 8, 8), np.float32)
-    runner(lambda x: strides.append(x.stride()) or x, channels_last=True).run_batch({"x": images})
+    runner(lambda x: strides.append(x.stride()) or x, channels_last=True).run_all({"x": images})
 
     assert strides == [(192, 1, 24, 3)]
 
