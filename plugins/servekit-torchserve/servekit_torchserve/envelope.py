@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["TorchServeEnvelope"]
 
 OK: Final = 200
-_headers = msgspec.json.Decoder(dict[str, str]).decode
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+@lru_cache(maxsize=256)
+def _headers(text: str) -> dict[str, str]:
+    """Return the header fields in *text*; the dictionary is shared by requests, and read-only."""
+    return _decode(text)
 
 
 class TorchServeEnvelope(Envelope):

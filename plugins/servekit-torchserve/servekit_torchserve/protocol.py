@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchServeProtocol"]
 
+#: method, path, query and header fields
+Head = tuple[bytes, bytes, bytes, tuple[tuple[bytes, bytes], ...]]
+
 TASK: Final = "torchserve"
+MAX_KNOWN: Final = 256  #: calls that are kept
 ABOUT: Final = ("ping", "api-description")  #: paths about the server
 #: headers that say who the client is
 NOT_PASSED_ON: Final = frozenset((b"authorization", b"cookie"))
@@ -70,9 +74,25 @@ class TorchServeProtocol(Protocol):
         self._server = server
         self._seen: Mapping[str, ModelView] | None = None
         self._models: dict[str, ModelView] = {}
+        #: calls for requests that clients have sent before, while the models are the same
+        self._known: dict[Head, PredictionCall] = {}
+        self._known_for: Mapping[str, ModelView] | None = None
 
     def find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
         """Return what the path of *head* asks for; ``None`` if no archive of TorchServe answers."""
+        models = self._server.models
+        if models is not self._known_for or len(self._known) >= MAX_KNOWN:
+            self._known_for, self._known = models, {}
+        key = head.method, head.path, head.query, tuple(head.headers.items())
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        found = self._find(head)
+        if isinstance(found, PredictionCall):
+            self._known[key] = found
+        return found
+
+    def _find(self, head: RequestHead) -> PredictionCall | HttpResponse | ServekitError | None:
         first, *rest = head.path.decode("utf-8", "replace").strip("/").split("/")
         if first in ("predictions", "explanations"):
             return self._prediction(head, rest, is_explanation=first == "explanations")
