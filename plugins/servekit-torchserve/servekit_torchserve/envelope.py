@@ -37,7 +37,7 @@ class TorchServeEnvelope(Envelope):
         """Return the only input, a ``SentRequest``."""
         parameters = request.parameters
         headers, query = _headers(parameters["headers"]), parameters.get("query", "")
-        return [SentRequest(request.content_type, request.body, query, headers)]
+        return [SentRequest(request.content_type, request.body, query, headers, request.request_id)]
 
     def encode(self, request: EnvelopeRequest, outputs: Sequence[Any]) -> EncodedResponse:
         """Return the response of the service, whose body is written already."""

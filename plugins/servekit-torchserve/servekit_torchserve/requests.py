@@ -31,6 +31,7 @@ class SentRequest(NamedTuple):
     body: bytes | memoryview
     query: str
     headers: dict[str, str]  #: names in lower case
+    request_id: str
 
 
 class HandlerRequest(NamedTuple):

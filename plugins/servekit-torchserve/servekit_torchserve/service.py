@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from servekit import Context, Request, Service
-from servekit.errors import BootError, UnknownMediaType
+from servekit import Context, Service
+from servekit.errors import BootError, RequestError
 from servekit_torchserve.archive import manifest_content, parse_manifest
 from servekit_torchserve.batch import HandlerCalls
 from servekit_torchserve.context import HandlerContext
@@ -47,7 +47,7 @@ class ArchivedHandler(Service):
             raise BootError(f"{MANIFEST}: is missing, or not one of torch-model-archiver")
         if not (handler := options.handler or manifest.model.handler):
             raise BootError(f"{MANIFEST}: names no handler; set options.handler")
-        self._decodes = options.decode_input
+        self._read_requests, self._decodes = context.read_requests, options.decode_input
         self.handler_context = HandlerContext(
             context.model,
             json.loads(content),
@@ -65,17 +65,19 @@ class ArchivedHandler(Service):
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(context.threads)
 
-    def preprocess(self, request: Request) -> HandlerRequest:
-        """Return what the handler gets for *request*, which came by the protocol or natively."""
-        try:
-            sent = request.input if not request.content_type else None
-        except UnknownMediaType:  # it has no Content-Type
-            sent = None
-        if isinstance(sent, SentRequest):
-            row = read_row(sent.content_type, sent.body, sent.query, decodes=self._decodes)
-            return HandlerRequest(row, sent.headers, request.request_id)
+    def read(self, value: Any, place: int = 0) -> HandlerRequest:
+        """Return what the handler gets for an input.
+
+        :param value: as the protocol passes it on, or decoded by the path of the model itself.
+        :param place: of the input in its batch.
+        :raises BodyMalformed: it is a form that cannot be read.
+        """
+        if type(value) is SentRequest:
+            row = read_row(value.content_type, value.body, value.query, decodes=self._decodes)
+            return HandlerRequest(row, value.headers, value.request_id)
+        request = self._read_requests()[place]
         if request.content_type == "multipart/form-data":
-            row = dict(request.input)
+            row = dict(value)
         else:
             row = read_row(request.content_type, request.buffer, decodes=self._decodes)
         return HandlerRequest(row, {}, request.request_id, is_native=True)
@@ -85,12 +87,18 @@ class TorchServeModel(ArchivedHandler):
     """Calls the handler with batches of requests."""
 
     def predict(self, batch: list[Any]) -> list[Any]:
-        """Return the responses of the handler."""
-        responses = self.calls.answer(batch)
-        return [
-            response.native() if request.is_native else response
-            for request, response in zip(batch, responses, strict=True)
-        ]
+        """Return the responses of the handler, and errors for requests that cannot be read."""
+        answers: list[Any] = [None] * len(batch)
+        requests: dict[int, HandlerRequest] = {}
+        for place, value in enumerate(batch):
+            try:
+                requests[place] = self.read(value, place)
+            except RequestError as error:
+                answers[place] = error
+        responses = self.calls.answer([*requests.values()])
+        for (place, request), response in zip(requests.items(), responses, strict=True):
+            answers[place] = response.native() if request.is_native else response
+        return answers
 
 
 def system_properties(context: Context, options: TorchServeOptions) -> Mapping[str, Any]:

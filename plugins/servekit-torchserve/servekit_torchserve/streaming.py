@@ -29,9 +29,9 @@ class ClientHasGone(BaseException):
 class StreamingTorchServeModel(ArchivedHandler):
     """Calls the handler in a thread, for one request at a time, and passes on what it sends."""
 
-    def stream(self, request: Any) -> Iterator[Any]:
+    def stream(self, value: Any) -> Iterator[Any]:
         """Yield the parts that the handler sends, and its response."""
-        call = StreamedCall(self, request)
+        call = StreamedCall(self, self.read(value))
         try:
             yield from call.parts()
         finally:
