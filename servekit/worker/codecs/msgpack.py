@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ARRAY", "MsgpackCodec", "codec", "write"]
 
 ARRAY: Final = 78
+LARGE: Final = 1 << 16  #: bytes of an array from which a view of it costs less than a copy
 TIMESTAMP: Final = -1
 CONTAINERS: Final = frozenset({list, dict})
 
@@ -142,7 +143,10 @@ def write(value: Any) -> Any:
 
     if not is_array(value):
         return plain(value)
-    payload = [value.dtype.name, list(value.shape), to_little_endian(value).tobytes()]
+    elements = to_little_endian(value)
+    is_large = elements.nbytes >= LARGE
+    content = elements.reshape(-1).view(numpy.uint8).data if is_large else elements.tobytes()
+    payload = [value.dtype.name, list(value.shape), content]
     return msgspec.msgpack.Ext(ARRAY, msgspec.msgpack.encode(payload))
 
 

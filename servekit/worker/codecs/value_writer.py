@@ -38,6 +38,10 @@ DOUBTFUL: Final = frozenset({int, str})
 #: msgspec writes subclasses of them itself
 NATIVE: Final = (int, float, str, bytes, bytearray, memoryview)
 
+CONTAINERS: Final = frozenset({list, dict})
+VALUES_OF: Final = dict.values
+DEEPEST: Final = 32  #: for one that is nested deeper, or contains itself, each part is looked at
+
 #: a value to one that msgspec can write
 Write = Callable[[Any], Any]
 
@@ -76,7 +80,23 @@ class ValueWriter(dict[type, Write]):
 
     def encode(self, value: Any) -> bytes:
         """Return *value* as bytes. Raises what msgspec raises, and ``TypeError``."""
-        return self._encode(self._extended(value))
+        return self._encode(value if self._is_simple(value) else self._extended(value))
+
+    def _is_simple(self, value: Any) -> bool:
+        """Whether *value* is lists and mappings of what msgpack has; one step for each depth."""
+        level = [value]
+        for _ in range(DEEPEST):
+            kinds = set(map(type, level)) - self._plain
+            if not kinds <= CONTAINERS:
+                return False
+            mappings = [each for each in level if type(each) is dict] if dict in kinds else []
+            if not self._plain.issuperset(map(type, chain.from_iterable(mappings))):
+                return False
+            lists = [each for each in level if type(each) is list] if list in kinds else []
+            level = [*chain.from_iterable(lists), *chain.from_iterable(map(VALUES_OF, mappings))]
+            if not level:
+                return True
+        return False
 
     def _extended(self, value: Any) -> Any:
         return self[type(value)](value)
