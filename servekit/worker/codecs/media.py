@@ -44,8 +44,9 @@ def as_mapping(file: File) -> dict[str, Any]:
 
     :raises TypeError: its content is not bytes.
     """
+    content = file.content
     told = {"content_type": file.content_type, "name": file.name}
     return {
-        "b64": bytes(memoryview(file.content)),
+        "b64": content if type(content) is bytes else bytes(memoryview(content)),
         **{key: text for key, text in told.items() if text},
     }

@@ -5,11 +5,12 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from servekit.errors import BootError, ResultNotEncodable
 from servekit.service.response import Response
-from servekit.types import File, Format
+from servekit.types import File
+from servekit.types.formats import OutputFormat
 from servekit.worker.codecs.plain import OCTET_STREAM
 from servekit.worker.inputs.type_hints import bare, is_union, shown_type
 from servekit.worker.inputs.type_tree import types_within
@@ -45,14 +46,14 @@ def output_media(type_: Any, name: str = "", place: str = "") -> "OutputMedia | 
 class OutputMedia:
     """The media of outputs of one type, which holds some."""
 
-    def __init__(self, type_: Any, sent_as: str = "") -> None:
+    def __init__(self, type_: Any, lone: DeclaredMedia | None = None, sent_as: str = "") -> None:
         """Write what has been checked.
 
         :param type_: of one output.
+        :param lone: what an output is, if more is known of it than its type says.
         :param sent_as: the media type of an output that is a file, with its parameters.
         """
-        self._type, self._sent_as = type_, sent_as
-        self._lone = _single(type_)
+        self._type, self._lone, self._sent_as = type_, lone or _single(type_), sent_as
         #: those of an output that is itself a picture, a sound or a file; the best one first
         self.media_types = self._lone.media_types() if self._lone is not None else []
 
@@ -93,9 +94,9 @@ class OutputMedia:
             raise ResultNotEncodable(f"output: a file of {media_type[:80]}, declared as {declared}")
         try:
             Response(b"", content_type=sent_as)  # raises if it is not valid
-            return OutputMedia(Annotated[File, Format(media_type)], sent_as)
         except ValueError:
             raise ResultNotEncodable(f"output: {sent_as[:80]!r} is not a content type") from None
+        return OutputMedia(self._type, DeclaredMedia(File, OutputFormat(media_type)), sent_as)
 
     def writer(self, media_type: str) -> tuple[str, Callable[[Any], bytes]]:
         """Return the media type that is sent, and what writes an output as *media_type*.

@@ -46,8 +46,9 @@ def output_type_of(service: Service, method: BatchTypes, *, has_rows: bool = Fal
             f"{name}: returns {shown_type(type_)}, and its outputs are arrays by the "
             f"signature; leave outputs out of [signature]{place}"
         )
-    is_known = media is not None or type_ is method.output
-    return OutputType(type_ if is_known else Any, place, media)
+    if media is None and type_ is not method.output:
+        return OutputType(Any, method.place)
+    return OutputType(type_, place, media)
 
 
 def _output_of_step(step: Any) -> Any:

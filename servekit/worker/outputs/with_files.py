@@ -4,7 +4,7 @@
 import copy
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -66,7 +66,8 @@ def _member(value: Any, union: Any) -> Any:
     for member in typing.get_args(union):
         media, type_ = media_of(member), bare(member)
         kind = media.type if media is not None else typing.get_origin(type_) or type_
-        if isinstance(value, dict if typing.is_typeddict(kind) else kind):
+        kind = dict if typing.is_typeddict(kind) else kind
+        if isinstance(kind, type) and isinstance(value, kind):
             return member
     return Any
 
@@ -89,24 +90,22 @@ def _mapping(value: dict[Any, Any], type_: Any) -> dict[Any, Any]:
 
 
 def _object(value: Any, type_: Any) -> Any:
+    kind: Any = type(value)
     made = copy.copy(value)
-    for name, inner in _types_of_fields(value, type_).items():
-        if holds_media(inner) and hasattr(value, name):
-            held = with_files(getattr(value, name), inner)
-            if isinstance(made, msgspec.Struct):
-                msgspec.structs.force_setattr(made, name, held)
-            else:
-                object.__setattr__(made, name, held)
+    is_struct = isinstance(made, msgspec.Struct)
+    for name, inner in _fields_with_media(type_ if typing.get_origin(type_) is kind else kind):
+        if (held := getattr(value, name, None)) is not None:
+            set_field = msgspec.structs.force_setattr if is_struct else object.__setattr__
+            set_field(made, name, with_files(held, inner))
     return made
 
 
-def _types_of_fields(value: Any, type_: Any) -> Mapping[str, Any]:
-    kind: Any = type(value)
-    return _read_types(type_ if typing.get_origin(type_) is kind else kind)
-
-
 @cache
-def _read_types(kind: Any) -> Mapping[str, Any]:
-    if issubclass(typing.get_origin(kind) or kind, msgspec.Struct):
-        return {each.name: each.type for each in msgspec.structs.fields(kind)}
-    return typing.get_type_hints(typing.get_origin(kind) or kind, include_extras=True)
+def _fields_with_media(kind: Any) -> Sequence[tuple[str, Any]]:
+    """Return names and types of the fields of a Struct or a dataclass that may hold media."""
+    plain = typing.get_origin(kind) or kind
+    if issubclass(plain, msgspec.Struct):
+        types = {each.name: each.type for each in msgspec.structs.fields(kind)}
+    else:
+        types = typing.get_type_hints(plain, include_extras=True)
+    return [(name, inner) for name, inner in types.items() if holds_media(inner)]

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures, sound and files as outputs: what clients get, and what the boot refuses."""
 
+import gc
 import io
 import re
 import sys
 import wave
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, NewType, TypedDict
+from typing import Annotated, Literal, NamedTuple, NewType, TypedDict
 
 import msgpack
 import msgspec
@@ -27,6 +28,7 @@ from servekit.description.swagger import swagger
 from servekit.errors import BootError
 from servekit.types import Audio, File, Format, Image
 from servekit.types.audio import read_audio
+from servekit.worker.outputs.output_media import OutputMedia
 from tests.worker.batches import answer, echo, loaded, prediction, service_of
 from tests.worker.worker_process import item
 
@@ -300,6 +302,8 @@ OUTPUTS = [
     (Clip, {"sound": TONE}, {"sound": "audio/flac"}),
     (Clip, {}, {}),
     (Pair, Pair(RED, RED), ["image/png", "image/jpeg"]),
+    (Card | Literal["none"], Card(RED), {"image": "image/jpeg", "title": ""}),
+    (Card | Literal["none"], "none", "none"),
     (list[Card | None], [None, Card(RED)], [None, {"image": "image/jpeg", "title": ""}]),
     (Result | None, None, None),
     (
@@ -360,6 +364,21 @@ def test_media_that_no_annotation_mentions_are_written_within_json():
     assert found["note"] == {"b64": "MQ=="}
 
 
+def test_content_types_that_clients_choose_are_not_kept():
+    def predict(self, batch: list[File]) -> list[File]:
+        return batch
+
+    predictor = loaded(service_of(predict)).predictor
+    kept = []
+    for start in range(0, 300, 100):
+        types = [f"text/x-{number}" for number in range(start, start + 100)]
+        answers = predictor.answer([item(b"1", each) for each in types]).answers
+        assert [media_type for _, media_type, _ in answers] == types
+        kept.append(sum(isinstance(each, OutputMedia) for each in gc.get_objects()))
+
+    assert kept[-1] < kept[0] + 32
+
+
 def test_a_file_of_json_is_base64_within_json():
     service = giving(File("", "application/json", b"1"), File)
 
@@ -412,6 +431,26 @@ def test_a_signature_of_inputs_alone_can_give_pictures():
     signature = {"inputs": [{"name": "x", "dtype": "int8", "shape": []}]}
 
     assert answer(service_of(predict, signature), b'{"x": 1}')[0] == "image/jpeg"
+
+
+@pytest.mark.parametrize("kind", ["predict", "stream"])
+def test_async_services_answer_with_pictures(kind):
+    async def predict(self, value) -> JPEG:
+        return RED
+
+    async def stream(self, value) -> AsyncIterator[JPEG]:
+        yield RED
+
+    found = loaded(type("Made", (Service,), {kind: {"predict": predict, "stream": stream}[kind]})())
+    try:
+        ((_, media_type, body),) = found.predictor.answer([item(b"1")]).answers
+    finally:
+        found.loop.close()
+
+    if kind == "predict":
+        assert media_type == "image/jpeg"
+    else:
+        assert kinds(msgspec.json.decode(body)) == {"prediction": ["image/jpeg"]}
 
 
 def test_endpoints_have_their_own():
