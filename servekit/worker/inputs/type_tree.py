@@ -51,7 +51,7 @@ def leaf_of(type_: Any) -> Leaf | None:
             if declared is not None:
                 from servekit.worker.inputs.array_leaf import array_leaf  # imports numpy
 
-                return array_leaf(declared)
+                return array_leaf(declared, type_.__origin__)
     elif isinstance(type_, type):
         return model_leaf(type_) if is_model(type_) else LEAVES.get(type_)
     return None

@@ -5,12 +5,13 @@ import array
 import collections
 import io
 import json
+from typing import Annotated
 
 import msgspec
 import numpy as np
 import pytest
 
-from servekit import Response
+from servekit import Array, Response
 from servekit.errors import ResultNotEncodable
 from servekit.worker.codecs.foreign_arrays import as_array, known_arrays
 from servekit.worker.codecs.json import codec as json_codec
@@ -225,6 +226,30 @@ class TestTorch:
 
         assert found.dtype == getattr(ml_dtypes, name)
         assert found.astype(float).tolist() == [[1.5, 0], [-2, 4]]
+
+    @pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "bfloat16"])
+    @pytest.mark.parametrize("count", [2, 2000], ids=["short", "long enough for simdjson"])
+    def test_an_input_may_be_declared_as_a_tensor(self, torch, dtype, count):
+        seen = []
+
+        class Query(msgspec.Struct):
+            x: Annotated[torch.Tensor, Array(dtype, (-1,))]
+
+        def alone(self, batch: list[Annotated[torch.Tensor, Array(dtype, (-1,))]]):
+            seen.extend(batch)
+            return batch
+
+        def field(self, batch: list[Query]):
+            seen.extend(query.x for query in batch)
+            return [query.x for query in batch]
+
+        given = [dtype == "bool" or 1] * count
+        assert prediction(service_of(alone), given) == given
+        assert prediction(service_of(field), {"x": given}) == given
+        assert all(
+            torch.equal(each, torch.tensor(given).to(getattr(torch, dtype))) for each in seen
+        )
+        assert prediction(service_of(alone), [[1]]) == ("InputError", "shape [1, 1], expected [-1]")
 
     def test_sparse_tensors_say_what_to_call(self, torch):
         with pytest.raises(ResultNotEncodable, match=r"a torch\.Tensor is not .*to_dense"):
