@@ -134,10 +134,10 @@ def test_the_key_file_has_a_token_for_each_area_that_lacks_one(tmp_path):
 
 def test_changes_are_kept_in_the_model_store_unless_snapshots_are_off(store):
     kept = planned("--model-store", store).settings["SERVEKIT_STATE"]
-    forgotten = planned("--model-store", store, "--ncs").settings["SERVEKIT_STATE"]
+    forgotten = planned("--model-store", store, "--ncs").settings
 
     assert kept == f"{store}/.servekit-state.json"
-    assert not forgotten.startswith(str(store))
+    assert "SERVEKIT_STATE" not in forgotten
 
 
 def test_the_report_names_every_property(store, tmp_path, capsys):

@@ -56,10 +56,10 @@ class TorchServeProcess:
             f"metrics_address=http://127.0.0.1:{self.metrics}\n"
             f"grpc_inference_port={grpc[0]}\ngrpc_management_port={grpc[1]}\n{properties}"
         )
-        command = [BIN / "servekit", "torchserve", "--model-store", store, "--ncs"]
         self.process = subprocess.Popen(
-            list(map(str, [*command, *arguments])),
+            list(map(str, self.command(store, arguments))),
             cwd=self.directory,
+            start_new_session=True,
             env={**os.environ, "TMPDIR": str(self.directory), **(variables or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -68,6 +68,10 @@ class TorchServeProcess:
         self.lines = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def command(self, store, arguments):
+        """Return the command line."""
+        return [BIN / "servekit", "torchserve", "--model-store", store, "--ncs", *arguments]
 
     def __enter__(self):
         return self

@@ -110,6 +110,8 @@ def start(planned: StartPlan) -> NoReturn:
     """
     sys.stderr.writelines(f"servekit: {line}\n" for line in report(without(planned.rows)))
     environment = {**planned.settings, **os.environ}
+    if STATE not in environment:  # a server needs one to start without a model
+        environment[STATE] = f"{mkdtemp(prefix='servekit-torchserve-')}/state.json"
     if os.environ.get("SERVEKIT_PORT") or os.environ.get("SERVEKIT_HOST"):
         environment.pop("SERVEKIT_BIND", None)  # they are in place of that of the file
     if planned.has_tokens:
@@ -143,7 +145,8 @@ def plan(parsed: argparse.Namespace, environment: Mapping[str, str]) -> StartPla
         properties.get("disable_token_authorization", "").lower() == TRUE
     )
     settings[TOKENS] = str(not is_open).lower()
-    settings[STATE] = _state_file(store, keeps=not parsed.no_config_snapshots)
+    if not parsed.no_config_snapshots and os.access(store, os.W_OK):
+        settings[STATE] = str(store / ".servekit-state.json")
     given = [*assignments, *options]
     return StartPlan(models, given, settings, not is_open, [*rows, *more, *most])
 
@@ -168,10 +171,3 @@ def _path(text: str | None) -> Path | None:
 
 def _names(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip() not in ("", "none", "NONE")]
-
-
-def _state_file(store: Path, *, keeps: bool) -> str:
-    """Return the path of the state file, with which a server may start without a model."""
-    if keeps and os.access(store, os.W_OK):
-        return str(store / ".servekit-state.json")
-    return str(Path(mkdtemp(prefix="servekit-torchserve-")) / "state.json")

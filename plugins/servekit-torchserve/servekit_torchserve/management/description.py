@@ -55,6 +55,11 @@ class ServedVersionState(msgspec.Struct, kw_only=True):
         return str(self.setting(SOURCE, ""))
 
     @property
+    def archive(self) -> str:
+        """The name of its archive, as a registration names it."""
+        return self.source.rpartition("/")[2] or self.source
+
+    @property
     def is_loaded_at_run_time(self) -> bool:
         """Whether an operator has loaded it, while the server ran."""
         return any(each.name == SOURCE and each.source == RUN_TIME for each in self.settings)
@@ -115,13 +120,13 @@ def describe(model: ServedModelState, version: ServedVersionState) -> dict[str, 
     return {
         "modelName": model.name,
         "modelVersion": version.version,
-        "modelUrl": version.source.rpartition("/")[2] or version.source,
+        "modelUrl": version.archive,
         "runtime": "python",
         "minWorkers": least,
         "maxWorkers": most,
         "batchSize": version.max_batch_size,
         "maxBatchDelay": version.setting("batching.max_delay_ms", 0),
-        "responseTimeout": version.predict_timeout_s,
+        "responseTimeout": round(version.predict_timeout_s),
         "loadedAtStartup": not version.is_loaded_at_run_time,
         "workers": [describe_replica(each) for each in version.replicas],
         "jobQueueStatus": {

@@ -78,7 +78,7 @@ class ManagementOperations:
         found: dict[str, Any] = {}
         if first + size < len(models):
             found["nextPageToken"] = str(first + size)
-        found["models"] = [{"modelName": each.name, "modelUrl": each.source} for each in page]
+        found["models"] = [{"modelName": each.name, "modelUrl": each.archive} for each in page]
         return found
 
     def describe_model(self, name: str, version: str = "") -> list[dict[str, Any]]:
