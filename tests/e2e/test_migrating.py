@@ -25,6 +25,7 @@ pytestmark = [
         ("from-mindspore", 3),
         ("from-torchserve", 8),
         ("from-mms", 8),
+        ("from-fastapi", 8),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
