@@ -2,6 +2,9 @@
 """PyTorch models behind a running server: without code, with their weights once, in pipelines."""
 
 import re
+import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from servekit.testing import ServedModel  # noqa: E402
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MB = 1_000_000
 REPLICAS = 4
+EXAMPLE = Path(__file__).parents[3] / "examples/torch-digits"
 SIZE, LAYERS = 1600, 8  # 82 MB
 WEIGHT_BYTES = LAYERS * SIZE * SIZE * 4
 OWN_BYTES = 230 * MB  #: what a worker may have for itself, most of it PyTorch's
@@ -170,3 +174,17 @@ def test_a_policy_without_pickles_refuses_all_but_safetensors(tmp_path, save):
         served.process.wait(60)
 
         assert "(rule no-pickle)" in served.log.text
+
+
+def test_the_example_reads_a_digit(tmp_path):
+    left_out = shutil.ignore_patterns("*.pt2", "__pycache__")
+    model = shutil.copytree(EXAMPLE, tmp_path / "torch-digits", ignore=left_out)
+    subprocess.run([sys.executable, model / "train.py"], check=True, timeout=100)
+    readme = (EXAMPLE / "README.md").read_text()
+    body = re.search(r"-d '(\{.*?\})'", readme, re.DOTALL)[1]
+    with ServedModel(model) as served:
+        served.wait_ready()
+        answer = served.post("/torch-digits/predict", body.encode()).prediction
+
+    assert answer["digit"] == 3
+    assert answer["probabilities"][3] > 0.9

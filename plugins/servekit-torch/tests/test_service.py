@@ -2,6 +2,7 @@
 """How a model is run: in what memory, dtype, layout and sizes, and what its errors become."""
 
 import logging
+import shutil
 from typing import NamedTuple
 
 import numpy as np
@@ -142,6 +143,17 @@ def test_a_compiled_model_without_sizes_takes_any(serve):
         service.predict({"input": ROWS[:count]})
 
     assert counter.frame_count == compiled
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")  # the compiler uses what PyTorch deprecates
+def test_the_compiler_of_pytorch_answers_the_same(serve):
+    module = torch.nn.Linear(2, 3).eval()
+    service = serve(module, torch.ones(2, 2), compile=True, sizes=[4])
+    with torch.inference_mode():
+        expected = module(torch.from_numpy(ROWS)).numpy()
+
+    assert np.allclose(service.predict({"input": ROWS}), expected, atol=1e-5)
 
 
 class Picky(torch.nn.Module):
