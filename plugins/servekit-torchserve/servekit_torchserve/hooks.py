@@ -60,6 +60,10 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
 @hookimpl
 def explain_migration(directory: Path) -> Iterable[MigrationRow] | None:
     """Say what became of an archive of TorchServe."""
+    if (directory / WORKFLOW).is_file():
+        from servekit_torchserve.workflow.migration import explain_workflow
+
+        return explain_workflow(directory)
     if not (directory / MANIFEST).is_file():
         return None
     from servekit_torchserve.migration import explain

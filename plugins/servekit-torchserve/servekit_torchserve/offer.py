@@ -38,7 +38,7 @@ def describe_model(directory: Path) -> dict[str, Any] | None:
         "version": model.model_version,
         "batching": {"max_batch_size": 1} if streams else keys.batching,
         "worker": keys.worker,
-        "media_type": "application/octet-stream",  # of bodies that name none
+        "media_type": "application/octet-stream",  # for bodies that name none
     }
     if model.model_name:
         offer["name"] = model.model_name

@@ -123,6 +123,24 @@ def test_tokens_are_needed_unless_they_are_disabled(store, tmp_path):
     assert not planned("--model-store", store, "--ts-config", config).has_tokens
 
 
+@pytest.mark.parametrize(
+    ("address", "flags", "warned"),
+    [
+        pytest.param("127.0.0.1", ["--disable-token-auth"], 0, id="this machine only"),
+        pytest.param("localhost", ["--disable-token-auth"], 0, id="this machine by its name"),
+        pytest.param("0.0.0.0", ["--disable-token-auth"], 1, id="every interface"),
+        pytest.param("[::]", ["--disable-token-auth"], 1, id="every interface of IPv6"),
+        pytest.param("0.0.0.0", [], 0, id="with tokens"),
+    ],
+)
+def test_management_for_everybody_is_warned_of(store, tmp_path, address, flags, warned):
+    config = tmp_path / "config.properties"
+    config.write_text(f"management_address=http://{address}:8081\n")
+    found = planned("--model-store", store, "--ts-config", config, *flags)
+
+    assert len(start.warnings_of(found)) == warned
+
+
 def test_the_key_file_has_a_token_for_each_area_that_lacks_one(tmp_path):
     made = make_tokens(tmp_path, {"SERVEKIT_PREDICT_TOKEN_FILE": "mine"})
     keys = json.loads((tmp_path / "key_file.json").read_text())

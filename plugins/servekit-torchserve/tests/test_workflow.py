@@ -78,6 +78,18 @@ def test_nodes_are_stages_and_edges_are_inputs(tmp_path):
     assert manifest.stages["negate"].worker.predict_timeout_s == 5
 
 
+def test_the_report_names_nodes_and_edges(tmp_path, capsys):
+    war = write_war(tmp_path / "flow.war")
+    assert main(["migrate", str(war), "-o", str(tmp_path / "new.mar"), "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)["settings"]
+
+    rows = {row["before"]: row["now"] for row in settings}
+    assert rows["workflowName: flow"] == 'name = "flow"'
+    assert rows["models: double: double.mar"] == "[stages.double] in nodes/double"
+    assert rows["function both"] == "[stages.both]"
+    assert rows["dag: negate: both"] == "a step of pipeline"
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

@@ -50,12 +50,13 @@ class TorchServeProcess:
         self.grpc_inference, self.grpc_management = grpc
         self.directory = Path(mkdtemp())
         config = self.directory / "config.properties"
-        config.write_text(
+        text = (
             f"inference_address=http://127.0.0.1:{self.inference}\n"
             f"management_address=http://127.0.0.1:{self.management}\n"
             f"metrics_address=http://127.0.0.1:{self.metrics}\n"
             f"grpc_inference_port={grpc[0]}\ngrpc_management_port={grpc[1]}\n{properties}"
         )
+        config.write_text(self.configure(text))
         self.process = subprocess.Popen(
             list(map(str, self.command(store, arguments))),
             cwd=self.directory,
@@ -68,6 +69,14 @@ class TorchServeProcess:
         self.lines = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def configure(self, text):
+        """Return the content of ``config.properties``."""
+        return text
+
+    def connect(self, port):
+        """Return a connection to *port*."""
+        return HTTPConnection("127.0.0.1", port, timeout=WAIT_S)
 
     def command(self, store, arguments):
         """Return the command line."""
@@ -115,7 +124,7 @@ class TorchServeProcess:
         if body is not None:
             fields["Content-Type"] = "application/json"
             body = json.dumps(body)
-        connection = HTTPConnection("127.0.0.1", port or self.management, timeout=WAIT_S)
+        connection = self.connect(port or self.management)
         try:
             connection.request(method, path, body, fields)
             response = connection.getresponse()

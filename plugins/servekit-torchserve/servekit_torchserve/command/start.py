@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -42,6 +43,10 @@ STATE: Final = "SERVEKIT_STATE"
 TOKENS: Final = "SERVEKIT_PLUGIN_TORCHSERVE_TOKENS"
 MODEL_API: Final = "SERVEKIT_PLUGIN_TORCHSERVE_MODEL_API"
 MODEL_STORE: Final = "SERVEKIT_PLUGIN_TORCHSERVE_MODEL_STORE"
+MANAGEMENT: Final = (
+    "SERVEKIT_PLUGIN_TORCHSERVE_MANAGEMENT",
+    "SERVEKIT_PLUGIN_TORCHSERVE_GRPC_MANAGEMENT",
+)
 TRUE: Final = "true"
 
 
@@ -108,7 +113,8 @@ def start(planned: StartPlan) -> NoReturn:
 
     :raises StartupError: the file of tokens cannot be written.
     """
-    sys.stderr.writelines(f"servekit: {line}\n" for line in report(without(planned.rows)))
+    lines = [*report(without(planned.rows)), *warnings_of(planned)]
+    sys.stderr.writelines(f"servekit: {line}\n" for line in lines)
     environment = {**planned.settings, **os.environ}
     if STATE not in environment:  # a server needs one to start without a model
         environment[STATE] = f"{mkdtemp(prefix='servekit-torchserve-')}/state.json"
@@ -154,6 +160,27 @@ def plan(parsed: argparse.Namespace, environment: Mapping[str, str]) -> StartPla
 def report(rows: Sequence[MigrationRow]) -> list[str]:
     """Return a line for each row: ``KEY=VALUE: SETTING (NOTE)``."""
     return [f"{row.before}: {row.now or 'no counterpart'}{_note(row)}" for row in rows]
+
+
+def warnings_of(planned: StartPlan) -> list[str]:
+    """Return a line for each address of management that others reach and that needs no token."""
+    if planned.has_tokens:
+        return []
+    addresses = [planned.settings.get(variable, "") for variable in MANAGEMENT]
+    return [
+        f"{address}: everybody who reaches it manages the server, since tokens are disabled"
+        for address in addresses
+        if address and not is_loopback(address)
+    ]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches *address*, HOST:PORT; false for names of hosts."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def without(rows: Sequence[MigrationRow]) -> list[MigrationRow]:
