@@ -39,19 +39,23 @@ def _body(handle: Handle) -> Handle:
 
 def _json(handle: Handle) -> Handle:
     """Wrap *handle*: ``{"instances": [...]}`` in, ``{"predictions": [...]}`` out."""
-    return _instances(handle, lambda _context: "predictions")
+    return _instances(handle, lambda _context: "predictions", _decoded)
 
 
 def _kserve(handle: Handle) -> Handle:
     """Wrap *handle*: the same, with ``explanations`` for requests that ask for them."""
-    return _instances(
-        handle, lambda context: "explanations" if _is_explanation(context) else "predictions"
-    )
+
+    def member(context: HandlerContext) -> str:
+        return "explanations" if _is_explanation(context) else "predictions"
+
+    return _instances(handle, member, lambda instance: instance)
 
 
-def _instances(handle: Handle, name: Callable[[HandlerContext], str]) -> Handle:
+def _instances(
+    handle: Handle, name: Callable[[HandlerContext], str], read: Callable[[Any], Any]
+) -> Handle:
     def call(data: Sequence[dict[str, Any]], context: HandlerContext) -> Any:
-        requests = [_read_instances(row) for row in data]
+        requests = [[*map(read, _read_instances(row))] for row in data]
         outputs = handle([each for request in requests for each in request], context)
         if not isinstance(outputs, list) or len(outputs) != sum(map(len, requests)):
             return outputs
@@ -63,19 +67,24 @@ def _instances(handle: Handle, name: Callable[[HandlerContext], str]) -> Handle:
 
 def _read_instances(row: dict[str, Any]) -> list[Any]:
     content = _content(row)
-    instances = content.get("instances") if isinstance(content, dict) else content
+    instances = content.get("instances") if isinstance(content, dict) else None
     if not isinstance(instances, list):
         raise PredictionException('the body has no list "instances"', 400)
-    return [_decoded(each) for each in instances]
+    return instances
 
 
-def _decoded(value: Any) -> Any:
-    """Return *value* with the bytes that ``{"b64": ...}`` stands for."""
-    if isinstance(value, dict):
-        if value.keys() == {"b64"}:
-            return b64decode(value["b64"])
-        return {name: _decoded(each) for name, each in value.items()}
-    return [_decoded(each) for each in value] if isinstance(value, list) else value
+def _decoded(instance: Any) -> Any:
+    """Return *instance* with the bytes that ``{"b64": ...}`` stands for in ``data`` or ``body``."""
+    if not isinstance(instance, dict):
+        return instance
+    return {
+        name: b64decode(value["b64"]) if name in PLACES and _is_base64(value) else value
+        for name, value in instance.items()
+    }
+
+
+def _is_base64(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"b64"}
 
 
 def _kserve_v2(handle: Handle) -> Handle:
@@ -97,24 +106,27 @@ def _kserve_v2(handle: Handle) -> Handle:
 
 
 def _v2_response(content: Any, outputs: list[Any], context: HandlerContext) -> dict[str, Any]:
-    name = "explain" if _is_explanation(context) else "predict"
+    names = [each.get("name") for each in content["inputs"] if isinstance(each, dict)]
     model = context.manifest.get("model", {})
     return {
         "id": content.get("id") or context.get_request_id(0),
         "model_name": model.get("modelName"),
         "model_version": model.get("modelVersion"),
-        "outputs": [_v2_output(name, each) for each in outputs],
+        "outputs": [
+            _v2_output(names[place] if place < len(names) else f"output-{place}", each)
+            for place, each in enumerate(outputs)
+        ],
     }
 
 
-def _v2_output(name: str, output: Any) -> dict[str, Any]:
+def _v2_output(name: Any, output: Any) -> dict[str, Any]:
     values, shape = output if isinstance(output, list) else [output], []
     inner: Any = values
     while isinstance(inner, list):
         shape.append(len(inner))
         inner = inner[0] if inner else None
     datatype = DATATYPES.get(type(inner), "BYTES")
-    return {"name": name, "shape": shape, "datatype": datatype, "data": values}
+    return {"name": name, "datatype": datatype, "data": values, "shape": shape}
 
 
 def _is_explanation(context: HandlerContext) -> bool:

@@ -212,9 +212,12 @@ def test_the_json_envelope_joins_the_instances_of_all_requests(context):
 
 
 def test_base64_in_instances_is_bytes(context):
-    body = {"instances": [{"x": {"b64": b64encode(b"\xff").decode()}}]}
+    encoded = {"b64": b64encode(b"\xff").decode()}
+    body = {"instances": [{"data": encoded}, {"other": encoded}, encoded]}
 
-    assert through("json", context, body) == {"predictions": [{"x": b"\xff"}]}
+    assert through("json", context, body) == {
+        "predictions": [{"data": b"\xff"}, {"other": encoded}, encoded]
+    }
 
 
 def test_the_kserve_envelope_answers_explanations(context):
@@ -225,13 +228,14 @@ def test_the_kserve_envelope_answers_explanations(context):
 
 def test_the_second_kserve_envelope_describes_outputs(context):
     context.begin(["7"], [{}])
-    found = through("kservev2", context, {"inputs": [{"data": [1]}]}, lambda *_: [[[1.5, 2.5]]])
+    inputs = [{"name": "x", "data": [1]}]
+    found = through("kservev2", context, {"inputs": inputs}, lambda *_: [[[1.5, 2.5]]])
 
     assert found == {
         "id": "7",
         "model_name": "m",
         "model_version": "1.0",
-        "outputs": [{"name": "predict", "shape": [1, 2], "datatype": "FP64", "data": [[1.5, 2.5]]}],
+        "outputs": [{"name": "x", "datatype": "FP64", "data": [[1.5, 2.5]], "shape": [1, 2]}],
     }
 
 
