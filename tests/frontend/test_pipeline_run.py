@@ -130,6 +130,17 @@ def test_what_one_step_gives_the_next_one_gets_as_it_is():
     way.check_end()
 
 
+@pytest.mark.parametrize("media_type", [MODEL_VALUE, MODEL_VALUES])
+def test_objects_and_pickles_of_another_model_are_refused(media_type):
+    first, second = chain()
+    way = Way(first, second)
+    way.give(first.batcher.tasks[0], b"pickle", media_type)
+
+    assert second.batcher.tasks == []
+    assert [type(error) for error in way.client.said] == [ResultNotEncodable]
+    way.check_end()
+
+
 @given(st.permutations(range(12)))
 def test_elements_stand_in_their_order_in_whichever_their_answers_come(order):
     way, each, last = listed(12)

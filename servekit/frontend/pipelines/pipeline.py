@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["REQUEST", "Node", "Pipeline"]
 
+OF_A_MODEL = (MODEL_VALUE.encode(), MODEL_VALUES.encode())
 REQUEST = -1  #: among the sources of a node: what the client sent
 
 
@@ -43,11 +44,14 @@ class Node(Struct, eq=False):
     def takes(self, value: StepValue) -> bool:
         """Whether *value* can be cut up, or put together with others, if the node needs that.
 
-        What a service wrote with a content type of its own can only be read as a whole.
+        What a service wrote with a content type of its own can only be read as a whole. Objects of
+        classes, and pickles, are only taken from a stage of the same model.
         """
         if self.is_each:
             return value.content_type == self.several
-        return not self.names or value.content_type in (self.single, self.several)
+        if self.names or value.content_type in OF_A_MODEL:
+            return value.content_type in (self.single, self.several)
+        return True
 
 
 class Pipeline:

@@ -22,6 +22,10 @@ from servekit.types.values import name_of
 __all__ = ["ClassKind", "find_class", "kind_of_class", "read_object"]
 
 
+#: types whose values hold more than fields
+HOLDERS: Final = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float)
+
+
 class ClassKind(NamedTuple):
     """One kind of classes."""
 
@@ -44,6 +48,11 @@ def _made(kind: Any, fields: Mapping[str, Any]) -> Any:
     return value
 
 
+def _is_fields(kind: type) -> bool:
+    """Whether the fields are all that a value of *kind* holds: some dataclasses are mappings."""
+    return dataclasses.is_dataclass(kind) and not issubclass(kind, HOLDERS)
+
+
 def _write_member(member: enum.Enum) -> list[Any]:
     """Return the name of *member*, or the value of a combination of flags, which has no name."""
     has_name = member.name in type(member).__members__
@@ -63,7 +72,7 @@ KINDS: Final = (
         lambda value: {name: getattr(value, name) for name in value.__struct_fields__},
         lambda kind, fields: kind(**fields),
     ),
-    ClassKind("D", dataclasses.is_dataclass, _fields, _made),
+    ClassKind("D", _is_fields, _fields, _made),
     ClassKind(
         "N",
         lambda kind: issubclass(kind, tuple) and hasattr(kind, "_fields"),

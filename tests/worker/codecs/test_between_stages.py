@@ -46,6 +46,16 @@ class Plain:
     inner: object
 
 
+@dataclasses.dataclass
+class Outputs(collections.OrderedDict):
+    """A dataclass that is a mapping, as ``ModelOutput`` of Transformers is."""
+
+    logits: object = None
+
+    def __post_init__(self):
+        self["logits"] = self.logits
+
+
 class Struct(msgspec.Struct, frozen=True):
     a: object
     at: object = msgspec.field(name="renamed", default=None)
@@ -250,6 +260,7 @@ def test_files_and_sound_are_the_same():
         (memoryview(b"a"), b"a"),
         (collections.OrderedDict(a=(1,)), {"a": (1,)}),
         (collections.defaultdict(list, a=1), {"a": 1}),
+        (Outputs((1,)), {"logits": (1,)}),
     ],
 )
 @pytest.mark.parametrize("codec", [value, model_value])

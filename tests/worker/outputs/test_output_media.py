@@ -305,6 +305,7 @@ OUTPUTS = [
     (Card | Literal["none"], Card(RED), {"image": "image/jpeg", "title": ""}),
     (Card | Literal["none"], "none", "none"),
     (list[Card | None], [None, Card(RED)], [None, {"image": "image/jpeg", "title": ""}]),
+    (list[Literal["a"] | Card], ["a", Card(RED)], ["a", {"image": "image/jpeg", "title": ""}]),
     (Result | None, None, None),
     (
         Result,
