@@ -76,6 +76,22 @@ EQUAL = (
 EQUAL += ("responseTimeout", "loadedAtStartup")
 
 
+#: calls of gRPC: service, method, fields
+CALLS = [
+    ("management", "RegisterModel", {"url": "one.mar", "initial_workers": 1, "synchronous": True}),
+    ("management", "RegisterModel", {}),
+    ("management", "RegisterModel", {"url": "none.mar"}),
+    ("management", "DescribeModel", {"model_name": "none"}),
+    ("management", "DescribeModel", {"model_name": "one", "model_version": "9"}),
+    ("management", "ScaleWorker", {"model_name": "one", "min_worker": 2, "max_worker": 1}),
+    ("management", "ScaleWorker", {"model_name": "one", "min_worker": 2}),
+    ("management", "SetDefault", {"model_name": "one", "model_version": "9"}),
+    ("inference", "Ping", {}),
+    ("inference", "Predictions", {"model_name": "one", "input": {"data": b"1"}}),
+    ("management", "UnregisterModel", {"model_name": "one"}),
+]
+
+
 def write_store(directory):
     """Write a model store."""
     directory.mkdir()
@@ -136,3 +152,33 @@ def test_management_answers_as_torchserve_does(tmp_path):
         if pair[0] != pair[1]
     }
     assert differing == {}
+
+
+def grpc_answers(kind, store):
+    """Return status and text for each call."""
+    grpc = pytest.importorskip("grpc")
+    from grpc_client import GrpcClient
+    from servekit_torchserve.grpc.messages import INFERENCE, MANAGEMENT
+
+    with running(kind, store) as server:
+        clients = {
+            "management": GrpcClient(server.grpc_management, MANAGEMENT),
+            "inference": GrpcClient(server.grpc_inference, INFERENCE),
+        }
+        found = []
+        for service, method, fields in CALLS:
+            try:
+                answer = clients[service].call(method, **fields)
+                found.append(next(value for _, value in answer.ListFields()))
+            except grpc.RpcError as error:
+                found.append(error.code())
+        for client in clients.values():
+            client.close()
+        return found
+
+
+def test_grpc_answers_as_torchserve_does(tmp_path):
+    theirs = grpc_answers(RealTorchServe, write_store(tmp_path / "theirs"))
+    ours = grpc_answers(TorchServeProcess, write_store(tmp_path / "ours"))
+
+    assert ours == theirs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls that manage; each answers with the JSON that HTTP has."""
+"""The calls that manage, with the answers of HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from servekit_torchserve.management.access import ManagementAccess
-    from servekit_torchserve.management.operations import ManagementOperations
+    from servekit_torchserve.management.operations import ChangeAnswer, ManagementOperations
 
 __all__ = ["ManagementCalls"]
 
@@ -36,27 +36,27 @@ class ManagementCalls:
 
     def register(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Load a model."""
-        return self._answer(context, lambda: self._status(self._register(request)))
+        return self._answer(context, lambda: _text(self._register(request)))
 
     def _register(self, request: Any) -> Any:
         if not request.url:
-            raise WrongParameter("Parameter url is required.")
+            raise WrongParameter("url: missing")
         return self._operations.register(parameters_of(request))
 
     def unregister(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Unload a model or a version."""
         found = (request.model_name, request.model_version)
-        return self._answer(context, lambda: self._status(self._operations.unregister(*found)))
+        return self._answer(context, lambda: _text(self._operations.unregister(*found)))
 
     def scale(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Change the number of workers."""
         found = (request.model_name, request.model_version, parameters_of(request))
-        return self._answer(context, lambda: self._status(self._operations.scale(*found)))
+        return self._answer(context, lambda: _text(self._operations.scale(*found)))
 
     def set_default(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Let a version answer where a request names none."""
         found = (request.model_name, request.model_version)
-        return self._answer(context, lambda: self._status(self._operations.set_default(*found)))
+        return self._answer(context, lambda: _text(self._operations.set_default(*found)))
 
     def list_models(self, request: Any, context: grpc.ServicerContext) -> Any:
         """List a page of the models."""
@@ -77,13 +77,17 @@ class ManagementCalls:
             self._abort(context, error.as_error())
         except ManagementError as error:
             self._abort(context, error)
+        if isinstance(value, str):
+            return ManagementResponse(msg=value)
         return ManagementResponse(msg=msgspec.json.format(msgspec.json.encode(value)).decode())
 
     def _abort(self, context: grpc.ServicerContext, error: ManagementError) -> None:
         context.abort(CODES.get(error.code, grpc.StatusCode.INTERNAL), str(error))
 
-    def _status(self, answer: Any) -> dict[str, str]:
-        return {"status": answer.text}
+
+def _text(answer: ChangeAnswer) -> str:
+    """Return what a call that changes something answers: no JSON, unlike over HTTP."""
+    return answer.text
 
 
 def parameters_of(request: Any) -> Parameters:

@@ -65,7 +65,7 @@ class PredictionCalls:
         """Say whether the server is ready."""
         with _aborting(context):
             response = self._send("GET", "/ping", b"", {})
-            return HealthResponse(health=response.read().decode())
+            return HealthResponse(health=response.read().decode().strip())
 
     def predict(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Answer one request."""
