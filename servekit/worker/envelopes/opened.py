@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +21,7 @@ from servekit.service.identity import Identity
 from servekit.service.response import Response, head_of
 from servekit.worker.codecs.value import values
 from servekit.worker.prediction.error_answers import error_answer
-from servekit.worker.prediction.objects import OBJECT, DecodedInput
+from servekit.worker.prediction.objects import OBJECT, DecodedInput, with_known_arrays
 from servekit.worker.prediction.request_reader import sent
 from servekit.worker.process.log import report
 
@@ -193,7 +192,7 @@ class OpenedRequest:
         own = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Response) else None
         if own is not None:
             self.request.response, outputs = own, [own.output]
-        encoded = self._envelope.encode(self.request, _known_arrays(outputs))
+        encoded = self._envelope.encode(self.request, with_known_arrays(outputs))
         if not isinstance(encoded, EncodedResponse):
             raise TypeError(f"encode returned {type(encoded).__name__}")
         media_type = encoded.media_type
@@ -234,20 +233,11 @@ class OpenedRequest:
 
     def output(self, output: Any) -> bytes:
         """Return the piece of a stream that *output* is. Raises whatever the envelope raises."""
-        return self._envelope.encode_output(self.request, _known_arrays(output))
+        return self._envelope.encode_output(self.request, with_known_arrays(output))
 
     def end(self) -> bytes:
         """Return the last piece of a stream. Raises whatever the envelope raises."""
         return self._envelope.encode_end(self.request)
-
-
-def _known_arrays(output: Any) -> Any:
-    """Return *output* with arrays of NumPy for those of other libraries, all of which import it."""
-    if "numpy" not in sys.modules:
-        return output
-    from servekit.worker.codecs.foreign_arrays import known_arrays  # imports numpy
-
-    return known_arrays(output)
 
 
 @lru_cache(maxsize=MAX_KNOWN)

@@ -18,6 +18,7 @@ from servekit.worker.codecs.json import codec as json_codec
 from servekit.worker.codecs.msgpack import codec as msgpack_codec
 from servekit.worker.codecs.npy import codec as npy_codec
 from servekit.worker.codecs.value import value, values
+from servekit.worker.prediction.objects import with_known_arrays
 from tests.worker.batches import answer, answers, loaded, prediction, service_of
 from tests.worker.worker_process import item
 
@@ -179,9 +180,7 @@ def test_the_error_names_the_type_and_the_reason_of_its_library():
 
 
 def test_envelopes_get_arrays_of_numpy(foreign):
-    from servekit.worker.envelopes.opened import _known_arrays
-
-    assert type(_known_arrays([{"a": foreign}])[0]["a"]) is np.ndarray
+    assert type(with_known_arrays([{"a": foreign}])[0]["a"]) is np.ndarray
 
 
 def test_a_stream_of_them(foreign):
