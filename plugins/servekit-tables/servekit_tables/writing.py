@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ def table_of(output: Any, *, is_flat: bool) -> Any:
             array = np.asarray(values, object)
         array = array if array.ndim else array.reshape(1)
         if is_flat and array.ndim > 1:
-            flat = array.reshape(len(array), -1)
+            flat = array.reshape(len(array), math.prod(array.shape[1:]))
             columns |= {f"{name}_{place}": flat[:, place] for place in range(flat.shape[1])}
         else:
             columns[name] = array

@@ -209,8 +209,9 @@ def test_a_table_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
         (np.array([[1, 2], [3, 4]]), "prediction_0,prediction_1\n1,2\n3,4\n"),
         ([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}], "a,b\n1,x\n2,y\n"),
         ({"a": 1, "b": np.float32(0.5)}, "a,b\n1,0.5\n"),
+        (np.zeros((0, 2)), "prediction_0,prediction_1\n"),
     ],
-    ids=["mapping", "array", "list", "two axes", "list of mappings", "a single output"],
+    ids=["mapping", "array", "list", "two axes", "list of mappings", "a single output", "no rows"],
 )
 def test_outputs_as_csv(output, text):
     found, expected = (

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - annotations of predict are read
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from servekit_trees.hooks import model_files
 from servekit_trees.options import TreesOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from servekit_trees.boosters import Booster

@@ -18,6 +18,7 @@ from servekit_trees.service import TreesService
 
 from servekit import Context
 from servekit.errors import BootError
+from servekit.testing import ServiceClient
 
 RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.random((200, 4)).astype("float32")
@@ -77,6 +78,14 @@ def test_classes(load, tmp_path, file, objective):
 
     assert outputs["probabilities"] == pytest.approx(expected)
     assert outputs["label"].tolist() == expected.argmax(axis=1).tolist()
+
+
+def test_a_worker_can_load_it(tmp_path):
+    expected = boosted(tmp_path / "m.ubj", "multi:softprob", CLASSES, num_class=3)
+    with ServiceClient(TreesService, tmp_path) as client:
+        (answer,) = client.predict([{"x": ROWS[0].tolist()}])
+
+    assert answer["probabilities"] == pytest.approx(expected[0].tolist())
 
 
 @pytest.mark.parametrize(("file", "objective"), [("m.ubj", "binary:logistic"), ("m.txt", "binary")])
