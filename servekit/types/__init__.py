@@ -37,8 +37,17 @@ else:
         """A picture: a ``PIL.Image.Image``. As an input it is upright, and all of it is read."""
 
 
-__all__ = ["Array", "Audio", "File", "Format", "Image", "MediaRefused", "Text", "TextPart"]
-__all__ += ["register_value_type"]
+__all__ = [
+    "Array",
+    "Audio",
+    "File",
+    "Format",
+    "Image",
+    "MediaRefused",
+    "Text",
+    "TextPart",
+    "register_value_type",
+]
 
 
 class File:

@@ -22,8 +22,16 @@ from servekit.worker.codecs.value_classes import find_class, read_object
 from servekit.worker.codecs.value_types import find_by_name
 from servekit.worker.codecs.value_writer import Pickles, ValueWriter
 
-__all__ = ["ValueCodec", "ValuesCodec", "allow_pickles", "as_declared"]
-__all__ += ["model_value", "model_values", "value", "values"]
+__all__ = [
+    "ValueCodec",
+    "ValuesCodec",
+    "allow_pickles",
+    "as_declared",
+    "model_value",
+    "model_values",
+    "value",
+    "values",
+]
 
 COUNT: Final = Struct("<I")
 

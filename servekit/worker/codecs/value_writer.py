@@ -17,8 +17,19 @@ from servekit.worker.codecs.msgpack import write
 from servekit.worker.codecs.value_classes import ClassKind, is_importable, kind_of_class
 from servekit.worker.codecs.value_types import find_type
 
-__all__ = ["CLASS", "INTEGER", "MAPPING", "OBJECT", "PICKLED", "TEXT", "TIME", "TUPLE", "TUPLES"]
-__all__ += ["Pickles", "ValueWriter"]
+__all__ = [
+    "CLASS",
+    "INTEGER",
+    "MAPPING",
+    "OBJECT",
+    "PICKLED",
+    "TEXT",
+    "TIME",
+    "TUPLE",
+    "TUPLES",
+    "Pickles",
+    "ValueWriter",
+]
 
 CLASS: Final = 67  #: kind and name of a class of the model, and the fields of the object
 INTEGER: Final = 73  #: more than 64 bits: little-endian, signed
