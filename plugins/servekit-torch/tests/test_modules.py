@@ -92,6 +92,20 @@ def test_half_precision_weights_take_float32_and_answer_it(nets, load, tmp_path)
 
 
 @pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float16", "float16"), ("bfloat16", "float32"), ("float64", "float64")],
+)
+def test_weights_are_cast_to_the_dtype_of_the_options(nets, load, tmp_path, dtype, expected):
+    module = nets.Net()
+    save_file(module.state_dict(), tmp_path / "net.safetensors")
+    service = load(SIGNATURE, **{"class": "nets:Net", "dtype": dtype})
+    found = service.predict({"x": ROWS})
+
+    assert found.dtype == expected
+    assert np.allclose(found, answer(module), atol=0.2)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         pytest.param({}, "name their nn.Module in [options] class", id="no class"),
