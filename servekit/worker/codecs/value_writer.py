@@ -185,7 +185,7 @@ class ValueWriter(dict[type, Write]):
         try:
             written = write(value)
         except TypeError:
-            del self[type(value)]  # it may be registered later
+            self.pop(type(value), None)  # it may be registered later
             if self.pickles is None:
                 raise TypeError(self._no_way(value)) from None
             return Ext(PICKLED, self.pickles.write(value))

@@ -127,6 +127,7 @@ SAME = [
     *(Decimal("1.50"), Decimal("-0"), Decimal("1E+5000"), Decimal("sNaN12"), ID),
     *(Point(1, (2,)), Plain({"a": Point((), [Plain(None)])}), Struct(1, {2}), Named(1, (2,))),
     *(Colour.RED, Colour.PAIR, Level.HIGH, Access.READ, Access.READ | Access.WRITE, Access(0)),
+    {True: 1, None: 2, b"a": [{b"b": {}}], -1: {"": ()}},
     {Colour.RED: Struct(Level.HIGH), ID: {date(2026, 1, 1): Named(1, 2)}},
 ]
 
@@ -306,6 +307,12 @@ def test_nothing(given, codec):
     with pytest.raises(ResultNotEncodable, match=f"a {type(given).__name__} cannot travel") as no:
         codec.encode([given])
     assert ("register_value_type" in str(no.value)) == (codec is model_value)
+
+
+def test_more_types_than_are_remembered_are_written():
+    kinds = [dataclasses.make_dataclass(f"Made{number}", ["x"]) for number in range(1200)]
+
+    assert arrives([kind((1,)) for kind in kinds]) == [{"x": [1]}] * 1200
 
 
 def test_what_contains_itself_is_refused():
