@@ -19,10 +19,10 @@ MEDIA_TYPES: Final = {
 OURS: Final = ("docs.js", "docs.css")
 THEIRS: Final = ("swagger-ui-bundle.js", "swagger-ui.css", "favicon-32x32.png")
 #: Only what this server serves may run, and it may talk to this server only. Swagger UI
-#: writes style attributes and draws its icons from data URLs.
+#: writes style attributes, draws its icons from data URLs and shows pictures of responses as blobs.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' data: blob:; media-src blob:; connect-src 'self'; "
+    "img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 

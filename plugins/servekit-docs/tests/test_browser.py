@@ -26,9 +26,8 @@ def browser(tmp_path):
 
 @pytest.mark.timeout(180)
 def test_a_picture_is_shown_in_the_page(browser, serve_model, tmp_path):
-    server = serve_model(MODEL)
     operation = "image-to-image/image-to-image_predict"
-    browser.call("Page.navigate", url=f"{server.url}/docs#/{operation}")
+    browser.call("Page.navigate", url=f"{serve_model(MODEL).url}/docs#/{operation}")
     browser.wait_for(f"{EXAMPLE}?.value.includes('b64')")
     browser.run(f"{EXECUTE}.click()")
     size = browser.wait_for(
