@@ -83,8 +83,9 @@ def torchserve(archive: Path) -> Iterator[str]:
         variables = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": directory}
         environment = {**os.environ, **variables, "LOG_LOCATION": directory}
         quiet = subprocess.DEVNULL
+        # not a session of its own: Linux may give each session the same share of the processors
         with subprocess.Popen(
-            command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True
+            command, stdout=quiet, stderr=quiet, env=environment, process_group=0
         ) as process:
             try:
                 wait_for(f"{url}/ping", process)

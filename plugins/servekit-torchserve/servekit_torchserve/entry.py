@@ -87,7 +87,7 @@ def _class_of(module: ModuleType, handler: str) -> Any:
         for each in vars(module).values()
         if inspect.isclass(each) and each.__module__ == module.__name__
     ]
-    found = [each for each in own if hasattr(each, "handle")]
+    found = [each for each in own if hasattr(each, "handle") or hasattr(each, "initialize")]
     if len(found) > 1:  # one may be the base of the other
         found = [each for each in found if not any(each in other.__mro__[1:] for other in found)]
     if len(found) != 1:

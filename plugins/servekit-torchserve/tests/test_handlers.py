@@ -187,6 +187,35 @@ def test_a_head_that_no_response_can_have_is_an_error(context):
     assert found.native().status == 500
 
 
+def test_a_handler_may_take_its_batch_apart(load, context):
+    code = """
+        from servekit_torchserve.micro_batches import MicroBatching
+
+        class Parts:
+            def __init__(self):
+                self.handle = MicroBatching(self)
+
+            def initialize(self, context):
+                self.handle.parallelism = {"preprocess": 1, "inference": 2}
+                self.handle.micro_batch_size = 2
+                self.sizes = []
+
+            def preprocess(self, data):
+                return [row["body"] for row in data]
+
+            def inference(self, data):
+                return [value * 10 for value in data]
+
+            def postprocess(self, data):
+                return [f"{value} of {len(data)}" for value in data]
+    """
+    handle = load(code)
+    rows = [{"body": value} for value in range(5)]
+
+    assert handle(rows, context) == ["0 of 2", "10 of 2", "20 of 2", "30 of 2", "40 of 1"]
+    handle.shutdown()
+
+
 # ------------------------------------------------------------ envelopes
 
 
