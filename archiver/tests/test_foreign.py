@@ -10,6 +10,7 @@ import zipfile
 import pytest
 from servekit_archiver import (
     ArchiveError,
+    ForeignArchive,
     Limits,
     hookimpl,
     load_directory,
@@ -170,6 +171,35 @@ def test_a_tar_file_that_unpacks_to_too_much_is_not_listed(tmp_path):
         pass
 
 
+def test_a_tar_file_of_very_many_folders_is_not_listed(tmp_path):
+    path = write_tar(tmp_path / "a", [(member("a", tarfile.DIRTYPE), b"")] * 50)
+
+    with (
+        pytest.raises(ArchiveError, match="unpacks to more than 0 bytes or 20 entries"),
+        open_foreign_archive(path, Limits(entries=10)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_header_of_many_bytes_in_a_tar_file_is_not_unpacked(tmp_path, kind):
+    header = (member("././@LongLink", kind), b"a" * (8 << 20))
+    path = write_tar(tmp_path / "a", [(member("b"), b""), header, (member("c"), b"")])
+
+    with (
+        pytest.raises(ArchiveError, match="header of 8388608 bytes"),
+        open_foreign_archive(path),
+    ):
+        pass
+
+
+def test_a_tar_file_with_long_names_is_extracted(tmp_path):
+    names = [f"{'a' * 90}/{'b' * 90}/{number}" for number in range(9)]
+    path = write_tar(tmp_path / "a", [(member(name), b"1") for name in names])
+
+    assert extract(path, tmp_path / "out") == dict.fromkeys(names, b"1")
+
+
 def test_damaged_content_is_refused(tmp_path):
     path = tmp_path / "a"
     with zipfile.ZipFile(path, "w") as file:
@@ -222,6 +252,24 @@ def test_an_archive_that_no_plugin_knows_is_refused_as_ever(tmp_path, plugin):
 
     with pytest.raises(ArchiveError, match="is not a model archive: it has no MAR-INF"):
         unpack(path, tmp_path / "cache")
+
+
+def test_a_file_that_is_replaced_while_it_is_unpacked_is_not_kept(tmp_path, plugin, monkeypatch):
+    path, newer = write_zip(tmp_path / "a.mar"), {**FILES, "handler.py": b"x = 2\n"}
+    extracted = ForeignArchive.extract
+
+    def extract_newer(_archive, directory):
+        write_zip(tmp_path / "newer", newer).replace(path)
+        with open_foreign_archive(path) as archive:
+            extracted(archive, directory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ForeignArchive, "extract", extract_newer)
+        with pytest.raises(ArchiveError, match="has changed while it was unpacked"):
+            unpack(path, tmp_path / "cache")
+
+    assert contents(unpack(path, tmp_path / "cache").directory) == newer
+    assert contents(unpack(write_zip(path), tmp_path / "cache").directory) == FILES
 
 
 def test_nothing_is_left_of_an_archive_that_a_plugin_refuses(tmp_path, plugin):

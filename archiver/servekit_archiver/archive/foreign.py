@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from gzip import BadGzipFile
 from lzma import LZMAError
+from os import fstat
 from stat import S_IFMT, S_IFREG
 from typing import IO, TYPE_CHECKING, Final
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
+from servekit_archiver.archive.bounded_gzip import BoundedGzip
 from servekit_archiver.archive.placing import require_space, write_new_file
 from servekit_archiver.counting import counted
 from servekit_archiver.errors import ArchiveError, refuse_os_errors
@@ -27,7 +29,7 @@ from servekit_archiver.progress import Meter, Progress
 from servekit_archiver.strictjson import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["ForeignArchive", "ForeignFile", "open_foreign_archive"]
@@ -63,7 +65,7 @@ def open_foreign_archive(
     :raises ArchiveError: a tar file unpacks to too much.
     """
     with refuse_os_errors(path), path.open("rb") as file:
-        container = _open_container(file)
+        container = _open_container(file, limits)
         if container is None:
             yield None
             return
@@ -76,13 +78,16 @@ def open_foreign_archive(
                 yield archive
 
 
-def _open_container(file: IO[bytes]) -> ZipFile | tarfile.TarFile | None:
+def _open_container(file: IO[bytes], limits: Limits) -> ZipFile | tarfile.TarFile | None:
+    max_bytes = max(limits.ratio_from_bytes, limits.ratio * fstat(file.fileno()).st_size)
     is_gzip = file.read(len(GZIP)) == GZIP
     file.seek(0)
     if not is_gzip and not is_zipfile(file):
         return None
     try:
-        return tarfile.open(fileobj=file, mode="r:gz") if is_gzip else ZipFile(file)
+        if is_gzip:
+            return tarfile.open(fileobj=BoundedGzip(file, max_bytes), mode="r:")
+        return ZipFile(file)
     except UNREADABLE:
         return None
 
@@ -96,7 +101,7 @@ class ForeignArchive:
         self._listed = list(
             _zip_files(container)
             if isinstance(container, ZipFile)
-            else self._bounded(_tar_files(container))
+            else _tar_files(container, self._bounded(container))
         )
         self._files = {file.name: file for file in self._listed}
 
@@ -147,14 +152,14 @@ class ForeignArchive:
         except UNREADABLE as error:
             raise self._refuse(f"cannot be read: {error}", file.name) from error
 
-    def _bounded(self, files: Iterator[ForeignFile]) -> Iterator[ForeignFile]:
-        """Yield *files* as long as they are not too many, since listing them unpacks them."""
-        total = 0
-        for count, file in enumerate(files):
-            total += file.size
-            if count >= self._limits.entries or self._limits.exceeds_ratio(total, self._room):
-                raise self._refuse(f"unpacks to more than {total} bytes or {count} files")
-            yield file
+    def _bounded(self, members: Iterable[tarfile.TarInfo]) -> Iterator[tarfile.TarInfo]:
+        """Yield *members* as long as they are not too many, since listing them unpacks them."""
+        total, most = 0, 2 * self._limits.entries  # folders are members, too
+        for count, member in enumerate(members):
+            total += member.size
+            if count >= most or self._limits.exceeds_ratio(total, self._room):
+                raise self._refuse(f"unpacks to more than {total} bytes or {count} entries")
+            yield member
 
     def _require_sound(self) -> None:
         """Refuse the archive if an entry may not be unpacked.
@@ -201,8 +206,10 @@ def _zip_files(container: ZipFile) -> Iterator[ForeignFile]:
         yield ForeignFile(info.filename, info.file_size, info.compress_size, opened, problem)
 
 
-def _tar_files(container: tarfile.TarFile) -> Iterator[ForeignFile]:
-    for member in container:
+def _tar_files(
+    container: tarfile.TarFile, members: Iterable[tarfile.TarInfo]
+) -> Iterator[ForeignFile]:
+    for member in members:
         if not member.isdir():
             problem = "" if member.isreg() else "is not a regular file"
             opened = partial(container.extractfile, member)

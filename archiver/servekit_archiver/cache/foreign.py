@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,18 +35,29 @@ def unpack_foreign(
     """Return the content of a file that is not an archive of ours, and what plugins say of it.
 
     :param refusal: why our own reader refused the file.
-    :raises ArchiveError: *refusal*, if no plugin knows such files; or what a plugin refuses.
+    :raises ArchiveError: *refusal*, if no plugin knows such files; or what a plugin refuses; or the
+        file is replaced meanwhile.
     """
     models, verified = own_folder(cache / "models"), own_folder(cache / "verified")
-    with Source(path) as source:
-        identity = source.identity()
+    identity = _identity(path)
     digest = find_verified(verified, identity) or _digest(path)
     directory = models / digest
+
+    def fill(content: Path) -> None:
+        _ask_plugins(path, refusal, progress, content)
+        if _identity(path) != identity:  # else the content of another file would have this digest
+            raise ArchiveError(f"{path}: has changed while it was unpacked")
+
     if not holds_content(verified, digest, directory):
-        _install(directory, verified, partial(_ask_plugins, path, refusal, progress))
+        _install(directory, verified, fill)
     manifest = load_directory(directory, name=SUFFIXES.sub("", path.name))
     remember_verified(verified, identity, digest)
     return Unpacked(directory, manifest, digest)
+
+
+def _identity(path: Path) -> str:
+    with Source(path) as source:
+        return source.identity()
 
 
 def _digest(path: Path) -> str:
