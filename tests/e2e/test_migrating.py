@@ -26,6 +26,7 @@ pytestmark = [
         ("from-torchserve", 8),
         ("from-mms", 8),
         ("from-fastapi", 8),
+        ("from-mlserver", 5),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
