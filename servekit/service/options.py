@@ -26,7 +26,14 @@ def read_options(options: Mapping[str, Any], kind: type[T]) -> T:
     try:
         return msgspec.convert(dict(options), kind)
     except msgspec.ValidationError as error:
-        raise BootError(f"[options]: {error}") from error
+        raise BootError(_at_key(str(error))) from None
+
+
+def _at_key(message: str) -> str:
+    """Put the key of a message of msgspec, ``... - at `$.image.std[0]```, in front of it."""
+    reason, _, path = message.partition(" - at `$.")
+    table, _, key = f"options.{path.rstrip('`')}".rpartition(".")
+    return f"[{table}] {key}: {reason}" if path else f"[options]: {message}"
 
 
 def _check_keys(place: str, table: Mapping[str, Any], info: Any) -> None:

@@ -51,7 +51,7 @@ def test_options_are_of_the_type_that_lists_them(kind):
     [
         ({"szie": 4}, "[options] szie: unknown option, did you mean size?"),
         ({"x": 4}, "[options] x: unknown option; known: file, size"),
-        ({"size": "4"}, "[options]: Expected `int`, got `str` - at `$.size`"),
+        ({"size": "4"}, "[options] size: Expected `int`, got `str`"),
     ],
 )
 def test_wrong_options_are_named(kind, options, message):
@@ -63,6 +63,11 @@ def test_wrong_options_in_a_table_are_named_with_it():
     assert context(inner={"size": 4}, plain={"x": 1}).read_options(Outer).inner == Struct(size=4)
     with pytest.raises(BootError, match=re.escape("[options.inner] szie: unknown option, did you")):
         context(inner={"szie": 4}).read_options(Outer)
+    with pytest.raises(
+        BootError, match=r"^\[options.inner\] size: Expected `int`, got `str`$"
+    ) as found:
+        context(inner={"size": "x"}).read_options(Outer)
+    assert found.value.__cause__ is None  # the log has the message alone
 
 
 def test_a_missing_option_is_named():
