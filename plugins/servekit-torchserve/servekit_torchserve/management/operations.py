@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from servekit_torchserve.management.archives import identity_of, locate
-from servekit_torchserve.management.description import RUN_TIME, ServedModelState, describe
+from servekit_torchserve.management.description import ServedModelState, describe
 from servekit_torchserve.management.errors import (
     AlreadyRegistered,
     CallFailed,
     DefaultVersionStays,
-    ManagementError,
     ModelApiOff,
-    ModelInvalid,
     UnknownModel,
     UnknownVersion,
     WrongParameter,
 )
+from servekit_torchserve.management.model_settings import kept_settings, settings_of
 from servekit_torchserve.management.upstream import UpstreamError, path_of
 
 if TYPE_CHECKING:
@@ -34,14 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["ChangeAnswer", "ManagementOperations"]
 
 WAIT_S: Final = 600.0  #: for an operation, at most
-WORKER_STEPS: Final = ("load", "scale")  #: of an operation: workers start
 LOOK_S: Final = 0.05  #: how often it is looked whether a model is busy
 MOST_LISTED, LISTED = 1000, 100
-OK, ACCEPTED, CONFLICT, UNPROCESSABLE = 200, 202, 409, 422
+OK, ACCEPTED, CONFLICT = 200, 202, 409
 UNDER_WAY: Final = "Processing worker updates..."
 RUNTIMES: Final = ("python", "python3", "LSP")
-#: registration parameter to the key of ``[models.NAME]`` that it becomes
-BATCHING: Final = {"batch_size": "max_batch_size", "max_batch_delay": "max_delay_ms"}
 
 
 class ChangeAnswer(msgspec.Struct):
@@ -200,7 +196,7 @@ class ManagementOperations:
         if least and not found.is_asleep:
             body: dict[str, Any] = {"replicas": replicas, "version": version}
             return self._operate("PUT", path_of("models", name), body, model=name, waits=waits)
-        settings = {"replicas": replicas, **_kept_settings(found)}
+        settings = {"replicas": replicas, **kept_settings(found)}
         body = {"source": found.source, "model": name, "settings": settings}
         return self._operate("POST", "/models", body, model=name, waits=waits)
 
@@ -231,43 +227,10 @@ class ManagementOperations:
             except UpstreamError as error:
                 is_busy = self._is_busy(model)
                 if error.status != CONFLICT or not (is_busy or was_busy) or monotonic() > deadline:
-                    raise _failure(error) from error
+                    raise error.as_error() from error
                 was_busy = is_busy
             sleep(LOOK_S)
 
     def _is_busy(self, model: str) -> bool:
         rows = self._upstream.ask("GET", "/operations")["operations"]
         return any(row["model"] == model and row["state"] == "running" for row in rows)
-
-
-def _failure(error: UpstreamError) -> ManagementError:
-    """Return what a failed operation is to a client of TorchServe."""
-    if error.status != UNPROCESSABLE or not error.steps:
-        return error.as_error()
-    if error.steps[-1] in WORKER_STEPS:
-        return CallFailed(f"the workers cannot be started: {error}")
-    return ModelInvalid(str(error))
-
-
-def settings_of(parameters: Parameters, workers: int) -> dict[str, Any]:
-    """Return what *parameters* say of a model, as ``[models.NAME]``."""
-    found: dict[str, Any] = {"replicas": workers}
-    given = {key: parameters.number(name) for name, key in BATCHING.items()}
-    batching = {key: value for key, value in given.items() if value is not None and value >= 0}
-    if batching.get("max_batch_size") == 0:
-        del batching["max_batch_size"]
-    if batching:
-        found["batching"] = batching
-    if handler := parameters.text("handler"):
-        found["options"] = {"handler": handler}
-    return found
-
-
-def _kept_settings(version: ServedVersionState) -> dict[str, Any]:
-    """Return the settings that an operator has given, other than the number of workers."""
-    kept: dict[str, Any] = {}
-    for each in version.settings:
-        table, _, key = each.name.partition(".")
-        if each.source == RUN_TIME and table in ("batching", "options"):
-            kept.setdefault(table, {})[key] = each.value
-    return kept

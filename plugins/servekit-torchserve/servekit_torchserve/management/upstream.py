@@ -14,6 +14,7 @@ from servekit_torchserve.management.errors import (
     AlreadyRegistered,
     CallFailed,
     ManagementError,
+    ModelInvalid,
     NoMemoryLeft,
     ServerSilent,
     UnknownModel,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["MANAGE_SOCKET", "SocketConnection", "Upstream", "UpstreamError", "path_of"]
 
 MANAGE_SOCKET: Final = "manage.sock"  #: in the run directory; only the server's user reaches it
+UNPROCESSABLE: Final = 422
+WORKER_STEPS: Final = ("load", "scale")  #: of an operation: workers start
 TIMEOUT_S: Final = 700.0  #: longer than an operation is waited for
 FAILURES: Final[Mapping[int, type[ManagementError]]] = {
     403: WrongParameter,
@@ -67,7 +70,11 @@ class UpstreamError(Exception):
 
     def as_error(self) -> ManagementError:
         """Return the error that a client of TorchServe gets."""
-        return FAILURES.get(self.status, CallFailed)(str(self))
+        if self.status != UNPROCESSABLE or not self.steps:
+            return FAILURES.get(self.status, CallFailed)(str(self))
+        if self.steps[-1] in WORKER_STEPS:
+            return CallFailed(f"the workers cannot be started: {self}")
+        return ModelInvalid(str(self))
 
 
 class Upstream:
