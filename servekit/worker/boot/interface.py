@@ -39,20 +39,9 @@ def describe(
     :param has_rows: a request holds the arrays of its signature with a batch axis.
     :raises BootError: its signature, headers or query parameters are not declared properly.
     """
-    takes_all = type(service).preprocess is not Service.preprocess
-    gives_all = type(service).postprocess is not Service.postprocess
     signature = declared(service.signature)
-
     sent = with_batch_axis(signature) if signature is not None and has_rows else signature
-    given, got, definitions = dict[str, Any](), dict[str, Any](), dict[str, Any]()
-    if sent is None or output.media is not None:
-        input_ = Any if takes_all or sent is not None else types.input
-        given, got, definitions = typed_schemas(
-            types._replace(input=input_, output=output.type, place=output.place)
-        )
-    if sent is not None:
-        given = {} if takes_all else signed_schema(sent["inputs"])
-        got = got if gives_all or output.media is not None else signed_schema(sent["outputs"])
+    given, got, definitions = _schemas(service, types, sent, output)
     written = produces(service, sent, output, table)
     if streams:
         got = {"type": "array", "items": got}
@@ -70,6 +59,27 @@ def describe(
         task=str(service.task),
         rows=has_rows,
     )
+
+
+def _schemas(
+    service: Service, types: BatchTypes, sent: Mapping[str, Any] | None, output: OutputType
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the schemas of one input and of one output, and those that both refer to.
+
+    :param sent: the signature of requests, if there is one.
+    """
+    takes_all = type(service).preprocess is not Service.preprocess
+    gives_all = type(service).postprocess is not Service.postprocess
+    given, got, definitions = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    if sent is None or output.media is not None:
+        input_ = Any if takes_all or sent is not None else types.input
+        given, got, definitions = typed_schemas(
+            types._replace(input=input_, output=output.type, place=output.place)
+        )
+    if sent is not None:
+        given = {} if takes_all else signed_schema(sent["inputs"])
+        got = got if gives_all or output.media is not None else signed_schema(sent["outputs"])
+    return given, got, definitions
 
 
 def _headers(names: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 """Content negotiation where outputs hold media: a picture as PNG, as JPEG, or within JSON."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from servekit.errors import NotAcceptable
@@ -17,7 +17,7 @@ from servekit.worker.prediction.output_mistakes import Encode
 
 __all__ = ["MediaPlans"]
 
-KNOWN_FILES: Final = 16  #: content types of files whose plans are kept
+KNOWN_FILES: Final = 16  #: content types of files whose plans are kept, for each Accept
 
 
 class MediaPlans(Plans):
@@ -40,7 +40,6 @@ class MediaPlans(Plans):
         self._media, self._pieces = media, pieces
         super().__init__(table, produces, is_bare=is_bare)
         self._bare = self if is_bare else MediaPlans(table, produces, media, pieces, is_bare=True)
-        self._of_files: dict[str, MediaPlans] = {}
 
     @property
     def piece(self) -> Plan:
@@ -66,7 +65,7 @@ class MediaPlans(Plans):
     def _plan(self, ranges: list[MediaRange]) -> Plan:
         if not self._media.is_file:
             return super()._plan(ranges)
-        of_file = partial(self._plan_of_file, ranges)
+        of_file = lru_cache(KNOWN_FILES)(partial(self._plan_of_file, ranges))
         try:
             return super()._plan(ranges)._replace(of_file=of_file)
         except NotAcceptable:
@@ -80,16 +79,10 @@ class MediaPlans(Plans):
         :raises NotAcceptable: the client does not accept it.
         :raises ResultNotEncodable: the type is not valid, or not what is declared.
         """
-        plans = self._of_files.get(content_type)
-        if plans is None:
-            media = self._media.of_file(content_type)
-            others = [name for name in self._media_types if name not in self._media.media_types]
-            produces = [*media.media_types, *others]
-            plans = MediaPlans(self._table, produces, media, is_bare=self._is_bare)
-            if len(self._of_files) >= KNOWN_FILES:
-                self._of_files.clear()
-            self._of_files[content_type] = plans
-        return plans._plan(ranges)
+        media = self._media.of_file(content_type)
+        others = [name for name in self._media_types if name not in self._media.media_types]
+        produces = [*media.media_types, *others]
+        return MediaPlans(self._table, produces, media, is_bare=self._is_bare)._plan(ranges)
 
     def _offered(self, asked: Sequence[str]) -> Sequence[str]:
         """Return those that the client names first, so that */* beside JSON means JSON."""

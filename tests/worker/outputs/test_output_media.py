@@ -404,6 +404,12 @@ def test_a_file_without_a_valid_content_type_is_the_error_of_the_service(content
 # ------------------------------------------------------------ other ways to answer
 
 
+def test_negotiation_for_files_of_one_type_happens_once():
+    plan = loaded(giving(File("", "text/csv", b"1"), File)).predictor.plans[b"*/*"]
+
+    assert plan.of_file("text/csv") is plan.of_file("text/csv")
+
+
 def test_a_response_around_a_picture_keeps_its_status():
     turn = loaded(giving(Response(RED, status=201), JPEG)).predictor.answer([item(b"1")])
 
