@@ -82,7 +82,8 @@ class MediaPlans(Plans):
         media = self._media.of_file(content_type)
         others = [name for name in self._media_types if name not in self._media.media_types]
         produces = [*media.media_types, *others]
-        return MediaPlans(self._table, produces, media, is_bare=self._is_bare)._plan(ranges)
+        plans = MediaPlans(self._table, produces, media, is_bare=self._is_bare)
+        return plans._plan(ranges)
 
     def _offered(self, asked: Sequence[str]) -> Sequence[str]:
         """Return those that the client names first, so that */* beside JSON means JSON."""
