@@ -17,6 +17,8 @@ from servekit_archiver import (
     open_foreign_archive,
     unpack,
 )
+from servekit_archiver.cache import foreign
+from servekit_archiver.cache.stamps import title_of
 from servekit_archiver.plugins import HookManager
 
 MANIFEST = "MAR-INF/MANIFEST.json"
@@ -236,6 +238,36 @@ def test_unpacked_content_that_was_changed_is_unpacked_again(tmp_path, plugin):
     unpack(path, tmp_path / "cache")
 
     assert contents(directory) == FILES
+
+
+def test_content_that_another_process_has_unpacked_meanwhile_is_kept(tmp_path, plugin):
+    path = write_zip(tmp_path / "a.mar")
+    first = unpack(path, tmp_path / "cache")
+    inode = first.directory.stat().st_ino
+    (tmp_path / "cache/verified" / first.digest).unlink()
+
+    assert unpack(path, tmp_path / "cache") == first
+    assert first.directory.stat().st_ino == inode
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, plugin, monkeypatch):
+    path, real = write_zip(tmp_path / "a.mar"), foreign._digest
+
+    def change(file):
+        found = real(file)
+        write_zip(file, {**FILES, "more.txt": b""})
+        return found
+
+    monkeypatch.setattr(foreign, "_digest", change)
+
+    with pytest.raises(ArchiveError, match="has changed while it was unpacked"):
+        unpack(path, tmp_path / "cache")
+
+
+def test_what_people_call_it_is_remembered(tmp_path, plugin):
+    found = unpack(write_zip(tmp_path / "iris.mar"), tmp_path / "cache")
+
+    assert title_of(tmp_path / "cache/verified", found.digest) == "iris/1.0"
 
 
 def test_files_that_the_model_adds_to_its_content_are_kept(tmp_path, plugin):

@@ -7,7 +7,8 @@ They lie where our own archives do, under the SHA-256 of the archive file.
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from filecmp import cmp
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from servekit_archiver.cache.stamps import (
     find_verified,
     holds_content,
     remember_content,
+    remember_title,
     remember_verified,
 )
 from servekit_archiver.directory.model_directory import load_directory
@@ -52,6 +54,7 @@ def unpack_foreign(
         _install(directory, verified, fill)
     manifest = load_directory(directory, name=SUFFIXES.sub("", path.name))
     remember_verified(verified, identity, digest)
+    remember_title(verified, digest, f"{manifest.name}/{manifest.version}")
     return Unpacked(directory, manifest, digest)
 
 
@@ -82,18 +85,29 @@ def _install(directory: Path, verified: Path, fill: Callable[[Path], None]) -> N
                 try:
                     content.rename(directory)
                 except OSError:
-                    if holds_content(verified, directory.name, directory):
-                        return  # another process was faster: its content is ours
-                    directory.rename(scratch / f"broken-{attempt}")
-                else:
-                    remember_content(verified, directory, names)
-                    return
+                    if not _is_same(content, directory, names):
+                        directory.rename(scratch / f"broken-{attempt}")
+                        continue  # else another process was faster
+                remember_content(verified, directory, names)
+                return
     raise ArchiveError(f"{directory}: cannot be replaced")
+
+
+def _is_same(content: Path, directory: Path, names: Iterable[str]) -> bool:
+    """Whether the files *names* are the same in both directories."""
+    try:
+        return all(cmp(content / name, directory / name, shallow=False) for name in names)
+    except OSError:
+        return False
 
 
 def _ask_plugins(
     path: Path, refusal: ArchiveError, progress: Progress | None, content: Path
 ) -> None:
+    """Have a plugin unpack *path* into *content*.
+
+    :raises ArchiveError: *refusal*, or what the plugin refuses.
+    """
     from servekit_archiver.plugins import HookManager  # few archives are of other formats
 
     manager = HookManager()

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "find_verified",
@@ -19,8 +20,10 @@ __all__ = [
     "is_verified",
     "remember_content",
     "remember_intact",
+    "remember_title",
     "remember_verified",
     "state_of",
+    "title_of",
 ]
 
 
@@ -97,13 +100,33 @@ def remember_content(folder: Path, directory: Path, names: Sequence[str]) -> Non
     _say(folder / directory.name, json.dumps(table))
 
 
+def remember_title(folder: Path, digest: str, title: str) -> None:
+    """Record what people call unpacked content that has no manifest of ours: ``name/version``."""
+    table = _content(folder, digest)
+    if table and table.get("title") != title:
+        _say(folder / digest, json.dumps({**table, "title": title}))
+
+
+def title_of(folder: Path, digest: str) -> str:
+    """Return what was recorded as the title of unpacked content, or ""."""
+    return str(_content(folder, digest).get("title", ""))
+
+
+def _content(folder: Path, digest: str) -> dict[str, Any]:
+    """Return what was recorded of unpacked content that has no manifest of ours."""
+    try:
+        table = json.loads((folder / digest).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
 def holds_content(folder: Path, digest: str, directory: Path) -> bool:
     """Say whether *directory* is as ``remember_content`` has seen it. New files do not count."""
-    stamp = folder / digest
+    table = _content(folder, digest)
     try:
-        table = json.loads(stamp.read_bytes())
         is_whole = bool(state_of(directory, table["names"]) == table["state"])
-        os.utime(stamp)  # for remove_unused
-    except (OSError, ValueError, TypeError, KeyError):
+        os.utime(folder / digest)  # for remove_unused
+    except (OSError, TypeError, KeyError):
         return False
     return is_whole

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from servekit_archiver import default_cache_dir
 from servekit_archiver.cache.holding import DIGEST, discard, is_held, last_used
+from servekit_archiver.cache.stamps import title_of
 from servekit_archiver.names import MANIFEST
 
 from servekit.environments import store
@@ -63,8 +64,8 @@ def _model_name(path: Path) -> str:
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         return f"{manifest['name']}/{manifest['version']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "unreadable"
+    except (OSError, ValueError, KeyError, TypeError):  # of another format, perhaps
+        return title_of(path.parent.parent / "verified", path.name) or "unreadable"
 
 
 def _assets(cache: Path) -> Iterator[CacheEntry]:
