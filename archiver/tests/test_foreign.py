@@ -17,7 +17,6 @@ from servekit_archiver import (
     open_foreign_archive,
     unpack,
 )
-from servekit_archiver.cache import foreign
 from servekit_archiver.cache.stamps import title_of
 from servekit_archiver.plugins import HookManager
 
@@ -248,20 +247,6 @@ def test_content_that_another_process_has_unpacked_meanwhile_is_kept(tmp_path, p
 
     assert unpack(path, tmp_path / "cache") == first
     assert first.directory.stat().st_ino == inode
-
-
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, plugin, monkeypatch):
-    path, real = write_zip(tmp_path / "a.mar"), foreign._digest
-
-    def change(file):
-        found = real(file)
-        write_zip(file, {**FILES, "more.txt": b""})
-        return found
-
-    monkeypatch.setattr(foreign, "_digest", change)
-
-    with pytest.raises(ArchiveError, match="has changed while it was unpacked"):
-        unpack(path, tmp_path / "cache")
 
 
 def test_what_people_call_it_is_remembered(tmp_path, plugin):
