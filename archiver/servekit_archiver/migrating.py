@@ -49,14 +49,14 @@ def migrate_archive(
     """
     source, output = Path(source), Path(output)
     _require_foreign(source)
-    directory = source if source.is_dir() else Path(unpack(source).directory)
-    offer = recognise(directory)
-    if offer is None:
-        raise ArchiveError(f"{source}: no installed plugin knows this format")
-    table = {"name": _name_of(source)} | dict(offer) | dict(overrides or {})
-    rows = _explain(directory, offer)
     parent = output if output.is_dir() else output.parent
     with refuse_os_errors(output, names_file=False), scratch_directory(parent) as scratch:
+        directory = source if source.is_dir() else Path(unpack(source, scratch / "cache").directory)
+        offer = recognise(directory)
+        if offer is None:
+            raise ArchiveError(f"{source}: no installed plugin knows this format")
+        table = {"name": _name_of(source)} | dict(offer) | dict(overrides or {})
+        rows = _explain(directory, offer)
         built = build_archive(
             _with_foreign_folder(directory, scratch),
             output,

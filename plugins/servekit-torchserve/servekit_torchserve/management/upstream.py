@@ -29,7 +29,7 @@ __all__ = ["MANAGE_SOCKET", "SocketConnection", "Upstream", "UpstreamError", "pa
 
 MANAGE_SOCKET: Final = "manage.sock"  #: in the run directory; only the server's user reaches it
 UNPROCESSABLE: Final = 422
-WORKER_STEPS: Final = ("load", "scale")  #: of an operation: workers start
+WORKER_STEPS: Final = ("load", "scale")  #: steps of operations in which workers start
 TIMEOUT_S: Final = 700.0  #: longer than an operation is waited for
 FAILURES: Final[Mapping[int, type[ManagementError]]] = {
     403: WrongParameter,
