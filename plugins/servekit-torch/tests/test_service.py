@@ -147,7 +147,8 @@ def test_a_compiled_model_without_sizes_takes_any(serve):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore")  # the compiler uses what PyTorch deprecates
-def test_the_compiler_of_pytorch_answers_the_same(serve):
+def test_the_compiler_of_pytorch_answers_the_same(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
     module = torch.nn.Linear(2, 3).eval()
     service = serve(module, torch.ones(2, 2), compile=True, sizes=[4])
     with torch.inference_mode():
