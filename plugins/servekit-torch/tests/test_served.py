@@ -58,9 +58,11 @@ service = "service:Make"
 [stages.double]
 service = "torch"
 options.file = "double.pt2"
+COLOCATED
 
 [stages.tell]
 service = "service:Tell"
+COLOCATED
 """
 STAGES = """
 import torch
@@ -157,10 +159,11 @@ def test_replicas_hold_their_weights_once(tmp_path, record_property, save, own_b
     assert sum(used) <= SHARE * WEIGHT_BYTES + REPLICAS * own_bytes
 
 
-def test_tensors_pass_from_stage_to_stage(tmp_path):
+@pytest.mark.parametrize("colocated", ["", 'colocated = "make"'], ids=["processes", "one process"])
+def test_tensors_pass_from_stage_to_stage(tmp_path, colocated):
     save_program(Double(), tmp_path, example=(2, 3), name="double.pt2")
     (tmp_path / "service.py").write_text(STAGES)
-    (tmp_path / "model.toml").write_text(PIPELINE)
+    (tmp_path / "model.toml").write_text(PIPELINE.replace("COLOCATED", colocated))
     with ServedModel(tmp_path) as served:
         served.wait_ready()
 
