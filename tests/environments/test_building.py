@@ -247,7 +247,8 @@ IMPORTS = """
 import importlib, pkgutil, sys
 import servekit.worker
 for module in pkgutil.walk_packages(servekit.worker.__path__, "servekit.worker."):
-    if not module.name.endswith("__main__"):
+    # the latter is imported for images of Pillow, which the model then has
+    if not module.name.endswith(("__main__", "image_values")):
         importlib.import_module(module.name)
 top = {name.partition(".")[0] for name, module in sys.modules.items()
        if "site-packages" in (getattr(module, "__file__", None) or "")}
