@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -85,8 +86,11 @@ class ManagementOperations:
         return [describe(model, self._version(model, version))]
 
     def _models(self) -> list[ServedModelState]:
-        listed = self._upstream.ask("GET", "/models")["models"]
-        return [self._model(each["name"]) for each in listed]
+        found = []
+        for each in self._upstream.ask("GET", "/models")["models"]:
+            with suppress(UnknownModel):  # it has been unloaded meanwhile
+                found.append(self._model(each["name"]))
+        return found
 
     def _model(self, name: str) -> ServedModelState:
         try:
