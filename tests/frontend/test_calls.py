@@ -180,6 +180,23 @@ def test_large_answers_are_sent_as_the_worker_reads(worker, route):
     assert [len(answer.body) for answer in got] == [3_000_000, 3_000_000]
 
 
+@pytest.mark.parametrize(
+    ("status", "expected", "detail"),
+    [
+        (200, 406, "text/csv is not an output of a call"),
+        (404, 404, "the answer is text/csv"),
+    ],
+)
+def test_an_answer_with_a_content_type_of_its_own_is_an_error(
+    worker, route, status, expected, detail
+):
+    worker.send(call())
+    ((exchange, _),) = route.begun
+    exchange.respond(HttpResponse(status, b"1", "text/csv"))
+
+    assert worker.hear() == CallAnswer(1, expected, detail=detail)
+
+
 def test_a_stream_is_no_output_of_a_call(worker, route):
     worker.send(call())
     ((exchange, _),) = route.begun

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from http import HTTPStatus
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -114,8 +115,17 @@ class CallExchange(BaseExchange):
             prediction.cancel()
 
     def send(self, response: HttpResponse) -> None:
-        """Answer with the output in *response*."""
-        self._end(CallAnswer(self._number, response.status, bytes(response.body)))
+        """Answer with the output in *response*.
+
+        The caller cannot read what the service wrote with a content type of its own.
+        """
+        status, media_type = response.status, response.media_type
+        if media_type == VALUE:
+            self._end(CallAnswer(self._number, status, bytes(response.body)))
+        elif status < HTTPStatus.BAD_REQUEST:
+            self.fail(NotAcceptable(f"{media_type} is not an output of a call"), "")
+        else:
+            self._end(CallAnswer(self._number, status, detail=f"the answer is {media_type}"))
         response.discard()
 
     def fail(self, error: ServekitError, _request_id: str) -> None:
