@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gzip file of which only so much is unpacked, for the tar files of others."""
+"""A gzip file with a limit on what is unpacked, for tar files of other tools."""
 
 import os
 from gzip import GzipFile
@@ -14,7 +14,7 @@ MAX_READ_BYTES: Final = 1 << 20
 
 
 class BoundedGzip(GzipFile):
-    """Reads a gzip file, and refuses what goes beyond its limit before it is unpacked."""
+    """Reads a gzip file, and refuses to unpack more than its limit."""
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         """Unpack at most *max_bytes* of *file*, which stays open."""

@@ -64,7 +64,7 @@ def _model_name(path: Path) -> str:
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         return f"{manifest['name']}/{manifest['version']}"
-    except (OSError, ValueError, KeyError, TypeError):  # of another format, perhaps
+    except (OSError, ValueError, KeyError, TypeError):  # other formats have another one
         return title_of(path.parent.parent / "verified", path.name) or "unreadable"
 
 

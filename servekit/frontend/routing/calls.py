@@ -117,7 +117,7 @@ class CallExchange(BaseExchange):
     def send(self, response: HttpResponse) -> None:
         """Answer with the output in *response*.
 
-        The caller cannot read what the service wrote with a content type of its own.
+        The caller cannot read an output for which the service has set the content type.
         """
         status, media_type = response.status, response.media_type
         if media_type == VALUE:
