@@ -27,6 +27,7 @@ pytestmark = [
         ("from-mms", 8),
         ("from-fastapi", 8),
         ("from-mlserver", 5),
+        ("from-litserve", 3),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
