@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,9 +19,9 @@ from servekit.ipc.batches import VALUES, Item
 from servekit.service.identity import Identity
 from servekit.service.response import Response, head_of
 from servekit.worker.codecs.value import values
+from servekit.worker.envelopes.heads import MAX_KNOWN, checked_head, header_of, text_of
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.objects import OBJECT, DecodedInput, with_known_arrays
-from servekit.worker.prediction.request_reader import sent
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenedRequest"]
 
-MAX_KNOWN = 64
 #: media types of answers that have been checked
 known_types: set[str] = set()
 
@@ -71,8 +69,8 @@ class OpenedRequest:
         self._takes_view = takes_view
         self.request = EnvelopeRequest(
             body=item.body,
-            content_type=_text(item.content_type),
-            accept=_text(item.accept),
+            content_type=text_of(item.content_type),
+            accept=text_of(item.accept),
             request_id=item.request_id,
             parameters=item.protocol.parameters,
             is_stream=item.protocol.is_stream,
@@ -143,7 +141,7 @@ class OpenedRequest:
         item = self._item
         body: Any
         if isinstance(value, EncodedInput):
-            header, body = _header(value.content_type), value.body
+            header, body = header_of(value.content_type), value.body
             if type(body) is not bytes and not self._takes_view(header):
                 body = bytes(body)
         else:
@@ -207,7 +205,7 @@ class OpenedRequest:
         """
         status, fields, _ = head_of(own) if own is not None else (200, [], None)
         headers = dict(fields) | dict(encoded.headers)
-        head = _checked_head(encoded.status or status, (*headers.items(),), encoded.media_type)
+        head = checked_head(encoded.status or status, (*headers.items(),), encoded.media_type)
         status, fields, media_type = head.status, [*head.headers.items()], head.content_type
         if (status, fields) != (200, []):
             self.response = status, fields
@@ -238,22 +236,3 @@ class OpenedRequest:
     def end(self) -> bytes:
         """Return the last piece of a stream. Raises whatever the envelope raises."""
         return self._envelope.encode_end(self.request)
-
-
-@lru_cache(maxsize=MAX_KNOWN)
-def _text(field: bytes) -> str:
-    return field.decode("latin-1")
-
-
-@lru_cache(maxsize=MAX_KNOWN)
-def _header(content_type: str) -> bytes:
-    return sent(content_type.encode("latin-1"))
-
-
-@lru_cache(maxsize=MAX_KNOWN)
-def _checked_head(status: int, headers: tuple[tuple[str, str], ...], media_type: str) -> Response:
-    """Return a response with this head, checked; most requests of a client have the same one.
-
-    :raises ValueError: it is not what a response may have.
-    """
-    return Response(b"", status, dict(headers), media_type or None)
