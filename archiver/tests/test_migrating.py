@@ -68,6 +68,15 @@ def test_the_report_says_what_became_of_each_setting(run, old, tmp_path):
     ]
 
 
+def test_the_source_is_not_replaced(run, tmp_path):
+    source = tmp_path / "resnet.old"
+    source.write_text("the only copy")
+    status, _, err = run(source, "-o", source, "--force")
+
+    assert (status, source.read_text()) == (exits.REFUSED, "the only copy")
+    assert err == [f"servekit-archive: {source}: is the model to migrate, which stays as it is"]
+
+
 def test_the_archive_is_one_of_ours(run, old, tmp_path):
     run(old, "-o", tmp_path / "new.mar", "--name", "resnet", "--version", "2.0")
 
@@ -151,3 +160,12 @@ def test_a_file_that_no_plugin_knows_is_refused(run, tmp_path):
 
     assert (status, len(err)) == (exits.REFUSED, 1)
     assert not (tmp_path / "new.mar").exists()
+
+
+def test_what_a_plugin_refuses_is_told_in_its_words(run, old, tmp_path):
+    plugin = PLUGIN.replace("return {", "raise Refused('OLD: depth is missing')\n        return {")
+    plugin += "\n\nclass Refused(Exception):\n    pass\n"
+    status, _, err = run(old, "-o", tmp_path / "new.mar", plugin=plugin)
+
+    assert status == exits.REFUSED
+    assert err == [f"servekit-archive: {old}: plugin old: OLD: depth is missing"]

@@ -31,8 +31,10 @@ def recognise(directory: Path, *extra: object, discover: bool = True) -> Mapping
         offers = dict(manager.contributions("recognise_model", directory=directory))
     except HookFailure as failure:
         error = failure.__cause__
-        reason = f"plugin {failure.plugin}: {type(error).__name__}: {error}"
-        raise ArchiveError(f"{directory}: {reason}") from error
+        name = type(error).__name__
+        is_sentence = type(error).__module__ != "builtins"  # the plugin refuses the directory
+        reason = str(error) if is_sentence else f"{name}: {error}"
+        raise ArchiveError(f"{directory}: plugin {failure.plugin}: {reason}") from error
     for name, offer in offers.items():
         if not isinstance(offer, Mapping):
             reason = f"offers {show(offer)}, not a mapping"
