@@ -28,6 +28,7 @@ pytestmark = [
         ("from-fastapi", 8),
         ("from-mlserver", 5),
         ("from-litserve", 3),
+        ("from-bentoml", 6),
     ],
 )
 def test_the_service_after_is_the_service_before(tmp_path, page, answers):
