@@ -53,6 +53,8 @@ CONTAINERS: Final = frozenset({list, dict})
 VALUES_OF: Final = dict.values
 DEEPEST: Final = 32  #: for one that is nested deeper, or contains itself, each part is looked at
 
+MANY: Final = 4096  #: parts at one depth, from which on each is looked at once
+
 #: a value to one that msgspec can write
 Write = Callable[[Any], Any]
 
@@ -96,7 +98,7 @@ class ValueWriter(dict[type, Write]):
     def _is_simple(self, value: Any) -> bool:
         """Whether *value* is lists and mappings of what msgpack has; one step for each depth."""
         level = [value]
-        for _ in range(DEEPEST):
+        for depth in range(DEEPEST):
             kinds = set(map(type, level)) - self._plain
             if not kinds <= CONTAINERS:
                 return False
@@ -104,6 +106,8 @@ class ValueWriter(dict[type, Write]):
             if not self._plain.issuperset(map(type, chain.from_iterable(mappings))):
                 return False
             lists = [each for each in level if type(each) is list] if list in kinds else []
+            if depth and len(level) > MANY:  # one that contains itself doubles with each step
+                lists, mappings = _different(lists), _different(mappings)
             level = [*chain.from_iterable(lists), *chain.from_iterable(map(VALUES_OF, mappings))]
             if not level:
                 return True
@@ -200,6 +204,11 @@ class ValueWriter(dict[type, Write]):
             f"{named}; return an array, a dataclass or what JSON has, register its type with "
             "servekit.types.register_value_type, colocate the stages, or set pickle in model.toml"
         )
+
+
+def _different(values: list[Any]) -> list[Any]:
+    """Return *values* with each object once."""
+    return [*{id(each): each for each in values}.values()]
 
 
 def _same(value: Any) -> Any:

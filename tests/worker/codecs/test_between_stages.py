@@ -315,9 +315,12 @@ def test_more_types_than_are_remembered_are_written():
     assert arrives([kind((1,)) for kind in kinds]) == [{"x": [1]}] * 1200
 
 
-def test_what_contains_itself_is_refused():
+@pytest.mark.parametrize(
+    "wrap", [lambda loop: (loop,), lambda loop: loop, lambda loop: {"a": loop}]
+)
+def test_what_contains_itself_is_refused(wrap):
     loop = []
-    loop.append((loop,))
+    loop += [wrap(loop)] * 3
 
     with pytest.raises(ResultNotEncodable):
         model_value.encode(loop)
