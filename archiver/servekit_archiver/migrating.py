@@ -50,7 +50,7 @@ def migrate_archive(
     source, output = Path(source), Path(output)
     _require_foreign(source)
     if output.is_file() and source.samefile(output):
-        raise ArchiveError(f"{output}: is the model to migrate, which stays as it is")
+        raise ArchiveError(f"{output}: is the model to migrate, and is not replaced")
     parent = output if output.is_dir() else output.parent
     with refuse_os_errors(output, names_file=False), scratch_directory(parent) as scratch:
         directory = source if source.is_dir() else Path(unpack(source, scratch / "cache").directory)

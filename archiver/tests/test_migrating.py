@@ -74,7 +74,7 @@ def test_the_source_is_not_replaced(run, tmp_path):
     status, _, err = run(source, "-o", source, "--force")
 
     assert (status, source.read_text()) == (exits.REFUSED, "the only copy")
-    assert err == [f"servekit-archive: {source}: is the model to migrate, which stays as it is"]
+    assert err == [f"servekit-archive: {source}: is the model to migrate, and is not replaced"]
 
 
 def test_the_archive_is_one_of_ours(run, old, tmp_path):

@@ -2,6 +2,7 @@
 """``servekit plugins`` names what is offered and what is broken."""
 
 import json
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -149,5 +150,19 @@ def test_what_is_built_in_may_be_replaced_but_not_a_command(installed, capsys):
     assert [plugin["is_builtin"] for plugin in found.values()] == [True, False, False]
 
 
-def test_the_plugins_of_this_repository_are_whole():
+def test_the_plugins_of_this_repository_are_whole(capsys):
+    has_torch = find_spec("torch") is not None
+    status = main(["plugins", "--strict", "--json"])
+    broken = {each["name"]: each["error"] for each in json.loads(capsys.readouterr().out)}
+    named = {name for name, error in broken.items() if error}
+
+    # PyTorch is installed for the slow tests
+    assert named == (set() if has_torch else {"huggingface", "torch"})
+    assert status == (1 if named else 0)
+    assert all("No module named 'torch'" in broken[name] for name in named)
+
+
+@pytest.mark.slow
+def test_the_plugins_of_this_repository_are_whole_with_everything_they_need():
+    assert find_spec("torch") is not None
     assert main(["plugins", "--strict"]) == 0

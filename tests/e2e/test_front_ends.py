@@ -47,7 +47,7 @@ def test_connections_are_shared_by_all_front_ends(serve):
     rounds = []
     for _ in range(20):  # a busy machine may stop one of them for a while
         rounds.append(shares_of(server, pids, 64))
-        assert sum(rounds[-1]) == 64
-        if min(rounds[-1]) >= 16:
+        # a connection of before may be closed meanwhile
+        if sum(rounds[-1]) == 64 and min(rounds[-1]) >= 16:
             return
     pytest.fail(f"one front-end took nearly all: {rounds}")
