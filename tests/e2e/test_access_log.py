@@ -10,7 +10,7 @@ import pytest
 from .conftest import wait_until
 
 SUMS = Path(__file__).parent / "models" / "sums"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def test_log_that_is_moved_away_is_begun_anew_at_a_hangup(serve, tmp_path):

@@ -14,7 +14,7 @@ from servekit_client import AsyncClient
 from .conftest import wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 ALONE = "/waiting/alone"
 
 

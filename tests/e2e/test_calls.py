@@ -13,7 +13,7 @@ import pytest
 
 from .conftest import WAIT_S, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MODELS = Path(__file__).parent / "models"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

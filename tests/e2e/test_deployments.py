@@ -15,7 +15,7 @@ from servekit.testing import ServedModel
 from .conftest import wait_until
 
 MODEL = Path(__file__).parent / "models" / "deployed"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture

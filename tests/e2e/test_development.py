@@ -17,7 +17,7 @@ class Toy(Service):
     def predict(self, batch):
         return ["{answer}" for _ in batch]
 """
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from archiver.tests.wheels import write_wheel
 from .conftest import BIN, Server
 from .test_swaps import Management
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NOWHERE = "http://127.0.0.1:9/simple"
 SERVICE = """

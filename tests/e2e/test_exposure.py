@@ -30,7 +30,7 @@ class Spy(Service):
                 continue
         return [{"environment": dict(os.environ), "fds": fds}] * len(batch)
 """
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

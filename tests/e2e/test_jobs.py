@@ -18,7 +18,7 @@ from servekit_client import AsyncClient, Client, NotFound
 from .conftest import WAIT_S, command_of, is_alive, wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 TOKEN = {"Authorization": "Bearer open"}
 
 

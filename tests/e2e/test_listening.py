@@ -18,7 +18,7 @@ import trustme
 
 from .conftest import BIN, WAIT_S, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 MODEL = Path(__file__).parents[1] / "benchmarks" / "models" / "sum"
 #: gives a server the listening socket of a descriptor as systemd does
 AS_SYSTEMD = """

@@ -11,7 +11,7 @@ from servekit.testing import ServedModel
 
 from .conftest import is_alive, wait_until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SERVICE = """
 import os, threading, time

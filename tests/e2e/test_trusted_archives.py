@@ -16,7 +16,7 @@ from servekit_archiver.cli import main as archive_command
 from servekit.system.unix_http import UnixConnection
 from servekit.testing import ServedModel
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 pytest.importorskip("servekit_signing")
 pytest.importorskip("servekit_encryption")
 pytest.importorskip("servekit_policy")

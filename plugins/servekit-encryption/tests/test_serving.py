@@ -25,6 +25,8 @@ from servekit.supervisor.preparing.messages import PrepareRequest
 from servekit.supervisor.preparing.prepare import answer
 from servekit.testing import ServedModel
 
+pytestmark = pytest.mark.slow
+
 KEY = bytes(range(32))
 STARTED_AT = time()
 MARKER = f"the-secret-of-this-model-{uuid4()}"
