@@ -42,4 +42,15 @@ def filter_case(context: HookContext, case: Case) -> bool:
         return False  # wrong inputs are tried at the native routes, whose schemas these are
     if mode == GenerationMode.POSITIVE and case.path.endswith("/infer"):
         return False  # the shape of a tensor says how much data it has
+    if case.media_type in MSGPACK and not can_be_packed(case.body):
+        return False
     return mode != GenerationMode.POSITIVE or case.media_type in (None, JSON, *MSGPACK)
+
+
+def can_be_packed(value: object) -> bool:
+    """Whether msgpack can hold *value*: its integers have at most 64 bits."""
+    try:
+        msgpack.packb(value)
+    except (OverflowError, TypeError):
+        return False
+    return True
