@@ -14,7 +14,7 @@ MODELS = Path(__file__).parent / "models"
 EVENTS = "text/event-stream"
 DONE = b"data: [DONE]\n\n"
 LARGE = "x" * 100_000  #: its body goes through shared memory
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from .conftest import wait_until
 MODELS = Path(__file__).parent / "models"
 ECHO = Path(__file__).parents[2] / "examples/echo"
 TOKEN = "0123456789abcdef0123456789abcdef"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

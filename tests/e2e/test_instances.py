@@ -11,7 +11,7 @@ import pytest
 
 MODELS = Path(__file__).parent / "models"
 WAIT_S = 10
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

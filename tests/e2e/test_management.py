@@ -17,7 +17,7 @@ from servekit.system.unix_http import UnixConnection
 from .conftest import command_of, is_alive, wait_until
 
 MODELS = Path(__file__).parent / "models"
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ class Invert(Service):
     def predict(self, batch):
         return [255 - image for image in batch]
 """
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def graph(kind, node, axes):

@@ -84,7 +84,7 @@ class Native(Lines):
     def find(self, head):
         return PredictionCall(model=head.path.decode().removeprefix("/native/"), is_native=True)
 """
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ def commands(block: str) -> list[tuple[str, str]]:
     return [(command.split("#")[0].strip(), output.strip()) for command, output in split]
 
 
+@pytest.mark.slow
 def test_demo():
     (command, _), *_ = commands(CONSOLE[0])
     # the installation is there already; what counts here is the demonstration

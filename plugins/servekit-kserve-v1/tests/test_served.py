@@ -9,7 +9,7 @@ import pytest
 
 from servekit.testing import ServedModel
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SERVICE = """
 import time
 from servekit import InputError, Response, Service, endpoint

@@ -13,7 +13,7 @@ from servekit.testing import ServedModel
 
 from .oip_models import MODELS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 LENGTH = "Inference-Header-Content-Length"
 SUM = "/v2/models/sum/infer"

@@ -6,7 +6,7 @@ import json
 import openai
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 def say(client, text, model="talk", **options):

@@ -9,7 +9,7 @@ from base64 import b64decode
 import openai
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 HEADERS = {"Authorization": "Bearer secret-token"}
 
 

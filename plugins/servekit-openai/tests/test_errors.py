@@ -7,7 +7,7 @@ from http.client import HTTPConnection
 import openai
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 CHAT = "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "one"}]
 BEARER = {"Authorization": "Bearer secret-token"}

@@ -10,7 +10,7 @@ import pytest
 
 from servekit.testing import ServedModel
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from .conftest import write_model
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 FORM = (
     b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'
     b'--b\r\nContent-Disposition: form-data; name="c"; filename="c.bin"\r\n'
