@@ -99,5 +99,5 @@ def explain_migration(directory: Path) -> "Iterable[MigrationRow] | None":
     offered keys for *directory*. Must not import or unpickle anything of it.
 
     :return: a ``servekit.extension.MigrationRow`` for each thing that the format says, also for
-        those that have no counterpart; ``None`` if this is no model the plugin knows.
+        those that have no counterpart; ``None`` if the plugin does not know such models.
     """

@@ -1,29 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m servekit_torchserve.grpc``: started by the server, answers gRPC."""
 
-import argparse
 import sys
-from pathlib import Path
 
 from servekit_torchserve.grpc.server import serve
+from servekit_torchserve.process_options import process_parser
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Answer until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="python -m servekit_torchserve.grpc")
+    parser = process_parser("servekit_torchserve.grpc")
     parser.add_argument("--inference", default="", help="address: HOST:PORT")
-    parser.add_argument("--management", default="", help="address: HOST:PORT")
-    parser.add_argument("--run-directory", type=Path, required=True)
-    parser.add_argument("--clients", type=Path, required=True, help="socket of the front-ends")
-    parser.add_argument("--grace", type=float, required=True)
     parser.add_argument("--max-message", type=int, required=True)
-    parser.add_argument("--model-store", type=Path)
-    parser.add_argument("--model-api", action="store_true")
-    parser.add_argument("--no-token", action="store_true")
-    parser.add_argument("--tls-certificate", default="")
-    parser.add_argument("--tls-key", default="")
     try:
         serve(parser.parse_args())
     except (ValueError, OSError) as error:
