@@ -34,8 +34,8 @@ def recognise_model(directory: Path) -> Mapping[str, Any] | None:
     Runs in: the archiver, when it builds; the server, when it starts a directory. Must not
     import or unpickle anything of *directory*, nor write into it.
 
-    :return: keys such as ``{"service": "onnx", "signature": {...}}``, or ``None`` if this is
-        no model the plugin knows. They fill only what ``model.toml`` leaves out. Two plugins
+    :return: keys such as ``{"service": "onnx", "signature": {...}}``, or ``None`` if the
+        plugin does not know such models. They fill only what ``model.toml`` leaves out. Two plugins
         that recognise one directory is an ``ArchiveError``; the order of plugins never decides.
         A format that may contain the files of others, such as that of MLflow, goes before them:
         its hook is marked ``@hookimpl(tryfirst=True)``.

@@ -5,7 +5,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import stat
 import subprocess
 import urllib.request
@@ -19,7 +18,7 @@ from servekit_mms.command import NamedArchive, configure, model_of, start_argume
 
 from servekit.errors import StartupError
 
-from .conftest import BIN, ECHO, write_legacy
+from .conftest import BIN, ECHO, free_port, get, write_legacy
 
 WAIT_S = 60.0
 
@@ -111,16 +110,6 @@ def run(directory, *arguments, **environment):
         [BIN / "servekit", "mms", *arguments], cwd=directory, env=os.environ | environment,
         capture_output=True, text=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=10) as response:
-        return json.load(response)
 
 
 @pytest.mark.slow

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ServingFrontend``: a program written for MMS starts a server."""
 
-import json
 import signal
-import socket
 import subprocess
 import sys
-import urllib.request
 from contextlib import suppress
 from threading import Event
 from time import monotonic
@@ -16,7 +13,7 @@ from servekit_mms import ServingFrontend
 
 from servekit.errors import BootError
 
-from .conftest import write_legacy
+from .conftest import free_port, get, write_legacy
 
 WAIT_S = 60.0
 
@@ -82,16 +79,6 @@ def test_what_is_no_archive_is_refused(frontend, tmp_path):
 
     with pytest.raises(BootError, match="is not an archive of MMS"):
         frontend.load_models([("b", "b", str(tmp_path / "b"), {})], kind)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=10) as response:
-        return json.load(response)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ __all__ = ["process_parser"]
 
 
 def process_parser(module: str) -> argparse.ArgumentParser:
-    """Return a parser with what both processes are told; *module* is the one that runs."""
+    """Return a parser with the arguments of both processes, for ``python -m`` *module*."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--management", default="", help="address: HOST:PORT")
     parser.add_argument("--run-directory", type=Path, required=True)
