@@ -14,6 +14,7 @@ import threading
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -133,10 +134,13 @@ class ScriptedWorker:
         if self.listener.fileno() < 0:
             return
         self.listener.shutdown(socket.SHUT_RDWR)  # wakes a thread that accepts
-        if self.channel is not None and self.channel.fileno() >= 0:
-            with contextlib.suppress(OSError):  # the other end was first
-                self.channel.shutdown(socket.SHUT_RDWR)
-        self.thread.join(WAIT_S)
+        deadline = monotonic() + WAIT_S
+        while self.thread.is_alive():  # it may have accepted one more channel meanwhile
+            if self.channel is not None and self.channel.fileno() >= 0:
+                with contextlib.suppress(OSError):  # the other end was first
+                    self.channel.shutdown(socket.SHUT_RDWR)
+            self.thread.join(0.1)
+            assert monotonic() < deadline, f"the worker's thread did not end within {WAIT_S} s"
         self.listener.close()
         if self.channel is not None:
             self.channel.close()

@@ -12,7 +12,7 @@ import pytest
 from servekit.ipc.batches import Slab
 from servekit.ipc.table import ReplicaRow
 
-from .clients import resident, wait_for
+from .clients import Clients, hold_one, resident, wait_for, wait_for_queue
 from .conftest import WAIT_S, ScriptedWorker, post, receive
 
 BODY = os.urandom(300_000)
@@ -92,21 +92,28 @@ def test_chunked_body_gets_more_room_as_it_grows(start):
 
 
 def test_chunked_body_waits_for_room_as_others_do(start):
-    front_end = start(arena=16 * 350_000, max_body=350_000)  # for 16 of them
-    front_end.worker.is_holding = True
+    # room for 16 in whole pages, and for the last of them to grow to the limit
+    front_end = start(arena=16 * 303_104 + 60_000, max_body=350_000)
+    front_end.publish(max_batch_size=16, capacity=32)
     with ExitStack() as stack:
-        socks = [stack.enter_context(front_end.connect()) for _ in range(20)]
+        clients = Clients(front_end, stack)
+        socks = [hold_one(front_end, clients)]
+        for waiting in range(1, 17):  # one after the other: none grows while another does
+            socks.append(stack.enter_context(front_end.connect()))
+            socks[-1].sendall(CHUNKED + chunks(BODY, 9_999))
+            wait_for_queue(front_end, waiting)
+        late = [stack.enter_context(front_end.connect()) for _ in range(4)]
         threads = [
             threading.Thread(target=sock.sendall, args=(CHUNKED + chunks(BODY, 9_999),))
-            for sock in socks
+            for sock in late
         ]
         for thread in threads:
             thread.start()
-        next_item(front_end)
         front_end.worker.is_holding = False
         front_end.worker.release()
 
-        assert [receive(sock)[::2] for sock in socks] == [(200, BODY)] * 20
+        assert receive(socks[0])[::2] == (200, b"first")
+        assert [receive(sock)[::2] for sock in socks[1:] + late] == [(200, BODY)] * 20
         for thread in threads:
             thread.join(WAIT_S)
 

@@ -152,6 +152,7 @@ def test_one_that_fails(serve, is_required, status):
 
 def test_what_it_has_accepted_is_answered_at_the_end(serve):
     server = serve()
+    server.wait_for("serving")
     server.wait_for("output", message="hello 200 None")
     server.signal(signal.SIGTERM)
 
