@@ -17,13 +17,16 @@ __all__ = ["Routes", "merged"]
 #: part of an OpenAPI 3.1 document; or a function that gets the document without it and returns it
 Fragment = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
+#: what only routes on the public listener may have
+OF_CLIENTS = ("openapi", "protected", "managed", "own_access", "pages", "home")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
     """Flask routes, as ``register_routes`` returns them.
 
-    :raises PluginError: one for management has ``openapi`` or ``protected``; the document does not
-        describe management, and all of management is protected.
+    :raises PluginError: one for management has what only the listener of clients has: it is not
+        in their description, and all of it is protected.
     """
 
     #: its views run in greenlets; ``None`` if middleware answers at these paths
@@ -36,12 +39,19 @@ class Routes:
     protected: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
     #: starts of paths of the public listener where every request needs the token for management
     managed: Sequence[str] = ()
+    #: starts of paths of the public listener whose views decide alone who may use them
+    own_access: Sequence[str] = ()
+    #: title to path of pages for people: they are in the navigation of the console
+    pages: Mapping[str, str] = field(default_factory=dict)
+    home: str = ""  #: the page to which a browser is sent from ``/``
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning for management."""
-        if self.listener == "management" and (self.openapi or self.protected or self.managed):
-            text = "routes for management have none of openapi, protected and managed"
-            raise PluginError(text)
+        if self.listener == "public":
+            return
+        given = [name for name in OF_CLIENTS if getattr(self, name)]
+        if given:
+            raise PluginError(f"routes for management: {given[0]} is for the public listener")
 
 
 def merged(document: Mapping[str, Any], fragment: Mapping[str, Any], path: str = "") -> Any:

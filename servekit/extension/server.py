@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
     from servekit.extension.models import ModelStatistics, ModelView
     from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
@@ -44,6 +45,9 @@ class Server(Protocol):
     @property
     def needs_token(self) -> bool:
         """Whether predictions need a bearer token of the server's own."""
+
+    def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
+        """Return why a request with *authorization* may not manage the server; ``None``: it may."""
 
     def plugin_settings(self, plugin: str) -> Any:
         """Return the settings of *plugin*: an instance of what ``register_settings`` returned.

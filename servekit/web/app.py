@@ -4,8 +4,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from flask import Blueprint, Flask, Response, jsonify, request
+from flask import Blueprint, Flask, Response, jsonify, redirect, request
 from flask.json.provider import DefaultJSONProvider
+from flask.typing import ResponseReturnValue
 from werkzeug.routing import Rule
 
 import servekit
@@ -21,6 +22,7 @@ from servekit.web.view import ServerView
 
 __all__ = ["bare_app", "create_app"]
 
+PAGES: Final = "servekit.pages"  #: the key of ``app.extensions`` with all ``Routes.pages``
 LINKS: Final = {
     "health": "/ping",
     "openapi": "/openapi.json",
@@ -43,6 +45,7 @@ def create_app(server: ServerView, metrics: RouteMetrics, routes: Sequence[Route
     add_predict_errors(app, server)
     guard_managed(app, server, routes)
     add_routes(app, routes)
+    app.extensions[PAGES] = {name: path for each in routes for name, path in each.pages.items()}
     return app
 
 
@@ -118,15 +121,41 @@ def harden(response: Response) -> Response:
     return response
 
 
-def add_root(app: Flask, server: ServerView, routes: Iterable[Routes]) -> None:
-    """Add ``/``: name, version and links."""
-    links = with_links(LINKS, routes)
+def add_root(app: Flask, server: ServerView, routes: Sequence[Routes]) -> None:
+    """Add ``/``: name, version and links; browsers are sent to the page of a plugin.
 
-    def root() -> Response:
-        models = {row.name: _path(row) for row in server.routing.table.models}
-        return jsonify(name="servekit", version=servekit.__version__, links=links, models=models)
+    :raises PluginError: two plugins have such a page.
+    """
+    links, home = with_links(LINKS, routes), home_of(routes)
+
+    def root() -> ResponseReturnValue:
+        if home and prefers_page():
+            response = redirect(home, 303)
+        else:
+            models = {row.name: _path(row) for row in server.routing.table.models}
+            version = servekit.__version__
+            response = jsonify(name="servekit", version=version, links=links, models=models)
+        response.headers["Vary"] = "Accept"
+        return response
 
     app.add_url_rule("/", "root", root)
+
+
+def home_of(routes: Iterable[Routes]) -> str:
+    """Return the page for browsers, or "".
+
+    :raises PluginError: there are two.
+    """
+    homes = sorted({each.home for each in routes if each.home})
+    if len(homes) > 1:
+        raise PluginError(f"register_routes: browsers cannot be sent to both {' and '.join(homes)}")
+    return homes[0] if homes else ""
+
+
+def prefers_page() -> bool:
+    """Whether the client would rather have HTML than JSON, as browsers do."""
+    accepted = request.accept_mimetypes
+    return accepted.best_match(["application/json", "text/html"]) == "text/html"
 
 
 def _path(row: ModelRow) -> str:

@@ -19,4 +19,4 @@ def register_routes(server: Server) -> list[Routes]:  # noqa: ARG001 - pluggy pa
     from servekit.extension import Routes
     from servekit_docs.page import create_blueprint
 
-    return [Routes(blueprint=create_blueprint(), links={"docs": "/docs"})]
+    return [Routes(blueprint=create_blueprint(), links={"docs": "/docs"}, pages={"API": "/docs"})]

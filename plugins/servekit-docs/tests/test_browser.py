@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .browser import CHROMIUM, Browser
+from tests.browser.driver import CHROMIUM, Browser
 
 MODEL = Path(__file__).parents[3] / "examples" / "image-to-image"
 pytestmark = [

@@ -55,18 +55,21 @@ class Access:
         find: Find,
         protected: Mapping[str, Callable[[str], str]],
         managed: Sequence[str] = (),
+        own_access: Sequence[str] = (),
     ) -> None:
         """Admit requests that have a token for predictions and that no plugin refuses.
 
         :param find: looks up the route of a request.
         :param protected: as ``Routes.protected``.
         :param managed: as ``Routes.managed``.
+        :param own_access: as ``Routes.own_access``.
         """
         self._tokens = tokens
         self._authorize = authorize
         self._find = find
         self._protected = {path.encode(): model_of for path, model_of in protected.items()}
         self._managed = tuple(path.encode() for path in managed)
+        self._own_access = tuple(path.encode() for path in own_access)
 
     def __call__(self, exchange: Exchange) -> Guard:
         """Return the guard of the requests of *exchange*."""
@@ -90,6 +93,8 @@ class Access:
         has_body: bool,
     ) -> ServekitError | Identity | None:
         model_of, route = self._model_of(target), self._find(method, target, headers)
+        if route is None and target.startswith(self._own_access):
+            return None
         if route is None and target.startswith(self._managed):
             given = headers.get(b"authorization")
             return check_token(given, self._tokens.manage, self._tokens.predict)

@@ -145,7 +145,8 @@ class Assembly:
         if not tokens.predict and authorize is None:
             return None
         find = self._core.routing.router.find
-        return Access(tokens, authorize, find, self._added.protected, self._added.managed)
+        added = self._added
+        return Access(tokens, authorize, find, added.protected, added.managed, added.own_access)
 
     def _protocols(self, guard: Access | None) -> Protocols | None:
         """Return what finds the predictions of plugins' protocols; ``None`` without protocols."""

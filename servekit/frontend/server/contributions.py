@@ -53,6 +53,11 @@ class Contributions:
         """As ``Routes.managed``, of all routes."""
         return tuple(path for each in self.public for path in each.managed)
 
+    @property
+    def own_access(self) -> tuple[str, ...]:
+        """As ``Routes.own_access``, of all routes."""
+        return tuple(path for each in self.public for path in each.own_access)
+
 
 def check_settings(settings: Settings, plugins: PluginManager) -> None:
     """Refuse a setting whose plugin is missing; without HTTP/2, which is on by default, warn.

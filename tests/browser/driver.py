@@ -38,9 +38,27 @@ class Browser:
         for descriptor in (given, told, commands, answers):
             os.close(descriptor)
         self._number, self._rest, self._session = 0, b"", ""
+        self.mistakes: list[str] = []  #: errors in the console of the browser, and exceptions
+        self.requested: list[str] = []  #: the URLs that pages have asked for
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
+        for domain in ("Log", "Network", "Page", "Runtime"):
+            self.call(f"{domain}.enable")
+
+    def open(self, url: str) -> None:
+        """Show the page at *url*, and wait until it has loaded."""
+        self.call("Page.navigate", url=url)
+        self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def look_like(
+        self, *, width: int = 1280, height: int = 900, scheme: str = "light", scale: float = 1
+    ) -> None:
+        """Have a window of this size in CSS pixels, and prefer the colours of *scheme*."""
+        size = {"width": width, "height": height, "deviceScaleFactor": scale}
+        self.call("Emulation.setDeviceMetricsOverride", **size, mobile=width < 600)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
 
     def close(self) -> None:
         """End the browser."""
@@ -62,9 +80,22 @@ class Browser:
         os.write(self._write, json.dumps(message).encode() + b"\0")
         deadline = monotonic() + WAIT_S
         while (answer := self._next(deadline)).get("id") != self._number:
-            pass  # an event
+            self._note(answer)
         assert "error" not in answer, f"{method}: {answer['error']}"
         return answer["result"]
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Remember what tests ask for of an event."""
+        found = event.get("params", {})
+        match event.get("method"):
+            case "Network.requestWillBeSent":
+                self.requested.append(found["request"]["url"])
+            case "Runtime.exceptionThrown":
+                self.mistakes.append(json.dumps(found["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if found["type"] in ("error", "assert"):
+                self.mistakes.append(json.dumps(found["args"]))
+            case "Log.entryAdded" if found["entry"]["level"] == "error":
+                self.mistakes.append(json.dumps(found["entry"]))
 
     def _next(self, deadline: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -97,7 +128,11 @@ class Browser:
         }})"""
         return self.run(poll)
 
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the page to *path*."""
-        picture = self.call("Page.captureScreenshot", format="png")["data"]
+    def screenshot(self, path: Path, *, is_whole: bool = False) -> None:
+        """Write a picture of the window to *path*, or of the whole page."""
+        shot = {"format": "png", "captureBeyondViewport": is_whole, "optimizeForSpeed": False}
+        if is_whole:
+            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+            shot["clip"] = {**size, "scale": 1}
+        picture = self.call("Page.captureScreenshot", **shot)["data"]
         path.write_bytes(base64.b64decode(picture))

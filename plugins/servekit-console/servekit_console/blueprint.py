@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the console, below ``/console/``. Runs in: front-end, each view in a greenlet."""
+
+from typing import Any, Final
+
+from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+
+from servekit.errors import Forbidden, Unauthorized
+from servekit.extension import Server
+from servekit_console.access import COOKIE, ConsoleAccess
+from servekit_console.assets import add_assets
+
+__all__ = ["create_blueprint"]
+
+#: pages load from this server alone, run only its scripts, and talk to nobody else
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; media-src blob: data:; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+OPEN: Final = {"console.asset", "console.login", "console.log_in"}  #: endpoints without a token
+NAVIGATION: Final = {"Overview": "/console/"}
+
+
+def create_blueprint(server: Server) -> Blueprint:
+    """Return the pages of *server*."""
+    access = ConsoleAccess(server)
+    pages = Blueprint(
+        "console", __name__, url_prefix="/console", template_folder="templates", static_folder=None
+    )
+    guard(pages, access)
+    add_assets(pages)
+    add_login(pages, access)
+    pages.add_url_rule("/", "overview", lambda: render_template("console/overview.html"))
+    return pages
+
+
+def guard(pages: Blueprint, access: ConsoleAccess) -> None:
+    """Have every request to *pages* judged, and every response restricted."""
+
+    def judge() -> ResponseReturnValue | None:
+        if request.endpoint in OPEN:
+            return None
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            access.check_change(request)
+        elif not access.may_read(request):
+            if request.accept_mimetypes.best == "text/html":
+                return redirect(url_for("console.login", next=request.full_path), 303)
+            raise Unauthorized("a token for management is needed")
+        return None
+
+    def restrict(response: Response) -> Response:
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        response.headers.setdefault("Referrer-Policy", "same-origin")
+        response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+        return response
+
+    def common() -> dict[str, Any]:
+        others = current_app.extensions.get("servekit.pages", {})
+        return {
+            "navigation": NAVIGATION | others,
+            "may_change": access.may_change(request),
+        }
+
+    pages.before_request(judge)
+    pages.after_request(restrict)
+    pages.context_processor(common)
+
+
+def add_login(pages: Blueprint, access: ConsoleAccess) -> None:
+    """Add the form that takes the token for management, and the end of its session."""
+
+    def login() -> str:
+        return render_template("console/login.html", next=_destination(), problem="")
+
+    def log_in() -> ResponseReturnValue:
+        response = redirect(_destination(), 303)
+        refusal = access.log_in(request, response, request.form.get("token", "").strip())
+        if refusal is None:
+            return response
+        is_foreign = isinstance(refusal, Forbidden)
+        problem = "This token is for something else." if is_foreign else "This token is not known."
+        page = render_template("console/login.html", next=_destination(), problem=problem)
+        return page, refusal.status
+
+    def log_out() -> ResponseReturnValue:
+        response = redirect(url_for("console.overview"), 303)
+        response.delete_cookie(COOKIE, path="/console/")
+        return response
+
+    pages.add_url_rule("/login", "login", login)
+    pages.add_url_rule("/login", "log_in", log_in, methods=["POST"])
+    pages.add_url_rule("/logout", "log_out", log_out, methods=["POST"])
+
+
+def _destination() -> str:
+    """Return the page that the login leads to: one of the console, whatever the form says."""
+    wanted = request.values.get("next", "")
+    is_ours = wanted.startswith("/console/") and "\\" not in wanted
+    return wanted if is_ours else url_for("console.overview")
