@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         MetricFamily,
         ModelLoaded,
         ModelUnloaded,
+        RequestTraced,
         ServerStarted,
         ServerStopping,
         WorkerExited,
@@ -83,8 +84,10 @@ __all__ = [
     "register_services",
     "register_settings",
     "register_transports",
+    "request_traced",
     "server_started",
     "server_stopping",
+    "trace_sampler",
     "unpack_archive",
     "worker_exited",
     "worker_ready",
@@ -287,6 +290,19 @@ def register_processes(server: "Server") -> "Iterable[ProcessOffer]":  # type: i
     """
 
 
+@hookspec(firstresult=True)
+def trace_sampler(server: "Server") -> float | None:
+    """Have a share of the predictions traced: ``request_traced`` gets all of these.
+
+    Runs in: front-end, once when the process starts. A request with a ``traceparent`` is traced if
+    the flags of that say so; of the others, the share is chosen at random, and each gets a
+    ``traceparent`` here. Workers get it with the request, as they get that of a client.
+
+    :return: from 0 to 1, or ``None`` if the plugin does not want any. The first plugin that returns
+        a share decides; without one only the slowest requests are traced.
+    """
+
+
 @hookspec
 def register_transports() -> "Iterable[TransportOffer]":  # type: ignore[empty-body]
     """Offer versions of HTTP besides 1.1.
@@ -390,6 +406,7 @@ OBSERVER_HOOKS = (
     "worker_ready",
     "worker_exited",
     "batch_served",
+    "request_traced",
     "export_metrics",
     "export_logs",
 )
@@ -450,6 +467,16 @@ def batch_served(event: "BatchServed") -> None:
 
     Runs in: observer. ``event.batches`` says how many batches the sample stands for. Streams are
     no batches.
+    """
+
+
+@hookspec
+def request_traced(event: "RequestTraced") -> None:
+    """A request is over that is sampled (``trace_sampler``), or among the slowest of its model.
+
+    Runs in: observer. Of each model, each front-end sends at most 8 slow ones a second, and only
+    those that are slower than the eighth slowest of the last ten seconds. An event that the
+    observer does not take at once is dropped.
     """
 
 

@@ -3,12 +3,12 @@
 
 An event is a frozen msgspec ``Struct``: ``msgspec.to_builtins(event)`` makes a dictionary of it,
 and ``msgspec.json.encode(event)`` JSON, both with the name of its hook as ``event``. The
-supervisor makes them, and the front-ends make ``BatchServed``; plugins get them in the observer
-process. Durations are seconds (``_s``); ``time_s`` is seconds since 1970 (UTC).
+supervisor makes them; ``BatchServed`` and ``RequestTraced`` come from the front-ends. Plugins get
+them in the observer. Durations are seconds (``_s``); ``time_s`` is seconds since 1970 (UTC).
 """
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -20,8 +20,11 @@ __all__ = [
     "MetricSample",
     "ModelLoaded",
     "ModelUnloaded",
+    "RequestTraced",
     "ServerStarted",
     "ServerStopping",
+    "Span",
+    "TracedBatch",
     "WorkerExited",
     "WorkerReady",
 ]
@@ -130,6 +133,55 @@ class BatchServed(LifeEvent, frozen=True):
     predict_s: float
     encode_s: float
     statuses: dict[int, int]  #: HTTP status to number of tasks
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """A part of the time of a request."""
+
+    #: ``receive`` the rest of the request, ``queue`` for a worker, ``ipc`` to the worker and back,
+    #: ``decode``, ``predict``, ``encode``, ``send`` the response; or a name that the service gave
+    name: str
+    stage: str = ""  #: "" if the model has no others
+    start_s: float  #: since ``time_s`` of the event
+    duration_s: float
+    batch: int = -1  #: place in ``batches`` of the event; -1 if the worker has no part in it
+    attributes: dict[str, str | int | float | bool] = {}
+
+
+class TracedBatch(Struct, frozen=True, kw_only=True):
+    """A batch that a request was in, or the stream of one."""
+
+    id: str  #: unique on the server
+    stage: str  #: "" if the model has no others
+    replica: int
+    pid: int  #: of its worker
+    size: int  #: inputs of the batch, or rows of its inputs
+    request_ids: list[str]  #: of its members, at most 64 of them
+    traceparents: list[str]  #: the same, of members that have one
+
+
+class RequestTraced(LifeEvent, frozen=True):
+    """A request is over, and this is where its time went. ``time_s`` is its arrival.
+
+    Front-ends send the requests that are sampled, and the slowest ones.
+    """
+
+    request_id: str
+    #: W3C Trace Context: the trace, the span that the request is on this server, and the flags;
+    #: "" if it belongs to no trace
+    traceparent: str
+    parent_span: str  #: the span of the client; "" if it sent no ``traceparent``
+    model: str
+    version: str
+    method: str
+    path: str  #: without the query
+    status: int  #: 0: the client disconnected before the response
+    reason: Literal["slow", "sampled"]  #: why it is traced
+    duration_s: float  #: from its first byte to the last byte that the client's socket took
+    spans: list[Span]  #: in the order in which they began
+    batches: list[TracedBatch]
+    content_type: str = ""
+    body: bytes | None = None  #: only if the operator allows it, and up to the size they allow
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, tag_field="event", tag="log_record"):

@@ -17,6 +17,7 @@ from servekit.extension.events import (
     ModelLoaded,
     ModelUnloaded,
     NoMoreEvents,
+    RequestTraced,
     ServerStarted,
     ServerStopping,
     WorkerExited,
@@ -31,7 +32,7 @@ MESSAGE_BYTES = 1 << 18  #: more than the kernel lets a sender send at once
 
 Message = (
     ServerStarted | ServerStopping | ModelLoaded | ModelUnloaded | WorkerReady | WorkerExited
-    | BatchServed | LogRecord | EventsLost | NoMoreEvents
+    | BatchServed | RequestTraced | LogRecord | EventsLost | NoMoreEvents
 )  # fmt: skip
 
 log = logging.getLogger("servekit.observer")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MetricFamily,
         ModelLoaded,
         ModelUnloaded,
+        RequestTraced,
         ServerStarted,
         ServerStopping,
         WorkerExited,
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     )
     from servekit_journal.journal import JournalFile
 
-__all__ = ["ALSO", "FILE"]
+__all__ = ["ALSO", "FILE", "SHARE"]
 
 FILE = "JOURNAL_FILE"
 ALSO = "JOURNAL_ALSO"
+SHARE = "JOURNAL_TRACES"
 _also = os.environ.get(ALSO, "").split() if os.environ.get(FILE) else []
 
 if os.environ.get(FILE):
@@ -67,6 +69,21 @@ if os.environ.get(FILE):
     def batch_served(event: BatchServed) -> None:
         """Write a sample of the batches."""
         _journal().write(event)
+
+
+if "traces" in _also:
+
+    @hookimpl
+    def request_traced(event: RequestTraced) -> None:
+        """Write where the time of a request went."""
+        _journal().write(event)
+
+    if os.environ.get(SHARE):
+
+        @hookimpl
+        def trace_sampler() -> float:
+            """Have the share of the requests traced that the variable names."""
+            return float(os.environ[SHARE])
 
 
 if "logs" in _also:

@@ -68,6 +68,16 @@ LIFE = (
         pytest.param({"JOURNAL_FILE": "", "JOURNAL_ALSO": "logs"}, "", id="named by nothing"),
         pytest.param({"JOURNAL_FILE": "/j"}, LIFE, id="file named"),
         pytest.param(
+            {"JOURNAL_FILE": "/j", "JOURNAL_ALSO": "traces"},
+            " ".join(sorted([*LIFE.split(), "request_traced"])),
+            id="traces of slow requests",
+        ),
+        pytest.param(
+            {"JOURNAL_FILE": "/j", "JOURNAL_ALSO": "traces", "JOURNAL_TRACES": "0.5"},
+            " ".join(sorted([*LIFE.split(), "request_traced", "trace_sampler"])),
+            id="traces of half of the requests",
+        ),
+        pytest.param(
             {"JOURNAL_FILE": "/j", "JOURNAL_ALSO": "logs metrics"},
             " ".join(sorted([*LIFE.split(), "export_logs", "export_metrics"])),
             id="everything",
