@@ -19,7 +19,7 @@ SERVER_COMMANDS: Final = {
     "cache": "list or remove unpacked archives, assets and environments",
     "env": "list or remove the environments of models",
     "describe": "describe the inputs and outputs of a model without loading it",
-    "snippet": "write code that calls a model, for curl, Python or JavaScript",
+    "snippet": "write code that calls a model, for curl, Python, JavaScript or pytest",
     "plugins": "list the installed plugins and the hooks they implement",
     "status": "show whether a running server and its models are healthy",
     "models": "list the models of a running server, or show one in detail",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
+    from servekit.extension.snippets import RequestToWrite
     from servekit.extension.transport import TransportOffer
     from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
     from servekit.service.identity import Identity
@@ -91,6 +92,7 @@ __all__ = [
     "Refused",
     "ReloadModels",
     "RequestHead",
+    "RequestToWrite",
     "RequestTraced",
     "ResponseFilter",
     "Routes",
@@ -150,6 +152,7 @@ MODULES = {
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
     ".routes": ("Routes",),
     ".server": ("Server",),
+    ".snippets": ("RequestToWrite",),
     ".transport": ("TransportOffer",),
     "servekit.ipc.operations": ("Load", "OperationRow", "ReloadModels", "Unload"),
     "servekit.service.identity": ("Identity",),

@@ -26,7 +26,7 @@ class ModelView:
     interface: Interface | None
     max_batch_size: int = 1  #: inputs in one call of ``predict``
     source: str = ""  #: path or URL that it was loaded from; "" if that is not known here
-    directory: Path | None = None  #: in a worker: where the files of the model are
+    directory: Path | None = None  #: where its files are; ``None`` until it has been unpacked
     #: for the default version: the other loaded versions by name, and all of them by their aliases
     others: Mapping[str, ModelView] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
     from servekit.extension.models import ModelStatistics, ModelView
+    from servekit.extension.snippets import RequestToWrite
     from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
     from servekit.settings import Settings
 
@@ -48,6 +49,21 @@ class Server(Protocol):
 
     def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
         """Return why a request with *authorization* may not manage the server; ``None``: it may."""
+
+    def describe_model(self, model: str) -> Mapping[str, Any]:
+        """Return what is known about *model* and its paths, as values that JSON can hold.
+
+        It has the keys ``name``, ``version``, ``versions``, ``description``, ``playground`` and
+        ``paths``: for each path what ``servekit describe --json`` prints, and a ``sample``.
+
+        :raises ModelNotFound: there is no such model.
+        """
+
+    def write_snippets(self, model: str, request: RequestToWrite) -> Mapping[str, str]:
+        """Return code that makes *request* to *model*, by format: ``curl``, ``python`` ...
+
+        :raises RouteNotFound: *model* does not answer at this path.
+        """
 
     def plugin_settings(self, plugin: str) -> Any:
         """Return the settings of *plugin*: an instance of what ``register_settings`` returned.

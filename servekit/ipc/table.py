@@ -171,6 +171,7 @@ class ModelRow(Struct):
     refusals: int = 0  #: how often that has happened
     number: int = 0  #: tells it apart from the other models; names may not be known yet
     max_concurrency: int = 1  #: as in ``StageRow``
+    directory: str = ""  #: where its files are
 
     @property
     def label(self) -> str:

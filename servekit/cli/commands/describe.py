@@ -10,9 +10,9 @@ import msgspec
 from servekit.cli.model import known_model
 from servekit.cli.model.known_model import KnownModel
 from servekit.cli.parsing.exit_status import OK
+from servekit.description.facts import path_facts
 from servekit.description.interface import PathDescription
 from servekit.description.openapi import openapi
-from servekit.description.schemas import definitions, input_schema, output_schema
 from servekit.description.summaries import summarize_fields, summarize_tensor
 from servekit.description.swagger import swagger
 from servekit.extension.commands import Run
@@ -31,7 +31,6 @@ examples:
   servekit describe digits.mar --openapi > openapi.json
   servekit describe ./answers --path /v1/embeddings
 """
-REFERENCES = "#/$defs/"
 MANIFEST_SAYS_NOTHING = "not declared in the manifest; --import reads the types of the code"
 NEITHER_SAYS = "declared neither in the manifest nor by the types of the code"
 
@@ -83,28 +82,7 @@ def facts(known: KnownModel, shown: Sequence[PathDescription]) -> dict[str, Any]
         "description": manifest.description,
         "services": stages,
         "max_concurrency": dict(known.bounds),
-        "paths": [_path_facts(each) for each in shown],
-    }
-
-
-def _path_facts(described: PathDescription) -> dict[str, Any]:
-    return {
-        "path": described.path,
-        "description": described.description,
-        "is_imported": described.is_loaded,
-        "instances": described.instances,
-        "streams": described.streams,
-        "envelope": not described.style.is_bare,
-        "get": described.get,
-        "signature": described.signature if described.signature.inputs else None,
-        "input_schema": input_schema(described, REFERENCES),
-        "output_schema": output_schema(described, REFERENCES),
-        "definitions": definitions(described, REFERENCES),
-        "consumes": described.consumes,
-        "produces": described.produces,
-        "request_headers": described.request_headers,
-        "request_query": described.request_query,
-        "examples": described.examples,
+        "paths": [path_facts(each) for each in shown],
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from servekit.description.interface import JSON
 from servekit.description.samples import FilledArray, SampleFile, SampleForm
-from servekit.description.snippets.request import SnippetRequest, expression
+from servekit.description.snippets.request import TOKEN, SnippetRequest, expression
 from servekit.ipc.stream_formats import EVENT_STREAM
 
 __all__ = ["curl"]
@@ -25,6 +25,8 @@ def curl(call: SnippetRequest) -> str:
         code = f"import json; print(json.dumps({expression(call.body, _product, repr)}))"
         start = f"python3 -c {shlex.quote(code)} | {start}"
     options = [f"{name} {shlex.quote(text)}" for name, text in _options(call, is_large=is_large)]
+    if call.needs_token:
+        options.insert(0, f'-H "Authorization: Bearer ${TOKEN}"')
     return " \\\n  ".join([f"{start} {shlex.quote(call.url)}", *options]) + "\n"
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from servekit.description.interface import JSON
 from servekit.description.samples import FilledArray, SampleFile, SampleForm
-from servekit.description.snippets.request import SnippetRequest, expression
+from servekit.description.snippets.request import TOKEN, SnippetRequest, expression
 from servekit.ipc.response_style import StreamStyle
 from servekit.ipc.stream_formats import EVENT_STREAM
 
@@ -43,9 +43,15 @@ def javascript(call: SnippetRequest) -> str:
     return (
         f"// node snippet.mjs\n{imports}{form}"
         f"const response = await fetch({json.dumps(call.url)}, {{\n"
-        f'  method: "POST",\n  headers: {json.dumps(headers)},\n  body: {body},\n}});\n'
+        f'  method: "POST",\n  headers: {_object(headers, call)},\n  body: {body},\n}});\n'
         f"{REFUSED}{_events(call.style.stream) if call.streams else _print(call)}"
     )
+
+
+def _object(headers: dict[str, str], call: SnippetRequest) -> str:
+    text = json.dumps(headers)
+    token = f", Authorization: `Bearer ${{process.env.{TOKEN}}}`}}"
+    return text.removesuffix("}") + token if call.needs_token else text
 
 
 def _form(sample: SampleForm) -> str:

@@ -4,12 +4,16 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from msgspec import UNSET
 
 from servekit.description.samples import FilledArray, SampleFile, SampleForm, SampleValue
 from servekit.ipc.response_style import ResponseStyle
 
-__all__ = ["SnippetRequest", "expression"]
+__all__ = ["TOKEN", "SnippetRequest", "expression"]
+
+TOKEN: Final = "SERVEKIT_TOKEN"  # noqa: S105 - the variable that holds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,8 @@ class SnippetRequest:
     streams: bool = False  #: each output is shown when it arrives
     #: of the responses of the path
     style: ResponseStyle = field(default_factory=ResponseStyle)
+    output: Any = UNSET  #: the one that a test expects; ``UNSET`` if it is not known
+    needs_token: bool = False  #: the token is in the environment, as ``SERVEKIT_TOKEN``
 
     @property
     def url(self) -> str:

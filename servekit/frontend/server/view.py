@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from servekit.description.routes import predict_interface
+from servekit.description.facts import model_facts
+from servekit.description.routes import describe_models, predict_interface
+from servekit.description.snippets.writing import write_all
+from servekit.errors import RouteNotFound
 from servekit.extension.models import ModelStatistics, ModelView
 from servekit.frontend.middleware.auth import check_token
 from servekit.ipc import crash_reports
@@ -15,17 +19,17 @@ from servekit.ipc.kept_log import read_log
 from servekit.ipc.model_counters import read_version
 from servekit.ipc.operations import Operate
 from servekit.web import health, operations
-from servekit.web.table import OncePerTable
+from servekit.web.table import OncePerTable, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from msgspec import Struct
     from prometheus_client import Metric
 
     from servekit.errors import ServekitError
     from servekit.extension.http import HttpRequest
+    from servekit.extension.snippets import RequestToWrite
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.table import Routing
     from servekit.frontend.server.core import Core
@@ -78,6 +82,19 @@ class FrontEndView:
     def models(self) -> Mapping[str, ModelView]:
         """The models as they are now, by name."""
         return self._models_of(self.routing.table)
+
+    def describe_model(self, model: str) -> dict[str, Any]:
+        """Return what is known about *model* and its paths, as values that JSON can hold."""
+        table = self.routing.table
+        return model_facts(find_model(table, model), table.models)
+
+    def write_snippets(self, model: str, request: RequestToWrite) -> dict[str, str]:
+        """Return code that makes *request* to *model*, by format."""
+        paths = describe_models(self.routing.table.models)
+        found = [each for each in paths if (each.name, each.path) == (model, request.path)]
+        if not found:
+            raise RouteNotFound(f"{model} does not answer at {request.path}")
+        return write_all(found[0], request)
 
     def plugin_settings(self, plugin: str) -> Any:
         """Return the settings of *plugin*: an instance of what its hook returned."""
@@ -187,5 +204,6 @@ def _version_of(row: ModelRow, name: str, models: Sequence[ModelRow]) -> ModelVi
         version=row.version,
         interface=predict_interface(row, models),
         max_batch_size=row.max_batch_size,
+        directory=Path(row.directory) if row.directory else None,
         source=next((str(each.value) for each in row.settings if each.name == "path"), ""),
     )

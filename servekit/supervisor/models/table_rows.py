@@ -49,6 +49,7 @@ def prepared_row(
         routes=[*named, *routes_of_endpoints(prepared.name, manifest, interfaces)],
         settings=prepared.settings,
         may_sleep=prepared.may_sleep,
+        directory=prepared.directory,
     )
 
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model and its paths as plain values, for pages and for ``servekit describe --json``."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from servekit.description.interface import MAX_EXAMPLE_BYTES, PathDescription
+from servekit.description.routes import describe_models
+from servekit.description.samples import FilledArray, SampleValue, sample
+from servekit.description.schemas import definitions, input_schema, output_schema
+from servekit.ipc.table import ModelRow
+
+__all__ = ["model_facts", "path_facts"]
+
+REFERENCES: Final = "#/$defs/"
+
+
+def model_facts(row: ModelRow, models: Sequence[ModelRow]) -> dict[str, Any]:
+    """Return what is known about the model of *row*, ready for JSON.
+
+    :param models: all models of the server: a pipeline may call them.
+    """
+    paths = [each for each in describe_models(models) if each.name == row.name]
+    return {
+        "name": row.name,
+        "version": row.version,
+        "description": row.description,
+        "versions": [each.version for each in (row, *row.versions)],
+        "playground": row.manifest.get("playground", {}),
+        "paths": [
+            path_facts(each) | {"sample": _sample(each)}
+            for each in paths
+            if not each.is_of_versions
+        ],
+    }
+
+
+def path_facts(described: PathDescription) -> dict[str, Any]:
+    """Return what is known about one path. References in its schemas begin with ``#/$defs/``."""
+    facts = {
+        "path": described.path,
+        "description": described.description,
+        "is_imported": described.is_loaded,
+        "instances": described.instances,
+        "streams": described.streams,
+        "stream": msgspec.structs.asdict(described.style.stream),
+        "envelope": not described.style.is_bare,
+        "get": described.get,
+        "signature": described.signature if described.signature.inputs else None,
+        "input_schema": input_schema(described, REFERENCES),
+        "output_schema": output_schema(described, REFERENCES),
+        "definitions": definitions(described, REFERENCES),
+        "consumes": described.consumes,
+        "produces": described.produces,
+        "request_headers": described.request_headers,
+        "request_query": described.request_query,
+        "examples": described.examples,
+    }
+    plain: dict[str, Any] = msgspec.to_builtins(facts)
+    return plain
+
+
+def _sample(described: PathDescription) -> Any:
+    """Return an input made of the schema; ``None`` if it is not known, a file or too long."""
+    found = sample(msgspec.structs.replace(described, examples=[]))
+    if not isinstance(found, SampleValue):
+        return None
+    text = msgspec.json.encode(found.value, enc_hook=FilledArray.as_lists)
+    return msgspec.json.decode(text) if len(text) <= MAX_EXAMPLE_BYTES else None
