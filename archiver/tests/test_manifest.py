@@ -37,6 +37,25 @@ def problems_of(**keys):
     return caught.value.problems
 
 
+def test_what_an_author_says_about_the_playground_is_kept():
+    said = {"inputs": {"image": {"widget": "grid", "label": "Digit"}}, "output": {"view": "bars"}}
+    manifest = Manifest.from_json(json.dumps(MINIMAL | {"playground": said}))
+
+    assert manifest.playground.inputs["image"].widget == "grid"
+    assert manifest.playground.output.view == "bars"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"output": {"view": "pie"}}, 'playground.output.view: "pie" is not one of text, json, '),
+        ({"inputs": {"x": {"lable": ""}}}, "did you mean label?"),
+    ],
+)
+def test_mistakes_about_the_playground_are_named(said, problem):
+    assert problem in problems_of(playground=said)[0]
+
+
 def test_defaults_are_those_of_the_documentation():
     manifest = Manifest.from_json(json.dumps(MINIMAL))
 

@@ -11,6 +11,7 @@ from servekit_archiver.errors import ForeignManifest, ManifestError
 from servekit_archiver.manifest.assets import ASSET_NAME, Asset
 from servekit_archiver.manifest.kinds import Json, ListOf, MapOf, Number, Switch, Text
 from servekit_archiver.manifest.lock import Lock
+from servekit_archiver.manifest.playground import Playground
 from servekit_archiver.manifest.record import ManifestTable, TableOf, key
 from servekit_archiver.manifest.references import reference_problems
 from servekit_archiver.manifest.stage_rules import stage_problems
@@ -139,6 +140,11 @@ class Manifest(ManifestTable):
         MapOf(ASSET_NAME, TableOf(Asset), max_items=1000),
         factory=dict,
         help="files to fetch or make once, which the archive does not hold: context.asset(NAME)",
+    )
+    playground: Playground | None = key(
+        TableOf(Playground),
+        default=None,
+        help="how a page for trying the model shows its inputs and outputs",
     )
     options: Mapping[str, Any] = key(
         Json(table=True), factory=dict, help="free keys for the service: context.options"

@@ -82,6 +82,7 @@ def facts(known: KnownModel, shown: Sequence[PathDescription]) -> dict[str, Any]
         "description": manifest.description,
         "services": stages,
         "max_concurrency": dict(known.bounds),
+        "playground": manifest.playground.to_mapping() if manifest.playground else {},
         "paths": [path_facts(each) for each in shown],
     }
 

@@ -10,10 +10,12 @@ __all__ = ["call_expression", "client_expression", "head", "item_expression", "p
 def python(call: SnippetRequest) -> str:
     """Return a program."""
     asked = call_expression(call)
-    loop = f"for output in {asked}:\n        print(output)"
+    shown = f"print({asked})"
+    if call.streams:
+        shown = f"for output in {asked}:\n        print(output)"
     return (
         f"{head(call, '')}\nitem = {item_expression(call.sample)}\n"
-        f"with {client_expression(call)} as client:\n    {loop if call.streams else f'print({asked})'}\n"
+        f"with {client_expression(call)} as client:\n    {shown}\n"
     )
 
 
