@@ -48,7 +48,7 @@ def test_what_an_author_says_about_the_playground_is_kept():
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"output": {"view": "pie"}}, 'playground.output.view: "pie" is not one of text, json, '),
+        ({"output": {"view": "pie"}}, "output.view: 'pie' is not one of text, json, "),
         ({"inputs": {"x": {"lable": ""}}}, "did you mean label?"),
     ],
 )
