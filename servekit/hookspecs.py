@@ -493,5 +493,5 @@ def export_logs(records: "Sequence[LogRecord]") -> None:
     """Take lines of the server's log, 1 to 100 in the order in which they were written.
 
     Runs in: observer. They are the supervisor's own, of every level, and what its other
-    processes print; not those of the observer, nor the access log.
+    processes print, a traceback as one; not those of the observer, nor the access log.
     """

@@ -8,28 +8,51 @@ tells a reader what may have been overwritten meanwhile, and the end of the last
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Final
 
 import msgspec
 
-__all__ = ["LogEntry", "LogWriter", "read_log"]
+__all__ = ["LOG_LEVELS", "LogEntry", "LogFilter", "LogWriter", "read_log"]
 
 LINK: Final = "log"  #: in the run directory
 RING: Final = 1 << 20  #: bytes
 HEAD: Final = Struct("=QQ")
 LONGEST: Final = 1 << 16  #: characters of a message
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
-class LogEntry(msgspec.Struct):
-    """One line of the log."""
+class LogEntry(msgspec.Struct, omit_defaults=True):
+    """One record of the log: a line, or a traceback. What is empty is left out of its JSON."""
 
     time: str  #: in UTC, ISO 8601
     level: str  #: debug, info, warning or error
     event: str  #: one word for machines; ``output`` is a line that a process printed
     subject: str  #: ``digits/0``, ``digits``, ``front-end`` or ``servekit``
     message: str
+    model: str = ""
+    version: str = ""
+    stage: str = ""
+    replica: int | None = None
+    traceback: str = ""  #: all its lines; *message* is then the last of them
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """The records that a reader wants."""
+
+    model: str = ""  #: "" for everything
+    level: str = "debug"  #: the lowest
+    since: str = ""  #: the earliest time, written as that of a record
+
+    def takes(self, entry: LogEntry) -> bool:
+        """Whether *entry* is among them."""
+        model, subject = self.model, entry.subject
+        is_about = not model or model in (entry.model, subject) or subject.startswith(f"{model}/")
+        is_loud = LOG_LEVELS.index(entry.level) >= LOG_LEVELS.index(self.level)
+        return is_about and is_loud and entry.time >= self.since
 
 
 _decode = msgspec.json.Decoder(LogEntry).decode
@@ -49,8 +72,8 @@ class LogWriter:
         self._end = 0
 
     def add(self, line: LogEntry) -> None:
-        """Add *line*; a very long message is cut."""
-        line.message = line.message[:LONGEST]
+        """Add *line*; a very long message or traceback is cut."""
+        line.message, line.traceback = line.message[:LONGEST], line.traceback[-LONGEST:]
         record = msgspec.json.encode(line) + b"\n"
         end, offset = self._end + len(record), self._end % RING
         os.pwrite(self._memory, HEAD.pack(end, self._end), 0)

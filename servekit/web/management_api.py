@@ -9,6 +9,7 @@ import msgspec
 import servekit
 from servekit.description import problems
 from servekit.ipc.crash_reports import CrashReport
+from servekit.ipc.kept_log import LOG_LEVELS
 from servekit.ipc.operations import (
     Load,
     OperationRow,
@@ -36,7 +37,25 @@ WAIT: Final = {
 NUMBER: Final = {"type": "integer", "minimum": 0}
 LOG_PARAMETERS: Final[list[dict[str, Any]]] = [
     {"name": "model", "in": "query", "schema": {"type": "string"}},
+    {
+        "name": "level",
+        "in": "query",
+        "description": "The lowest level.",
+        "schema": {"type": "string", "enum": list(LOG_LEVELS)},
+    },
+    {
+        "name": "since",
+        "in": "query",
+        "description": "The earliest time.",
+        "schema": {"type": "string", "format": "date-time"},
+    },
     {"name": "after", "in": "query", "description": "``next`` of a page.", "schema": NUMBER},
+    {
+        "name": "run",
+        "in": "query",
+        "description": "``run`` of the page of ``after``.",
+        "schema": {"type": "string"},
+    },
     {"name": "limit", "in": "query", "description": "How many lines.", "schema": NUMBER},
     {**WAIT, "description": "Seconds to wait for a line."},
 ]

@@ -20,7 +20,7 @@ from servekit.cli.output.nonblocking_writer import MAX_WAITING_BYTES, Nonblockin
 from servekit.cli.output.plain import PlainDisplay
 from servekit.cli.output.terminal import TerminalDisplay
 from servekit.settings import Settings
-from servekit.supervisor.reporting.journal import Notice
+from servekit.supervisor.reporting.journal import LogPlace, Notice
 
 SERVING = Notice("serving", "servekit", "0.1.0 serving a/1.0 at URL", fields={"url": "URL"})
 EXITED = Notice("worker_exited", "a/0", "exited with -9", "warning", {"exit_code": -9})
@@ -63,12 +63,6 @@ def test_json_lines(capfd):
     assert [event["event"] for event in events] == ["progress", "output", "worker_exited"]
     assert events[2].items() >= {"level": "warning", "subject": "a/0", "exit_code": -9}.items()
     assert json.loads(out)["url"] == "URL"
-
-
-def test_front_end_that_writes_json_is_passed_on(capfd):
-    JsonDisplay().line("front-end", '{"status":200}')
-
-    assert capfd.readouterr().err == '{"status":200}\n'
 
 
 def test_worker_that_writes_json_is_wrapped(capfd):
@@ -116,7 +110,7 @@ ZeroDivisionError: division by zero
 def test_a_traceback_that_a_worker_prints_is_one_record_of_json(capfd, text, title):
     display = JsonDisplay()
     for line in ["before", *text.splitlines(), "after", *text.splitlines(), ""]:
-        display.line("a/0", line)
+        display.line("a/0", line, LogPlace("a", "1.0", "", 0))
     display.line("a/1", "of another")
     display.close()
     records = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
@@ -125,7 +119,7 @@ def test_a_traceback_that_a_worker_prints_is_one_record_of_json(capfd, text, tit
         "before", title, "after", title, "",
     ]  # fmt: skip
     assert [each["traceback"] for each in records if "traceback" in each] == [text, text]
-    expected = {"level": "error", "event": "output", "model": "a", "replica": 0}
+    expected = {"level": "error", "event": "output", "model": "a", "version": "1.0", "replica": 0}
     assert {key: records[1][key] for key in expected} == expected
 
 
@@ -283,6 +277,9 @@ def test_reader_that_is_gone_is_harmless(pipe):
             {"event": "log", "subject": "digits/0", "model": "digits", "replica": 0},
             id="but not who it says it is",
         ),
+        pytest.param(
+            "warning: no weights", {"event": "output", "level": "warning"}, id="a level in text"
+        ),
         pytest.param('{"level":"fatal","message":"x"}', {"event": "output"}, id="no level of ours"),
         pytest.param('{"level":"info","message":1}', {"event": "output"}, id="no message"),
         pytest.param('{"level":["info"],"message":""}', {"event": "output"}, id="a level of parts"),
@@ -292,7 +289,7 @@ def test_reader_that_is_gone_is_harmless(pipe):
 def test_what_a_worker_logs_is_a_record_of_its_own(line, expected):
     reader, writer = os.pipe()
     display = JsonDisplay(stdout=writer, stderr=writer)
-    display.line("digits/0", line)
+    display.line("digits/0", line, LogPlace("digits", "1.0", "", 0))
     display.close()
     os.close(writer)
     with os.fdopen(reader) as stream:

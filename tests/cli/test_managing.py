@@ -2,11 +2,12 @@
 """Commands that look at a running server elsewhere."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
 from servekit.cli.parsing.exit_status import OK, PROBLEM_FOUND, USAGE
-from servekit.cli.server.connection import ManagedServer
+from servekit.cli.server.connection import ManagedServer, NoServer
 from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.operations import DONE, FAILED, OperationStep, Swap, Unload
 from servekit.ipc.table import SettingRow, TrafficRow
@@ -76,6 +77,66 @@ def test_logs_are_printed_as_the_server_prints_them(ask, server):
         OK, "09:00  digits/0 ready after 0.1 s\n09:01  digits/0 | hello\n",
     )  # fmt: skip
     assert json.loads(ask("logs", "-n", "1", "--json")[1])["subject"] == "echo/0"
+
+
+def test_a_traceback_in_the_log_is_printed_in_full(ask, server):
+    text = "Traceback (most recent call last):\nValueError: a\n"
+    server.log = [LogEntry("09:00", "error", "output", "a/0", "ValueError: a", traceback=text)]
+
+    assert ask("logs")[1] == (
+        "09:00  a/0 | Traceback (most recent call last):\n09:00  a/0 | ValueError: a\n"
+    )
+    assert json.loads(ask("logs", "--json")[1])["traceback"] == text
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (("--level", "warning"), ["new"]),
+        (("--since", "10m"), ["new"]),
+        (("--since", "2026-01-01"), ["old", "new"]),
+        (("--since", "2026-01-01", "-n", "1"), ["new"]),
+    ],
+)
+def test_logs_of_a_level_and_since_a_time(ask, server, words, messages):
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    server.log = [
+        LogEntry("2026-01-02T09:00:00.000+00:00", "info", "output", "a/0", "old"),
+        LogEntry(now, "warning", "output", "a/0", "new"),
+    ]
+    out = ask("logs", "--json", *words)[1]
+
+    assert [json.loads(line)["message"] for line in out.splitlines()] == messages
+
+
+def test_a_time_that_is_none_is_refused(ask):
+    status, _, error = ask("logs", "--since", "yesterday")
+
+    assert status != OK
+    assert "'yesterday' is not a duration" in error
+
+
+def test_following_goes_on_with_the_next_server(ask, server, monkeypatch):
+    monkeypatch.setattr("servekit.cli.server.log_pages.RETRY_S", 0.0)
+    server.log = [LogEntry("09:00", "info", "output", "a/0", "one")]
+    get, turns = ManagedServer.get, iter(["serve", "end", "end", "serve", "stop"])
+
+    def more(self, path):
+        match next(turns):
+            case "stop":
+                raise KeyboardInterrupt
+            case "end":
+                server.log, server.log_run = [LogEntry("09:01", "info", "x", "a", "two")], "run-2"
+                raise NoServer("it does not answer")
+        return get(self, path)
+
+    monkeypatch.setattr(ManagedServer, "get", more)
+
+    assert ask("logs", "--follow") == (
+        OK,
+        "09:00  a/0 | one\n09:01  a two\n",
+        "servekit: it does not answer; waiting for a server\n",
+    )
 
 
 def test_following_the_log_ends_with_ctrl_c(ask, server, monkeypatch):

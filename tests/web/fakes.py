@@ -56,6 +56,7 @@ class FakeOperated(FakeServer):
         self.turns: list[Callable[[OperationRow], object]] = []
         self.waits: list[float] = []
         self.log: list[LogEntry] = []
+        self.log_run = "run-1"
 
     def begin_operation(self, id_: str, operation: Operation) -> None:
         self.operations.append(operation)

@@ -106,6 +106,8 @@ def lines(*subjects):
         ("?limit=0", []),
         ("?after=3", ["digits-2"]),
         ("?after=4", []),
+        ("?after=4&run=run-1", []),
+        ("?after=4&run=run-0&limit=1", ["digits-2"]),
     ],
 )
 def test_the_last_lines_of_the_log(operator, managed, query, subjects):
@@ -114,6 +116,24 @@ def test_the_last_lines_of_the_log(operator, managed, query, subjects):
 
     assert [line["subject"] for line in page["lines"]] == subjects
     assert page["next"] == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "times"),
+    [
+        ("level=warning", ["2026-11-21T10:00:01.000+00:00"]),
+        ("since=2026-11-21T11:00:01%2B01:00", ["2026-11-21T10:00:01.000+00:00"]),
+        ("since=2026-11-22T00:00Z", []),
+    ],
+)
+def test_records_of_a_level_and_since_a_time(operator, managed, query, times):
+    managed.log = [
+        LogEntry("2026-11-21T10:00:00.000+00:00", "info", "output", "digits/0", "one"),
+        LogEntry("2026-11-21T10:00:01.000+00:00", "error", "output", "digits/0", "two"),
+    ]
+    page = operator.get(f"/logs?{query}").json
+
+    assert [line["time"] for line in page["lines"]] == times
 
 
 def test_a_reader_of_the_log_waits_for_a_line(operator, managed, monkeypatch):
@@ -126,8 +146,8 @@ def test_a_reader_of_the_log_waits_for_a_line(operator, managed, monkeypatch):
     assert [line["subject"] for line in page["lines"]] == ["digits/0"]
 
 
-@pytest.mark.parametrize("query", ["after=x", "limit=-1", "wait=soon"])
-def test_numbers_of_the_log_are_numbers(operator, query):
+@pytest.mark.parametrize("query", ["after=x", "limit=-1", "wait=soon", "level=loud", "since=now"])
+def test_parameters_of_the_log_are_checked(operator, query):
     assert operator.get(f"/logs?{query}").status_code == 400
 
 

@@ -65,7 +65,7 @@ class LogFile:
             level = known.get(record.level.upper(), logging.INFO)
             if level < self._lowest:
                 continue
-            text = f"{record.subject} {record.text}".strip()
+            text = f"{record.subject} {record.fields.get('traceback') or record.text}".strip()
             line = logging.LogRecord(record.name, level, "", 0, text, None, None)
             line.created = record.time_s
             self.handler.emit(line)

@@ -2,13 +2,16 @@
 """``servekit logs``: the last lines of a running server's log, and those that follow."""
 
 import argparse
-import json
-from typing import Any
-from urllib.parse import quote
+from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from servekit.cli.parsing.exit_status import OK
 from servekit.cli.server import finding
+from servekit.cli.server.log_pages import server_log
+from servekit.errors import StartupError
 from servekit.extension.commands import Run
+from servekit.ipc.kept_log import LOG_LEVELS, LogEntry, LogFilter
 
 __all__ = ["logs"]
 
@@ -16,14 +19,17 @@ EPILOG = f"""\
 A server keeps about the last mebibyte of its log in memory until it stops. The whole log is what
 `servekit start` prints: journald or the container's runtime has it, for example.
 
+--follow continues when the server is restarted.
+
 {finding.ABOUT}
 examples:
   servekit logs                             the last 100 lines
   servekit logs digits -n 20                of one model and its workers
+  servekit logs --since 10m --level warning
   servekit logs --follow                    until Ctrl-C
   servekit logs --json --follow             one object for each line
 """
-WAIT_S = 10  #: for each request of ``--follow``
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def logs(parser: argparse.ArgumentParser) -> Run:
@@ -33,7 +39,13 @@ def logs(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("model", nargs="?", metavar="MODEL", default="", help="default: everything")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more lines")
     parser.add_argument(
-        "-n", "--lines", type=int, default=100, metavar="N", help="how many (default 100)"
+        "-n", "--lines", type=int, metavar="N", help="how many; default 100, or all with --since"
+    )
+    parser.add_argument(
+        "--since", metavar="TIME", default="", help="30s, 10m, 2h, 1d, or 2026-11-21T10:02"
+    )
+    parser.add_argument(
+        "--level", choices=LOG_LEVELS, default="debug", help="the lowest to show; default: all"
     )
     return run
 
@@ -41,28 +53,44 @@ def logs(parser: argparse.ArgumentParser) -> Run:
 def run(parsed: argparse.Namespace) -> int:
     """Print the lines.
 
+    :raises StartupError: ``--since`` is not a time.
     :raises NoServer: no such server runs, or it does not answer.
     :raises RequestRefused: the server refuses the request.
     """
-    server = finding.find_server(parsed)
-    query = f"/logs?model={quote(parsed.model, safe='')}"
-    page = server.get(f"{query}&limit={parsed.lines}")
-    _print(page, is_json=parsed.json)
+    wanted = LogFilter(parsed.model, parsed.level, _since(parsed.since))
+    most = parsed.lines if parsed.lines is not None else 1_000_000 if parsed.since else 100
     try:
-        while parsed.follow:
-            page = server.get(f"{query}&after={page['next']}&limit=1000000&wait={WAIT_S}")
-            _print(page, is_json=parsed.json)
-    except KeyboardInterrupt:  # the way to end it
+        for entry in server_log(parsed, wanted, most):
+            shown = msgspec.json.encode(entry).decode() if parsed.json else _shown(entry)
+            print(shown, flush=True)
+    except KeyboardInterrupt:  # the way to end --follow
         pass
     return OK
 
 
-def _print(page: dict[str, Any], *, is_json: bool) -> None:
-    for line in page["lines"]:
-        print(json.dumps(line) if is_json else _shown(line), flush=True)
+def _since(text: str) -> str:
+    """Return the earliest time as records have it; a time without an offset is that of this place.
+
+    :raises StartupError: *text* is neither a duration nor a time.
+    """
+    if not text:
+        return ""
+    try:
+        if text[-1] in UNITS and text[:-1].isdecimal():
+            earliest = datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * UNITS[text[-1]])
+        else:
+            earliest = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise StartupError(
+            f"--since: {text!r} is not a duration such as 10m, or a time such as 2026-11-21T10:02"
+        ) from error
+    return earliest.isoformat(timespec="milliseconds")
 
 
-def _shown(line: dict[str, Any]) -> str:
-    """Return *line* as ``servekit start`` prints it, after its time."""
-    bar = " |" if line["event"] == "output" else ""
-    return f"{line['time']}  {line['subject']}{bar} {line['message']}"
+def _shown(entry: LogEntry) -> str:
+    """Return *entry* as ``servekit start`` prints it, after its time; a traceback in full."""
+    is_output = entry.event in ("output", "log")
+    head = f"{entry.time}  {entry.subject}{' |' if is_output else ''} "
+    level = f"{entry.level}: " if entry.event == "log" else ""
+    lines = entry.traceback.splitlines() or [entry.message]
+    return "\n".join(f"{head}{level}{line}" for line in lines)

@@ -3,7 +3,8 @@
 
 import os
 
-from servekit.cli.output.plain import LEVELS, STDERR, Display, PlainDisplay
+from servekit.cli.output.plain import STDERR, Display, PlainDisplay
+from servekit.ipc.kept_log import LOG_LEVELS
 from servekit.settings import Settings
 
 __all__ = ["create_display"]
@@ -11,7 +12,7 @@ __all__ = ["create_display"]
 
 def create_display(settings: Settings) -> Display:
     """Return the display for *settings* and for what stderr is."""
-    level = LEVELS.index(settings.log_level)
+    level = LOG_LEVELS.index(settings.log_level)
     if settings.log_format == "json":
         from servekit.cli.output.json_lines import JsonDisplay
 

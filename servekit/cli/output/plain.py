@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from servekit.cli.output.nonblocking_writer import NonblockingWriter
-from servekit.supervisor.reporting.journal import Journal, Notice
+from servekit.ipc.kept_log import LOG_LEVELS
+from servekit.supervisor.reporting.journal import SERVER, Journal, LogPlace, Notice
 
-__all__ = ["LEVELS", "RESULT", "Display", "PlainDisplay"]
+__all__ = ["RESULT", "Display", "PlainDisplay"]
 
 STDOUT: Final = 1
 STDERR: Final = 2
-LEVELS: Final = ("debug", "info", "warning", "error")
 RESULT: Final = "serving"  #: the only notice that scripts need: it is written to stdout
 SILENT_STEPS: Final = ("", "preparing", "waiting")
 HOW_FAR: Final = re.compile(r"[:\d]")  #: where the part of a step begins that says how far it is
@@ -41,10 +41,10 @@ class PlainDisplay:
 
     def notice(self, notice: Notice) -> None:
         """Show one event."""
-        if LEVELS.index(notice.level) >= self._level or notice.event == RESULT:
+        if LOG_LEVELS.index(notice.level) >= self._level or notice.event == RESULT:
             self._show(notice)
 
-    def line(self, subject: str, line: str) -> None:
+    def line(self, subject: str, line: str, _place: LogPlace = SERVER) -> None:
         """Show one line of a child."""
         self._lines.write(f"{subject} | {line}\n")
 

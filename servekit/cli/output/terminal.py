@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from servekit.cli.output.plain import STDERR, STDOUT, PlainDisplay
-from servekit.supervisor.reporting.journal import Notice
+from servekit.supervisor.reporting.journal import SERVER, LogPlace, Notice
 
 __all__ = ["TerminalDisplay"]
 
@@ -39,7 +39,7 @@ class TerminalDisplay(PlainDisplay):
         super().attach(call_later)
         self._call_later = call_later
 
-    def line(self, subject: str, line: str) -> None:
+    def line(self, subject: str, line: str, _place: LogPlace = SERVER) -> None:
         """Show one line of a child above the spinners."""
         self._above(f"{self._paint(subject + ' |', 'line')} {line}\n")
 

@@ -163,6 +163,11 @@ class FrontEndView:
         """Return the crash reports that are kept."""
         return crash_reports.read_all(self.run_directory)
 
+    @property
+    def log_run(self) -> str:
+        """A name of this run of the server."""
+        return self.run_directory.name
+
     def log_lines(self, after: int) -> tuple[list[LogEntry], int]:
         """Return the lines of the log that are kept from the place *after* on, and its end."""
         return read_log(self.run_directory, after)

@@ -24,6 +24,7 @@ from servekit.supervisor.preparing.messages import (
 )
 from servekit.supervisor.preparing.model_files import FilesRemoved, ModelFiles, remove_in_background
 from servekit.supervisor.replicas.load_queue import QueuedLoad
+from servekit.supervisor.reporting.journal import LogPlace
 
 __all__ = ["Loader"]
 
@@ -100,7 +101,7 @@ class Loader:
                 self._host.loop,
                 self._request(source, scratch, memory),
                 self._host.settings.load_timeout or PREPARE_TIMEOUT_S,
-                lambda line: reporter.line(self._name(), line),
+                lambda line: reporter.line(self._name(), line, LogPlace(self._name())),
                 lambda outcome: self._received(outcome, (scratch, memory), ended),
             )
         except OSError as error:

@@ -15,7 +15,8 @@ from servekit.supervisor.replicas.load_queue import BASE_BYTES, QueuedLoad
 from servekit.supervisor.replicas.preloaded_parent import PreloadedParent
 from servekit.supervisor.replicas.replica import Boot, Replica
 from servekit.supervisor.replicas.worker import Exit
-from servekit.supervisor.reporting.notices import preloaded, subject_of
+from servekit.supervisor.reporting.journal import LogPlace
+from servekit.supervisor.reporting.notices import place_of, preloaded, subject_of
 
 __all__ = ["ReplicaKeeper", "VersionOfReplicas"]
 
@@ -69,6 +70,7 @@ class ReplicaKeeper:
         stage = next(each for each in self._prepared.stages if each.name == replica.stage)
         if stage.preload and stage.name not in self._parents and not self._is_closed:
             subject, reporter = subject_of(self._prepared.name, stage.name, 0), self._host.reporter
+            place = place_of(self._prepared.label, stage.name)
 
             def settled(import_s: float | None, reason: str) -> None:
                 reporter.notice(preloaded(self._prepared.name, stage.name, import_s, reason))
@@ -77,7 +79,7 @@ class ReplicaKeeper:
                 self._parents[stage.name] = PreloadedParent(
                     self._host.loop,
                     self.boot(replica),
-                    on_line=lambda line: reporter.line(subject, line),
+                    on_line=lambda line: reporter.line(subject, line, place),
                     on_settled=settled,
                 )
             except OSError as error:
@@ -121,8 +123,10 @@ class ReplicaKeeper:
 
     def printed(self, replica: Replica, line: str) -> None:
         """Show a line that a worker printed."""
-        subject = subject_of(self._prepared.name, replica.stage, replica.index)
-        self._host.reporter.line(subject, line)
+        name, version = self._prepared.name, self._prepared.version
+        place = LogPlace(name, version, replica.stage, replica.index)
+        subject = subject_of(name, replica.stage, replica.index)
+        self._host.reporter.line(subject, line, place)
 
     def ready(self, replica: Replica, ready: Ready) -> None:
         """Report a worker that is ready."""

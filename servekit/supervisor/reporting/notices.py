@@ -7,7 +7,7 @@ from servekit.extension.events import WorkerExited, WorkerReady
 from servekit.ipc.operations import OperationRow
 from servekit.settings.values import MIB, size_text
 from servekit.supervisor.os.backoff import Wait
-from servekit.supervisor.reporting.journal import Notice
+from servekit.supervisor.reporting.journal import LogPlace, Notice
 
 __all__ = [
     "front_end_exited",
@@ -20,6 +20,7 @@ __all__ = [
     "model_wanted",
     "operation_done",
     "operation_failed",
+    "place_of",
     "preloaded",
     "process_exited",
     "process_started",
@@ -39,9 +40,13 @@ def subject_of(model: str, stage: str, replica: int) -> str:
 
 def worker_ready(event: WorkerReady) -> Notice:
     """``digits/0 ready after 0.41 s``."""
-    fields = _fields_of(event) | {"pid": event.pid, "load_s": round(event.load_s, 3)}
+    fields = {
+        "generation": event.generation,
+        "pid": event.pid,
+        "load_s": round(event.load_s, 3),
+    }
     text = f"ready after {event.load_s:.2f} s"
-    return Notice("worker_ready", _subject(event), text, fields=fields)
+    return Notice("worker_ready", _subject(event), text, fields=fields, place=_place(event))
 
 
 def worker_exited(event: WorkerExited) -> Notice:
@@ -49,7 +54,8 @@ def worker_exited(event: WorkerExited) -> Notice:
     reason = f" ({event.reason})" if event.reason else ""
     boot = "" if event.served_s is not None else " before it was ready"
     text = f"exited with {event.exit_code} after {_seconds(event.lived_s)}{boot}{reason}"
-    fields = _fields_of(event) | {
+    fields = {
+        "generation": event.generation,
         "exit_code": event.exit_code,
         "lived_s": round(event.lived_s, 3),
         "served_s": event.served_s and round(event.served_s, 3),
@@ -59,63 +65,65 @@ def worker_exited(event: WorkerExited) -> Notice:
     }
     level = "error" if event.restart_s is None or event.has_given_up else "warning"
     then = _restart(event.restart_s, has_given_up=event.has_given_up)
-    return Notice("worker_exited", _subject(event), f"{text}, {then}", level, fields)
+    text = f"{text}, {then}"
+    return Notice("worker_exited", _subject(event), text, level, fields, _place(event))
 
 
 def model_failed(model: str, reason: str) -> Notice:
     """``digits cannot be loaded: entry weights.npy: wrong SHA-256``; several go below it."""
     lines = reason.splitlines()
     shown = f" {reason}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
-    fields = {"model": model, "reason": reason}
-    return Notice("model_failed", model, f"cannot be loaded:{shown}", "error", fields)
+    text, fields = f"cannot be loaded:{shown}", {"reason": reason}
+    return Notice("model_failed", model, text, "error", fields, place_of(model))
 
 
 def model_wanted(label: str) -> Notice:
     """``digits/1.0 is loaded: a request asks for it``."""
     text = "is loaded: a request asks for it"
-    return Notice("model_wanted", label, text, fields={"model": label})
+    return Notice("model_wanted", label, text, place=place_of(label))
 
 
 def model_asleep(label: str, reason: str) -> Notice:
     """``digits/1.0 unloaded after 60 s without a request``."""
-    return Notice("model_asleep", label, reason, fields={"model": label})
+    return Notice("model_asleep", label, reason, place=place_of(label))
 
 
 def model_reloaded(old: str, new: str) -> Notice:
     """``digits/1.1 serves in place of digits/1.0``."""
     text = f"serves in place of {old}"
-    return Notice("model_reloaded", new, text, fields={"old": old, "new": new})
+    fields = {"old": old, "new": new}
+    return Notice("model_reloaded", new, text, fields=fields, place=place_of(new))
 
 
 def model_scaled(label: str, stage: str, replicas: int, text: str, level: str) -> Notice:
     """``digits/1.0 scales from 1 to 2: requests wait``."""
-    fields = {"model": label, "stage": stage, "replicas": replicas}
-    return Notice("model_scaled", "/".join(filter(None, (label, stage))), text, level, fields)
+    subject, fields = "/".join(filter(None, (label, stage))), {"replicas": replicas}
+    return Notice("model_scaled", subject, text, level, fields, place_of(label, stage))
 
 
 def replica_grown(model: str, stage: str, replica: int, used: int, bound: int) -> Notice:
     """``digits/0 has 300 MiB of private memory, more than 256 MiB; a spare takes its place``."""
     text = f"has {used / MIB:.0f} MiB of private memory, more than {size_text(bound)}"
     text += "; a spare takes its place"
-    fields = {"model": model, "stage": stage, "replica": replica}
-    fields |= {"used_bytes": used, "max_bytes": bound}
-    return Notice("replica_grown", subject_of(model, stage, replica), text, fields=fields)
+    fields = {"used_bytes": used, "max_bytes": bound}
+    subject, place = subject_of(model, stage, replica), LogPlace(model, "", stage, replica)
+    return Notice("replica_grown", subject, text, fields=fields, place=place)
 
 
 def preloaded(model: str, stage: str, import_s: float | None, reason: str) -> Notice:
     """``digits forks its replicas from a parent that has imported the service in 1.8 s``."""
     subject = "/".join(filter(None, (model, stage)))
-    fields = {"model": model, "stage": stage, "reason": reason}
+    fields, place = {"reason": reason}, place_of(model, stage)
     if import_s is None:
         text = f"is not preloaded: {reason}; each replica imports for itself"
-        return Notice("not_preloaded", subject, text, "warning", fields)
+        return Notice("not_preloaded", subject, text, "warning", fields, place)
     text = f"forks its replicas from a parent that has imported the service in {import_s:.2f} s"
-    return Notice("preloaded", subject, text, fields=fields)
+    return Notice("preloaded", subject, text, fields=fields, place=place)
 
 
 def model_unchanged(label: str) -> Notice:
     """``digits/1.0 has not changed``."""
-    return Notice("model_unchanged", label, "has not changed", fields={"model": label})
+    return Notice("model_unchanged", label, "has not changed", place=place_of(label))
 
 
 def reload_failed(label: str, reason: str, serving: str) -> Notice:
@@ -123,23 +131,27 @@ def reload_failed(label: str, reason: str, serving: str) -> Notice:
     shown = "; ".join(reason.splitlines())
     text = f"cannot take over: {shown}; {serving} still serves"
     fields = {"reason": reason, "serving": serving}
-    return Notice("reload_failed", label, text, "error", fields)
+    return Notice("reload_failed", label, text, "error", fields, place_of(label))
 
 
 def operation_done(row: OperationRow) -> Notice:
     """``digits swap done: 2.0``."""
     shown = f": {row.version}" if row.version else ""
-    fields = {"operation": row.id, "kind": row.kind, "version": row.version}
-    return Notice(
-        "operation_done", row.model or "servekit", f"{row.kind} done{shown}", fields=fields
-    )
+    return _of_operation("operation_done", row, f"{row.kind} done{shown}", "info", {})
 
 
 def operation_failed(row: OperationRow) -> Notice:
     """``digits swap failed: rolled back to 1.0: 21 % of 200 responses are errors, ...``."""
-    fields = {"operation": row.id, "kind": row.kind, "version": row.version, "reason": row.error}
     text = f"{row.kind} failed: {row.error}"
-    return Notice("operation_failed", row.model or "servekit", text, "error", fields)
+    return _of_operation("operation_failed", row, text, "error", {"reason": row.error})
+
+
+def _of_operation(
+    event: str, row: OperationRow, text: str, level: str, more: dict[str, object]
+) -> Notice:
+    fields = {"operation": row.id, "kind": row.kind, **more}
+    place = LogPlace(row.model, row.version)
+    return Notice(event, row.model or "servekit", text, level, fields, place)
 
 
 def front_end_exited(exit_code: int, lived_s: float, wait: Wait) -> Notice:
@@ -183,9 +195,14 @@ def _subject(event: WorkerReady | WorkerExited) -> str:
     return subject_of(event.model, event.stage, event.replica)
 
 
-def _fields_of(event: WorkerReady | WorkerExited) -> dict[str, object]:
-    names = ("model", "stage", "replica", "generation")
-    return {name: getattr(event, name) for name in names}
+def place_of(label: str, stage: str = "") -> LogPlace:
+    """Return the place of *label*, which is ``digits`` or ``digits/1.0``."""
+    model, _, version = label.partition("/")
+    return LogPlace(model, version, stage)
+
+
+def _place(event: WorkerReady | WorkerExited) -> LogPlace:
+    return LogPlace(event.model, event.version, event.stage, event.replica)
 
 
 def _restart(delay_s: float | None, *, has_given_up: bool = False) -> str:

@@ -14,7 +14,9 @@ from servekit.ipc.kept_log import LogEntry, LogWriter
 from servekit.ipc.table import Tally
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.crash_log import CrashLog
-from servekit.supervisor.reporting.journal import Journal, Notice
+from servekit.supervisor.reporting.journal import Notice
+from servekit.supervisor.reporting.log import Log
+from servekit.supervisor.reporting.records import TRACEBACK
 
 __all__ = ["EventSink", "Reporter"]
 
@@ -28,41 +30,33 @@ class EventSink(Protocol):
         """Pass *event* on."""
 
     def log(self, notice: Notice) -> None:
-        """Pass one line of the log on."""
+        """Pass one record of the log on."""
 
 
 class Reporter:
-    """A journal that others listen to as well."""
+    """Where the parts of the supervisor report what happens."""
 
     def __init__(
         self,
-        journal: Journal,
+        log: Log,
         run_dir: Path,
         sinks: Sequence[EventSink],
         call_later: Callable[[float, Callable[[], object]], object],
     ) -> None:
-        """Write crash reports below *run_dir*, and let *journal* show notices.
+        """Write crash reports below *run_dir*, and keep the last records of *log* there.
 
-        :param sinks: get every event and every line of the log.
+        :param sinks: get every event and every record of the log.
         """
-        self._journal = journal
         self._sinks = sinks
         self._call_later = call_later
-        self._crashes = CrashLog(run_dir, journal)
+        self._crashes = CrashLog(run_dir, log)
         self._kept = LogWriter(run_dir)
         self.tally = Tally()
-        self.attach = journal.attach
-        self.progress = journal.progress
-
-    def notice(self, notice: Notice) -> None:
-        """Show a notice."""
-        self._journal.notice(notice)
-        self._log(notice)
-
-    def line(self, subject: str, line: str) -> None:
-        """Show a line that a child printed."""
-        self._journal.line(subject, line)
-        self._log(Notice("output", subject, line))
+        self.attach = log.attach
+        self.progress = log.progress
+        self.notice = log.notice
+        self.line = log.line
+        log.takers += [self._keep, *(sink.log for sink in sinks)]
 
     def event(self, event: LifeEvent) -> None:
         """Pass on an event that has no line in the log."""
@@ -101,14 +95,24 @@ class Reporter:
         """Free the memory of the log."""
         self._kept.close()
 
-    def _log(self, notice: Notice) -> None:
-        """Keep one line for operators and observers."""
-        for sink in self._sinks:
-            sink.log(notice)
-        if notice.level != "debug":
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = LogEntry(now, notice.level, notice.event, notice.subject, notice.text)
-            self._kept.add(line)
+    def _keep(self, record: Notice) -> None:
+        """Keep one record for operators."""
+        if record.level == "debug":
+            return
+        place = record.place
+        entry = LogEntry(
+            time=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            level=record.level,
+            event=record.event,
+            subject=record.subject,
+            message=record.text,
+            model=place.model,
+            version=place.version,
+            stage=place.stage,
+            replica=place.replica,
+            traceback=str(record.fields.get(TRACEBACK, "")),
+        )
+        self._kept.add(entry)
 
     def _send_exit(self, event: WorkerExited) -> None:
         found = self._crashes.request_ids((event.model, event.replica, event.generation))

@@ -26,6 +26,7 @@ from servekit.supervisor.server.kept_process import LEAVE_S, KeptProcess
 __all__ = ["ObserverProcess"]
 
 END = msgpack.encode(NoMoreEvents())
+SUBJECT = "observer"  #: in the log
 MAX_WAITING = 1000  #: messages, until the observer has started or reads on
 
 
@@ -41,7 +42,7 @@ class ObserverProcess(KeptProcess):
         on_change: Callable[[], object],
     ) -> None:
         """Keep events until a front-end reports the hooks of plugins."""
-        super().__init__(loop, "observer", self._spec, journal, on_change)
+        super().__init__(loop, SUBJECT, self._spec, journal, on_change)
         self._run_dir = run_dir
         self._log_format = log_format
         self._hooks: Collection[str] | None = None  #: ``None``: no front-end has reported them yet
@@ -62,7 +63,7 @@ class ObserverProcess(KeptProcess):
             except OSError as error:
                 self._hooks = ()
                 text = f"cannot be started: {error.strerror}"
-                self._journal.notice(Notice("observer_exited", "observer", text, "error"))
+                self._journal.notice(Notice("observer_exited", SUBJECT, text, "error"))
             else:
                 self.try_to_start()
 
@@ -72,8 +73,8 @@ class ObserverProcess(KeptProcess):
             self._send(event)
 
     def log(self, notice: Notice) -> None:
-        """Pass one line of the log on."""
-        if self._hooks is None or "export_logs" in self._hooks:
+        """Pass one record of the log on, unless it is about ourselves."""
+        if notice.subject != SUBJECT and (self._hooks is None or "export_logs" in self._hooks):
             self._send(
                 LogRecord(
                     time_s=time(),
@@ -81,7 +82,7 @@ class ObserverProcess(KeptProcess):
                     name=notice.event,
                     subject=notice.subject,
                     text=notice.text,
-                    fields=dict(notice.fields),
+                    fields=notice.members,
                 )
             )
 
@@ -125,7 +126,7 @@ class ObserverProcess(KeptProcess):
             if self._hooks and not self._has_complained:
                 self._has_complained = True
                 text = "does not keep up: some events are lost"
-                self._journal.notice(Notice("events_lost", "observer", text, "warning"))
+                self._journal.notice(Notice("events_lost", SUBJECT, text, "warning"))
         self._flush()
 
     def _flush(self) -> None:

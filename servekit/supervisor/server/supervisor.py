@@ -31,6 +31,7 @@ from servekit.supervisor.os.resources import raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.journal import Journal, Notice
+from servekit.supervisor.reporting.log import Log
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
 from servekit.supervisor.server.configuration import Read
@@ -59,6 +60,7 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
+        journal = self._log = Log(journal)
         state = StateFile(settings.state_file, journal)
         self._origins = Origins(settings, read, state.saved, journal)
         check_access(settings, journal)
@@ -73,7 +75,7 @@ class Supervisor:
             self._listeners.bind_private(self._run_directory.path)
         self._build(state, journal)
 
-    def _build(self, state: StateFile, journal: Journal) -> None:
+    def _build(self, state: StateFile, journal: Log) -> None:
         """Make what is started later: each part gets those that it uses."""
         loop, settings, run_dir = self._loop, self._origins.settings, self._run_directory.path
         sources = self._origins.first
@@ -254,6 +256,7 @@ class Supervisor:
         self._orphans.end()
         self._listeners.close()
         self._observer.close()
+        self._log.close()
         self._reporter.close()
         self._run_directory.remove()
         self._loop.forget_signals()
