@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks of this plugin."""
+
+from collections.abc import Sequence
+
+from servekit import hookimpl
+from servekit.extension import Command
+
+__all__ = ["register_commands"]
+
+
+@hookimpl
+def register_commands() -> Sequence[Command]:
+    """Offer the commands that measure."""
+    return []
