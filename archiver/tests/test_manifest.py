@@ -247,6 +247,13 @@ def test_every_key_is_kept():
         ),
         ({"batching": {"max_batch_size": 10**30}}, "batching.max_batch_size: 1000000000000000000"),
         ({"batching": {"max_delay_ms": -1}}, "batching.max_delay_ms: -1 is below 0"),
+        ({"batching": {"cost": "length"}}, "batching.max_batch_cost: is missing; cost requires it"),
+        ({"batching": {"max_batch_cost": 9}}, "batching.cost: is missing; max_batch_cost requires"),
+        ({"batching": {"cost": "_own", "max_batch_cost": 9}}, "batching.cost: '_own' is not"),
+        (
+            {"rows": True, "batching": {"cost": "length", "max_batch_cost": 9}},
+            "batching.cost: is for requests with one input, and rows is true",
+        ),
         ({"worker": {"replicas": 1025}}, "worker.replicas: 1025 is above 1024"),
         ({"worker": {"predict_timeout_s": 0}}, "worker.predict_timeout_s: 0 is below 0.001"),
         ({"worker": {"env": {"A=B": "c"}}}, "worker.env: key: 'A=B' is not a variable name"),

@@ -175,6 +175,7 @@ class Reply(Struct, array_like=True, tag=2):
     steps: dict[str, float] = {}  #: stage to seconds, if the worker has several
     #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
     sizes: list[int] = []
+    cost: float = 0.0  #: the sum over its inputs, if the model says what an input costs
 
 
 class Hello(Struct, array_like=True, tag=3):

@@ -91,6 +91,7 @@ class StageRow(Struct):
     interface: Interface | None = None  #: known once a replica has been ready
     colocated: dict[str, Interface | None] = {}  #: stages that its workers serve too
     max_concurrency: int = 1  #: inputs that a worker has at the same time, if its service is async
+    max_batch_cost: float = 0.0  #: 0: batches are not limited by the cost of their inputs
 
 
 class StepRow(Struct, omit_defaults=True):
@@ -172,6 +173,7 @@ class ModelRow(Struct):
     number: int = 0  #: tells it apart from the other models; names may not be known yet
     max_concurrency: int = 1  #: as in ``StageRow``
     directory: str = ""  #: where its files are
+    max_batch_cost: float = 0.0  #: as in ``StageRow``
 
     @property
     def label(self) -> str:
@@ -231,6 +233,7 @@ def stage_rows(row: ModelRow) -> list[ModelRow]:
             max_batch_size=stage.max_batch_size,
             max_delay_s=stage.max_delay_s,
             max_concurrency=stage.max_concurrency,
+            max_batch_cost=stage.max_batch_cost,
             predict_timeout_s=stage.predict_timeout_s,
             interface=stage.interface,
             colocated=stage.colocated,

@@ -32,6 +32,7 @@ class BatchingSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     max_batch_size: int | None = None
     max_delay_ms: float | None = None
     max_concurrency: int | None = None
+    max_batch_cost: float | None = None  #: only for archives that say what an input costs
 
 
 class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -236,6 +236,7 @@ STAGE: Final[dict[str, Check]] = {
             "max_batch_size": number_between(1, 65_536, is_whole=True),
             "max_delay_ms": number_between(0, 60_000, is_whole=False),
             "max_concurrency": number_between(1, 65_536, is_whole=True),
+            "max_batch_cost": number_between(1, 1e15, is_whole=False),
         }
     ),
 }

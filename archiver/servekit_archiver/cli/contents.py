@@ -81,6 +81,8 @@ def _describe_lock(manifest: Manifest) -> str:
 def _describe_processes(stage: Stage) -> Iterator[tuple[str, str]]:
     batching, worker = stage.batching, stage.worker
     yield "batching", f"up to {batching.max_batch_size}, {batching.max_delay_ms} ms delay"
+    if batching.cost is not None:
+        yield "", f"cost: {batching.cost}, up to {batching.max_batch_cost:.12g}"
     limits = f"predict {worker.predict_timeout_s} s, load {worker.load_timeout_s} s"
     ranks = f" of {worker.ranks} ranks" if worker.ranks > 1 else ""
     yield "worker", f"replicas {worker.replicas}{ranks}, {limits}"

@@ -163,6 +163,8 @@ class Manifest(ManifestTable):
         yield from stage_problems(self)
         if self.rows is True and (self.stages or self.pipeline or self.routes):
             yield "rows: is for models without stages, pipeline and routes"
+        if self.rows is True and getattr(self.batching, "cost", None) is not None:
+            yield "batching.cost: is for requests with one input, and rows is true"
 
     @property
     def every_stage(self) -> dict[str, Stage]:

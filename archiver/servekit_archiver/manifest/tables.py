@@ -45,6 +45,11 @@ DTYPES: Final = (
 
 MEDIA_PART: Final = r"[A-Za-z0-9_!#$&^.+-]+"
 MEDIA_TYPE: Final = Text(max_length=127, pattern=rf"{MEDIA_PART}/{MEDIA_PART}", says="a media type")
+COST: Final = Text(
+    max_length=128,
+    pattern=r"[A-Za-z][A-Za-z0-9_]*",
+    says='"length" or the name of a public method of the service',
+)
 SECONDS: Final = Number(low=0.001, high=86_400)
 REPLICAS: Final = Number(low=1, high=1024, whole=True)
 RANKS: Final = Number(low=1, high=64, whole=True)
@@ -120,6 +125,22 @@ class Batching(ManifestTable):
         default=128,
         help="inputs at the same time in each replica, for async services",
     )
+    cost: str | None = key(
+        COST,
+        default=None,
+        help='what an input costs: "length", or a method of the service that returns a number',
+    )
+    max_batch_cost: float | None = key(
+        Number(low=1, high=1e15),
+        default=None,
+        help="of a batch: its number of inputs times the highest cost among them",
+    )
+
+    def _problems(self) -> Iterator[str]:
+        if self.cost is not None and self.max_batch_cost is None:
+            yield "max_batch_cost: is missing; cost requires it"
+        if self.cost is None and self.max_batch_cost is not None:
+            yield 'cost: is missing; max_batch_cost requires it: "length", or a method'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

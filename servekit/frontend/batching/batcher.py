@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from servekit.errors import NoRoomForModel, NotReady, ServekitError
 from servekit.frontend.batching.admission import Admission
+from servekit.frontend.batching.batch_costs import costs_of
 from servekit.frontend.batching.liveness import time_limits
 from servekit.frontend.batching.queue import BatchFeed, TaskQueue
 from servekit.frontend.batching.replica import ReplicaProxy
@@ -81,6 +82,7 @@ class Batcher:
         self.feed.max_delay_s = row.max_delay_s
         most = self.feed.max_batch_size if self.pool.leaving else row.max_batch_size
         self.feed.max_batch_size = min(most, row.max_batch_size)
+        self.feed.costs = costs_of(row, self.feed.costs)
         if row.refusal:
             self.queue.fail(NoRoomForModel())
         self.admission.update(row)
@@ -121,6 +123,11 @@ class Batcher:
         self._users += users
 
     # ------------------------------------------------------------ what replicas say
+
+    def learn_cost(self, batch: list[Task], cost: float) -> None:
+        """Take into account that the inputs of *batch* did cost *cost* together."""
+        if self.feed.costs is not None:
+            self.feed.costs.learn(batch, cost)
 
     def on_greeted(self) -> None:
         """Let the replicas of an older version go, if another one answers or none is needed."""

@@ -20,6 +20,7 @@ from servekit.frontend.batching.wakeup import Wakeup
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from servekit.frontend.batching.batch_costs import BatchCosts
     from servekit.frontend.batching.task import Task, TaskTaker
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.pressure import Pressure, QueueMemory
@@ -179,7 +180,7 @@ class BatchFeed:
 
     __slots__ = (
         *("_had_company", "_idle", "_pressure", "_queue", "_wakeup"),
-        *("max_batch_size", "max_delay_s"),
+        *("costs", "max_batch_size", "max_delay_s"),
     )
 
     def __init__(self, queue: TaskQueue, loop: EventLoop, pressure: Pressure) -> None:
@@ -190,6 +191,7 @@ class BatchFeed:
         self._had_company = False  #: the last batch had more than one member
         self.max_batch_size = 1  #: less while a version with smaller ones leaves
         self.max_delay_s = 0.0  #: a task waits no longer than this for others
+        self.costs: BatchCosts | None = None  #: of inputs, if they have any
 
     def offer(self, task: Task) -> bool:
         """``put`` *task* if there is room for it; return whether there is."""
@@ -209,7 +211,7 @@ class BatchFeed:
 
     def dispatch(self) -> None:
         """Send tasks that wait to workers that can take them."""
-        idle, queue, now = self._idle, self._queue, monotonic()
+        idle, queue, costs, now = self._idle, self._queue, self.costs, monotonic()
         if self._pressure.is_stalled and self._pressure.is_waiting(now):
             return  # until the next sweep
         while idle and queue.waiting:
@@ -218,7 +220,7 @@ class BatchFeed:
             room = self.max_batch_size
             if len(idle) > 1:
                 room = min(room, -(-queue.waiting // len(idle)))
-            batch = queue.take(now, room)
+            batch = costs.take(queue, now, room) if costs else queue.take(now, room)
             if batch:
                 self._had_company = len(batch) > 1
                 if rest := idle.pop().send(batch, now):
@@ -228,6 +230,8 @@ class BatchFeed:
         """Whether a partial batch is held back: not past the deadline of a member."""
         oldest = self._queue.first()
         if oldest is None or oldest.was_lost or self._queue.waiting >= self.max_batch_size:
+            return False
+        if self.costs is not None and self.costs.fills(self._queue):
             return False
         until = min(oldest.arrived + self.max_delay_s, oldest.deadline, self._queue.early.first)
         if until > now:

@@ -38,6 +38,8 @@ def count_parts(
     else:
         times = queue_s, reply.predict_s, durations_s
         owner.metrics.observe_calls(reply.sizes, len(batch), *times)
+    if reply.cost:
+        owner.learn_cost(batch, reply.cost)
 
 
 def count_stages(batch: list[Task], queue_s: float, steps: Mapping[str, float]) -> None:

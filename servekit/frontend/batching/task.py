@@ -49,6 +49,9 @@ class TaskOwner(Protocol):
     def pressure(self) -> Pressure:
         """How much memory clients may still take."""
 
+    def learn_cost(self, batch: list[Task], cost: float) -> None:
+        """Take into account that the inputs of *batch* did cost *cost* together."""
+
     def cancel(self, task: Task) -> None:
         """Drop *task*, or tell the worker that has it."""
 

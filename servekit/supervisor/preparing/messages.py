@@ -57,6 +57,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     max_batch_size: int
     max_delay_s: float
     max_concurrency: int = 1  #: inputs at the same time, if the service is async
+    max_batch_cost: float = 0.0  #: 0: batches are not limited by the cost of their inputs
     predict_timeout_s: float
     load_timeout_s: float
     environments: list[dict[str, str]]  #: for the replicas, in turn

@@ -198,6 +198,7 @@ def _stage(name: str, manifest: Manifest, environments: list[dict[str, str]]) ->
         max_batch_size=batching.max_batch_size,
         max_delay_s=batching.max_delay_ms / 1000,
         max_concurrency=batching.max_concurrency,
+        max_batch_cost=batching.max_batch_cost or 0.0,
         predict_timeout_s=worker.predict_timeout_s,
         load_timeout_s=worker.load_timeout_s,
         environments=environments,

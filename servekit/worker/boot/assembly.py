@@ -9,6 +9,7 @@ from servekit.errors import BootError
 from servekit.ipc.table import Interface
 from servekit.service.base import Service
 from servekit.types.arrays import with_batch_axis
+from servekit.worker.boot.input_cost import input_cost
 from servekit.worker.boot.interface import declared, describe
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.inputs.annotations import (
@@ -22,6 +23,7 @@ from servekit.worker.inputs.input_kind import AnyInput, InputKind
 from servekit.worker.inputs.type_hints import MAPPING, batch_of
 from servekit.worker.inputs.typed_input import TypedInput
 from servekit.worker.outputs.output_type import OutputType, output_type_of
+from servekit.worker.prediction.cost_calls import CostPredictor, InputCost
 from servekit.worker.prediction.media_plans import MediaPlans
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.negotiation import Plans
@@ -43,6 +45,7 @@ class CallLimits(NamedTuple):
 
     batch_size: int
     answer_bytes: int
+    batch_cost: float = 0.0  #: 0: inputs have no cost
 
 
 def assemble(
@@ -54,6 +57,8 @@ def assemble(
     has_rows: bool = False,
     max_batch_size: int = 1 << 16,
     max_answer_bytes: int = 1 << 30,
+    cost: str = "",
+    max_batch_cost: float = 0.0,
     is_dev: bool = False,
     is_loaded: bool = True,
 ) -> Loaded:
@@ -62,10 +67,12 @@ def assemble(
     :param current: what its ``Context`` shows of the current batch, if it has one; then *loop* is
         the event loop that it runs on, if it is async.
     :param has_rows: a request holds the arrays of its signature with a batch axis.
+    :param cost: "length", or the method of *service* that says what an input of ``predict`` costs;
+        a call then costs at most *max_batch_cost*. "": inputs have no cost.
     :param is_dev: answers of failed predictions hold their tracebacks.
     :param is_loaded: otherwise its ``load`` may still set a signature.
     :raises BootError: its signature and its annotations contradict each other, or it cannot have
-        rows.
+        rows or costs.
     """
     if current is None:
         loop = loop_of(service)
@@ -75,9 +82,10 @@ def assemble(
     if has_rows:
         _check_rows(service, is_loaded=is_loaded, is_async=loop is not None)
     steppings: dict[Predictor, Stepping] = {}
-    limits = CallLimits(max_batch_size, max_answer_bytes)
+    limits = CallLimits(max_batch_size, max_answer_bytes, max_batch_cost)
     wrap = partial(_wrap, table, current, loop, limits, is_dev, steppings)
-    predictor, interface = wrap(service, is_loaded=is_loaded, has_rows=has_rows)
+    measure = input_cost(service, cost, is_async=loop is not None)
+    predictor, interface = wrap(service, is_loaded=is_loaded, has_rows=has_rows, cost=measure)
     methods = Methods(service, predictor, wrap)
     interface.endpoints, interface.is_async = methods.rows, loop is not None
     return Loaded(service, predictor, interface, methods, table, steppings, loop)
@@ -132,6 +140,7 @@ def _wrap(
     *,
     is_loaded: bool = True,
     has_rows: bool = False,
+    cost: InputCost | None = None,
 ) -> tuple[Predictor, Interface]:
     types = _types_of(service)
     if is_loaded and types.mapping and service.signature is None:
@@ -160,6 +169,8 @@ def _wrap(
     stepping = Stepping(service, current) if first and make is None else None
     if stepping is not None:
         options["predict"] = stepping.predict
+    if cost is not None:
+        make = partial(CostPredictor, cost=cost, max_batch_cost=limits.batch_cost)
     predictor = (make or Predictor)(service, kind, plans, current, readers(kind), **options)
     if stepping is not None:
         steppings[predictor] = stepping

@@ -95,6 +95,8 @@ def load_service(loading: Loading) -> Loaded:
             kind = find_service(part.manifest.service or "", part.directory, manager)
             return _load(kind, part, state, metrics)
 
+    if launch.colocated and loading.manifest.batching.cost is not None:
+        raise BootError("batching.cost: the stage shares its worker with others")
     metrics = state.metrics
     loaded = load(loading, metrics)
     colocated = {
@@ -177,6 +179,8 @@ def _load(
         has_rows=has_rows,
         max_batch_size=launch.max_batch_size,
         max_answer_bytes=launch.max_answer_bytes,
+        cost=loading.manifest.batching.cost or "",
+        max_batch_cost=loading.manifest.batching.max_batch_cost or 0.0,
         is_dev=launch.is_dev,
     )
     if not launch.rank:

@@ -50,6 +50,7 @@ class BatchResult(NamedTuple):
     pieces: dict[int, Pieces] = {}  # noqa: RUF012 - never changed
     #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
     sizes: list[int] = []  # noqa: RUF012 - never changed
+    cost: float = 0.0  #: as in ``Reply``
 
     @property
     def times(self) -> tuple[float, float, float]:

@@ -186,6 +186,7 @@ class BatchServer:
             answers = shared.lay_out(result.answers, result.pieces)
             held, own = shared.let_go(), (result.responses, result.steps, result.sizes)
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
+            reply.cost = result.cost
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             ids = [item.request_id for item in message.items]
