@@ -28,3 +28,7 @@ class Command:
     summary: str  #: what it does: one line without a capital letter or a full stop
     target: str  #: import string of a ``Configure`` function, imported when the command is used
     is_of_archives: bool = False  #: ``servekit-archive`` has it, too
+    #: it asks a running server: its parser gets ``--run-dir``, ``--pid``, ``--server`` and
+    #: ``--json`` before its own arguments, and ``parsed.find_server(parsed)`` returns a
+    #: ``servekit.extension.RunningServer``
+    asks_server: bool = False

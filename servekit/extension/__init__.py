@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.base_exchange import BaseExchange
-    from servekit.extension.commands import Command
+    from servekit.extension.commands import Command, RunningServer
     from servekit.extension.envelope import (
         Codecs,
         Column,
@@ -97,6 +97,7 @@ __all__ = [
     "ResponseFilter",
     "Routes",
     "Rows",
+    "RunningServer",
     "Server",
     "ServerStarted",
     "ServerStopping",
@@ -116,7 +117,7 @@ MODULES = {
     ".archives": ("ArchiveInfo", "Kept", "Policy", "Refused"),
     ".background": ("BackgroundExchange",),
     ".base_exchange": ("BaseExchange",),
-    ".commands": ("Command",),
+    ".commands": ("Command", "RunningServer"),
     ".envelope": (
         "Codecs",
         "Column",

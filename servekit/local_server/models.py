@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from servekit.errors import StartupError
 from servekit.settings import Settings, load_settings
@@ -21,6 +21,9 @@ __all__ = ["ModelLike", "Models", "check", "model_texts"]
 ModelLike: TypeAlias = "str | os.PathLike[str] | type[Service]"
 Models: TypeAlias = "Mapping[str, ModelLike] | ModelLike"  #: name to model, or one model
 
+#: ``python -m servekit``: a command may start a server
+COMMANDS: Final = ("servekit.__main__", "servekit.cli.__main__")
+
 
 def check(models: Sequence[str], settings: Mapping[str, Any]) -> Settings:
     """Return the settings of a server of *models*.
@@ -28,7 +31,7 @@ def check(models: Sequence[str], settings: Mapping[str, Any]) -> Settings:
     :raises StartupError: the server would refuse *models* or *settings*.
     """
     main = getattr(sys.modules["__main__"], "__spec__", None)
-    if main is not None and main.name.startswith("servekit."):
+    if main is not None and main.name.startswith("servekit.") and main.name not in COMMANDS:
         below = 'call it below `if __name__ == "__main__":`'
         raise StartupError(f"serve() is called when a worker imports this file; {below}")
     checked = load_settings({**settings, "models": models})

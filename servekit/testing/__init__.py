@@ -6,8 +6,9 @@ ServedModel("model_directory")                  ``servekit start``, and how to d
 serve_model                                     a pytest fixture that makes and ends those
 """
 
+from servekit.checkup.comparison import TOLERANCE, difference
 from servekit.testing.client import ServiceClient
 from servekit.testing.response import Response
 from servekit.testing.server import ServedModel
 
-__all__ = ["Response", "ServedModel", "ServiceClient"]
+__all__ = ["TOLERANCE", "Response", "ServedModel", "ServiceClient", "difference"]

@@ -53,6 +53,11 @@ def _configured(command: Command, parser: Parser, plugin: str) -> Run:
     module, _, attribute = command.target.partition(":")
     try:
         configure: Configure = getattr(import_module(module), attribute)
+        if command.asks_server:
+            from servekit.cli.server import finding
+
+            finding.add_arguments(parser)
+            parser.set_defaults(find_server=finding.find_server)
         return configure(parser)
     except Exception as error:
         if not plugin:

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit replay``: sends recorded requests again and compares the responses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from servekit import serve
+from servekit.testing import TOLERANCE
+from servekit_record.comparison import ResponseComparison
+from servekit_record.errors import CannotReplay
+from servekit_record.recording import NotARecording, read_calls
+from servekit_record.regression import test_text
+from servekit_record.report import ReplayReport
+from servekit_record.sending import Address, send_all
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from servekit_record.recording import RecordedCall
+    from servekit_record.sending import ReplayedResponse
+
+__all__ = ["configure"]
+
+SAME: Final = 0
+DIFFERENT: Final = 1
+TOKEN: Final = "SERVEKIT_PREDICT_TOKEN"  # noqa: S105 - the name of a variable
+PROGRESS_CALLS: Final = 50
+
+EPILOG = f"""\
+The exit status is 1 if a response differs. A token that the server wants is in {TOKEN}.
+
+examples:
+  servekit replay calls.rec digits-2.mar               start the archive, and compare
+  servekit replay calls.rec http://127.0.0.1:8080 --version 2.0
+  servekit replay calls.rec digits-2.mar --tolerance 1e-3 --ignore id --json
+  servekit replay calls.rec http://10.0.0.7:8080 --connections 8 --pace recorded
+  servekit replay calls.rec digits-2.mar --pytest tests/test_calls.py
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """Add the arguments, and return what runs the command."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("recording", metavar="FILE", help="written by servekit record")
+    add("target", metavar="URL|MODEL", help="a running server; or an archive or model directory")
+    add("--version", default="", help="send to this version of each model")
+    add("--tolerance", type=float, default=TOLERANCE, help="of numbers (default: %(default)g)")
+    add("--ignore", action="append", default=[], metavar="PATH", help="members that may differ")
+    add("--connections", type=int, default=1, metavar="N", help="used at once (default: 1)")
+    add("--pace", choices=("fast", "recorded"), default="fast", help="time between requests")
+    add("--first", type=int, metavar="N", help="only the first N calls")
+    add("--pytest", metavar="FILE", help="write a test that does this, and send nothing")
+    add("--json", action="store_true", help="print JSON")
+    return run
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Replay, and report what differs.
+
+    :raises CannotReplay: the recording or the target cannot be used.
+    """
+    if parsed.connections < 1:
+        raise CannotReplay("--connections: at least 1")
+    try:
+        return _write_test(parsed) if parsed.pytest is not None else _replay(parsed)
+    except (OSError, NotARecording) as error:
+        raise CannotReplay(str(error)) from error
+
+
+def _replay(parsed: argparse.Namespace) -> int:
+    report = ReplayReport(ResponseComparison(parsed.tolerance, parsed.ignore))
+    is_shown = sys.stderr.isatty()
+
+    def take(number: int, call: RecordedCall, answer: ReplayedResponse) -> None:
+        report.take(number, call, answer)
+        if is_shown and report.calls % PROGRESS_CALLS == 0:
+            different = len(report.differences)
+            sys.stderr.write(f"\r{report.calls} calls, {different} different ")
+
+    try:
+        with _target(parsed) as address:
+            options = {"connections": parsed.connections, "keeps_pace": parsed.pace == "recorded"}
+            send_all(_calls(parsed), address, take, **options)
+    finally:  # after Ctrl-C, too
+        if is_shown:
+            sys.stderr.write("\r\033[K")
+        if report.calls:
+            _print(report, as_json=parsed.json)
+    if not report.calls:
+        raise CannotReplay(f"{parsed.recording}: has no calls")
+    return DIFFERENT if report.differences else SAME
+
+
+def _calls(parsed: argparse.Namespace) -> Iterator[RecordedCall]:
+    return islice(read_calls(parsed.recording), parsed.first)
+
+
+def _print(report: ReplayReport, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(report.document())).decode())
+    else:
+        print("\n".join(report.lines()))
+
+
+@contextmanager
+def _target(parsed: argparse.Namespace) -> Iterator[Address]:
+    """Yield the address of the target; a model is started, and stopped at the end.
+
+    :raises CannotReplay: there is no such model.
+    """
+    token = os.environ.get(TOKEN)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    if "://" in parsed.target:
+        yield Address(parsed.target, parsed.version, headers)
+        return
+    with serve(_models(parsed), block=False, port=0) as server:
+        yield Address(server.url, parsed.version, headers)
+
+
+def _models(parsed: argparse.Namespace) -> dict[str, str]:
+    """Return the target under the names of all models of the recording.
+
+    :raises CannotReplay: there is nothing at its path.
+    """
+    if not Path(parsed.target).exists():
+        raise CannotReplay(f"{parsed.target}: no such archive or model directory")
+    names = {call.model for call in _calls(parsed) if call.model}
+    if len(names) != 1:
+        shown = ", ".join(sorted(names)) or "none"
+        text = f"{parsed.recording}: a model can be started for calls of one model, not of: {shown}"
+        raise CannotReplay(f"{text}; start a server, and give its URL")
+    return {names.pop(): parsed.target}
+
+
+def _write_test(parsed: argparse.Namespace) -> int:
+    """Write a test that replays the recording.
+
+    :raises CannotReplay: the file exists, or there is nothing to replay.
+    """
+    path = Path(parsed.pytest)
+    (model,) = _models(parsed)
+    with path.open("x") as file:
+        file.write(test_text(path, parsed.recording, parsed.target, model, parsed))
+    print(f"{path}: run it with pytest")
+    return SAME
