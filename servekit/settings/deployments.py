@@ -42,6 +42,7 @@ class StageSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     max_memory: int | None = None  #: bytes; a replica with more private memory is replaced
     ranks: int | None = None  #: processes of each replica
     cpus: str | None = None  #: CPUs that its processes share, each pinned to its own: "0-3"
+    threads: int | None = None  #: of each process, in place of its share of the cores
     preload: bool | None = None  #: replicas come from a parent that has imported the service
     devices: str | list[int | str] | None = None  #: "auto", "cpu", or devices for the replicas
     env: dict[str, str] = {}  #: besides the archive's, and in place of variables of the same name

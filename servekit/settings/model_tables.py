@@ -227,6 +227,7 @@ STAGE: Final[dict[str, Check]] = {
     "max_memory": _memory,
     "ranks": number_between(1, MAX_RANKS, is_whole=True),
     "cpus": cpu_list,
+    "threads": number_between(1, 1024, is_whole=True),
     "preload": _switch,
     "devices": _devices,
     ENV: _variables,

@@ -53,13 +53,15 @@ def test_assignments_reach_the_workers(serve_model):
         "deployed.env.MODE=1.50",
         "deployed.options.net.depth=3",
         "deployed.batching.max_batch_size=2",
+        "deployed.threads=3",
     )
     served.log.wait_for("worker_ready", replica=1)
-    facts = seen(served, "MODE", "KEPT")
+    facts = seen(served, "MODE", "KEPT", "OMP_NUM_THREADS")
 
     assert (facts["replicas"], facts["max_batch_size"]) == (2, 2)
     assert facts["options"] == {"greeting": "hello", "net": {"depth": 3, "width": 8}}
     assert (facts["MODE"], facts["KEPT"]) == ("1.50", "yes")
+    assert (facts["threads"], facts["OMP_NUM_THREADS"]) == (3, "3")
 
 
 def test_a_general_number_of_replicas_gives_way_to_that_of_the_model(serve_model):

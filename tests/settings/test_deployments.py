@@ -152,6 +152,7 @@ REFUSED = {
     "too small a size": ("max_memory = '1KiB'", "models.m.max_memory: 1KiB is below 1MiB"),
     "idle at once": ("idle_s = 0", "models.m.idle_s: 0 is below 1"),
     "no CPUs": ("cpus = 'all'", "models.m.cpus: 'all' is not a list of CPUs such as 0-3,8"),
+    "no threads": ("threads = 0", "models.m.threads: 0 is below 1"),
     "CPUs backwards": ("cpus = '3-1'", "models.m.cpus: 3-1 is an empty range of CPUs"),
     "too many replicas": ("replicas = 1025", "models.m.replicas: 1025 is above 1024"),
     "replicas as a switch": ("replicas = true", "models.m.replicas: true is not a whole number"),

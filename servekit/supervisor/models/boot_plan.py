@@ -11,7 +11,7 @@ from msgspec import structs
 from servekit.ipc.control import Launch
 from servekit.settings import Settings
 from servekit.settings.cpu_lists import cpu_share
-from servekit.supervisor.os.environment import worker_environment
+from servekit.supervisor.os.environment import THREAD_VARIABLES, worker_environment
 from servekit.supervisor.os.memory_directory import MEMORY
 from servekit.supervisor.os.resources import usable_cores
 from servekit.supervisor.os.user import find_user
@@ -42,7 +42,8 @@ def boot_of(
         cpu_share(stage.cpus, replica.place * stage.ranks + rank, replicas * stage.ranks)
         for rank in range(stage.ranks)
     ]
-    threads = len(shares[0]) or max(1, usable_cores() // max(1, total_replicas) // stage.ranks)
+    share = len(shares[0]) or max(1, usable_cores() // max(1, total_replicas) // stage.ranks)
+    threads = stage.threads or share
     launch = launch_of(
         prepared,
         stage,
@@ -53,6 +54,8 @@ def boot_of(
         generation=replica.generation,
     )
     own = stage.environments[replica.place % len(stage.environments)]
+    if stage.threads:
+        own = dict.fromkeys(THREAD_VARIABLES, str(stage.threads)) | own
     user = find_user(prepared.user)
     label = "#".join(filter(None, (prepared.label, stage.name, str(replica.index))))
     passed = [*settings.pass_env, *prepared.pass_env]

@@ -9,7 +9,7 @@ from servekit.settings.fields import PREFIX
 from servekit.supervisor.os.guard import MARK
 from servekit.supervisor.os.user import User
 
-__all__ = ["KEPT", "prepare_environment", "withheld", "worker_environment"]
+__all__ = ["KEPT", "THREAD_VARIABLES", "prepare_environment", "withheld", "worker_environment"]
 
 #: variables that workers get from our environment: paths, locales, devices and numbers. Whole
 #: names only, since a prefix could let a secret through
@@ -56,6 +56,7 @@ EXPECTED: Final = (
     *("TF_*", "TOKENIZERS_*", "TORCH*", "TRANSFORMERS_*", "XLA_*"),
     *("*_PROXY", "*_proxy"),
 )
+#: how libraries for linear algebra learn their number of threads
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 

@@ -43,6 +43,8 @@ class Deployed:
     """By stage, in bytes; 0 for none."""
     cpus: dict[str, list[int]] = field(default_factory=dict)
     """By stage."""
+    threads: dict[str, int] = field(default_factory=dict)
+    """By stage; 0 for the share of the cores."""
 
 
 def deploy(
@@ -73,6 +75,7 @@ def deploy(
         deployed.environments[name] = values.environments
         deployed.max_memory[name] = values.max_memory
         deployed.cpus[name] = values.cpus
+        deployed.threads[name] = values.threads
         if values.preload:
             deployed.preloaded.add(name)
         if values.range is not None:

@@ -64,6 +64,7 @@ class PreparedStage(msgspec.Struct, kw_only=True):
     colocated: list["PreparedStage"] = []  #: stages that the same workers load
     range: ReplicaRange | None = None  #: if the number of replicas follows the load
     cpus: list[int] = []  #: that its processes share, each pinned to its own; empty: not pinned
+    threads: int = 0  #: of each process; 0: its share of the cores
     preload: bool = False  #: workers come from a parent that has imported the service
     max_memory: int = 0  #: bytes; a replica with more private memory is replaced; 0 for no bound
 

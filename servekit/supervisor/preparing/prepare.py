@@ -184,7 +184,7 @@ def _with_bounds(stages: list[PreparedStage], deployed: Deployed) -> list[Prepar
         name = stage.name or PREDICT
         stage.preload = name in deployed.preloaded
         stage.range, stage.max_memory = deployed.ranges.get(name), deployed.max_memory[name]
-        stage.cpus = deployed.cpus[name]
+        stage.cpus, stage.threads = deployed.cpus[name], deployed.threads[name]
     return stages
 
 

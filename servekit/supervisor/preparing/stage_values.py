@@ -29,6 +29,7 @@ ORDER: Final = (
     "preload",
     "ranks",
     "cpus",
+    "threads",
     "devices",
     "batching",
     "env",
@@ -76,6 +77,11 @@ class StageValues:
         if foreign := set(wanted) - os.sched_getaffinity(0):
             raise StartupError(f"cpus: {text}: the server may not use CPU {min(foreign)}")
         return wanted
+
+    @property
+    def threads(self) -> int:
+        """The threads of each process; 0 for its share of the cores."""
+        return self._value("threads") or 0
 
     @property
     def max_memory(self) -> int:

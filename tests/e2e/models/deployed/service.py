@@ -13,6 +13,7 @@ class Deployed(Service):
             "replicas": context.replicas,
             "options": dict(context.options),
             "max_batch_size": context.max_batch_size,
+            "threads": context.threads,
             "pid": os.getpid(),
         }
 
