@@ -333,6 +333,18 @@ class Settings:
     log_level: str = setting(
         "info", "debug, info, warning or error", one_of("debug", "info", "warning", "error")
     )
+    log_dir: str = setting(
+        "",
+        "directory for log files, as lines of JSON: one of the server and one of each model,"
+        " beside what is printed",
+        resolve=absolute,
+    )
+    log_file_size: int = setting(
+        10 * MIB, "largest log file; a new one is begun then", **a_size(64 * KIB, TIB)
+    )
+    log_files: int = setting(
+        5, "complete log files that are kept, of the server and of each model", Between(1, 100)
+    )
     daemons: tuple[DaemonSpec, ...] = ()  #: no option: tables of ``servekit.toml`` alone
     deployments: tuple[Deployment, ...] = ()  #: no option: ``[models.NAME]``, then ``--set``
     #: no option: ``[plugins.NAME]``, then variables, then ``--plugin``

@@ -15,8 +15,8 @@ import pytest
 
 from servekit.errors import StartupError
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
-from servekit.frontend.middleware.log_file import reopen
 from servekit.settings import Settings
+from servekit.system.appending import reopen
 
 from .clients import Clients, forget_batches, hold_one
 from .conftest import WAIT_S, FrontEndUnderTest, post, receive

@@ -2,7 +2,10 @@
 """``servekit logs``: the last lines of a running server's log, and those that follow."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -12,12 +15,14 @@ from servekit.cli.server.log_pages import server_log
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit.ipc.kept_log import LOG_LEVELS, LogEntry, LogFilter
+from servekit.log_files.reading import LogDirectory
 
 __all__ = ["logs"]
 
 EPILOG = f"""\
 A server keeps about the last mebibyte of its log in memory until it stops. The whole log is what
-`servekit start` prints: journald or the container's runtime has it, for example.
+`servekit start` prints: journald or the container's runtime has it, for example. With --log-dir,
+the command reads the files of a server that was started with it, running or not.
 
 --follow continues when the server is restarted.
 
@@ -28,6 +33,7 @@ examples:
   servekit logs --since 10m --level warning
   servekit logs --follow                    until Ctrl-C
   servekit logs --json --follow             one object for each line
+  servekit logs --log-dir /var/log/servekit digits
 """
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -37,6 +43,7 @@ def logs(parser: argparse.ArgumentParser) -> Run:
     parser.epilog = EPILOG
     finding.add_arguments(parser)
     parser.add_argument("model", nargs="?", metavar="MODEL", default="", help="default: everything")
+    parser.add_argument("--log-dir", type=Path, metavar="DIR", help="read the log files in DIR")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more lines")
     parser.add_argument(
         "-n", "--lines", type=int, metavar="N", help="how many; default 100, or all with --since"
@@ -54,18 +61,28 @@ def run(parsed: argparse.Namespace) -> int:
     """Print the lines.
 
     :raises StartupError: ``--since`` is not a time.
+    :raises NoLogFiles: there are none in ``--log-dir``.
     :raises NoServer: no such server runs, or it does not answer.
     :raises RequestRefused: the server refuses the request.
     """
     wanted = LogFilter(parsed.model, parsed.level, _since(parsed.since))
     most = parsed.lines if parsed.lines is not None else 1_000_000 if parsed.since else 100
     try:
-        for entry in server_log(parsed, wanted, most):
+        entries = _of_files if parsed.log_dir else server_log
+        for entry in entries(parsed, wanted, most):
             shown = msgspec.json.encode(entry).decode() if parsed.json else _shown(entry)
             print(shown, flush=True)
     except KeyboardInterrupt:  # the way to end --follow
         pass
     return OK
+
+
+def _of_files(parsed: argparse.Namespace, wanted: LogFilter, most: int) -> Iterator[LogEntry]:
+    """Yield the last *most* entries of the files, and with ``--follow`` those that come."""
+    with closing(LogDirectory(parsed.log_dir, wanted)) as log:
+        yield from log.last(most)
+        if parsed.follow:
+            yield from log.follow()
 
 
 def _since(text: str) -> str:

@@ -14,7 +14,7 @@ METAVARS = {"bytes": "SIZE", "seconds": "SECONDS", "int": "N", "str": "TEXT"}
 NAMED = {
     **dict.fromkeys(("predict_token_file", "manage_token_file", "access_log", "state"), "FILE"),
     **dict.fromkeys(("tls_certificate", "tls_key", "tls_client_ca"), "FILE"),
-    **dict.fromkeys(("cache_dir", "run_dir"), "DIR"),
+    **dict.fromkeys(("cache_dir", "run_dir", "log_dir"), "DIR"),
     "host": "ADDRESS",
     "bind": "ADDRESS",
     "socket_mode": "MODE",
@@ -45,7 +45,7 @@ GROUPS = {
     "memory": "models_memory memory queue_memory large_body arena",
     "jobs": "jobs jobs_size job_ttl",
     "workers": "worker_user worker_memory worker_files pass_env",
-    "logs and files": "log_level log_format access_log run_dir",
+    "logs and files": "log_level log_format log_dir log_file_size log_files access_log run_dir",
 }
 OTHERS = "others"
 

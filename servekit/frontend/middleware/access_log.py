@@ -15,7 +15,7 @@ import msgspec
 from gevent.monkey import get_original
 
 from servekit.errors import StartupError
-from servekit.frontend.middleware.log_file import open_to_append, reopen
+from servekit.system.appending import open_to_append, reopen
 
 if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange

@@ -3,6 +3,7 @@
 
 import itertools
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ __all__ = ["ORIGIN", "Process", "ProcessSpec", "python_module"]
 #: a variable that a child and its descendants have, with a different value for each child
 ORIGIN = "_SERVEKIT_CHILD"
 READ_BYTES = 1 << 16
+KILLED_S = 0.2  #: until a process that was killed is gone
 LAST_READS = 16  #: the most reads after a child has ended, in case a descendant floods its pipe
 
 
@@ -91,6 +93,15 @@ class Process:
         """Kill it with its children, even if it is stopped. The exit is still reported."""
         if self._pidfd >= 0:
             _kill_group(self.pid)
+
+    def end(self, patience_s: float) -> None:
+        """Wait for its exit, when the loop runs no more; kill it if that takes too long."""
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if not poll.poll(patience_s * 1000):
+            self.kill()
+        if poll.poll(KILLED_S * 1000):  # otherwise the kernel keeps it, and we do not wait for it
+            self._exited()
 
     def _exited(self) -> None:
         # The group is killed while its leader is a zombie: no other process can have its number

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from servekit.ipc.kept_log import LOG_LEVELS
 from servekit.supervisor.reporting.journal import SERVER, LogPlace, Notice
@@ -27,6 +27,8 @@ CHAINS: Final = (
 MAX_LINES: Final = 500
 #: the lines of a traceback arrive together; the next line ends it, or this much silence
 SILENCE_S: Final = 0.2
+ESCAPED_SURROGATE: Final = "\\ud"
+MAX_INTEGER: Final = 2**63 - 1
 
 
 @dataclass
@@ -119,8 +121,8 @@ def _record_of(subject: str, line: str, place: LogPlace) -> Notice:
     """
     if line.startswith("{") and line.endswith("}"):
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            record = _decoded(line)
+        except (ValueError, OverflowError, RecursionError):
             record = {}
         level, message = record.pop("level", None), record.pop("message", None)
         if level in LOG_LEVELS and isinstance(message, str):
@@ -128,3 +130,20 @@ def _record_of(subject: str, line: str, place: LogPlace) -> Notice:
             return Notice("log", subject, message, level, fields, place)
     leveled = LEVELED.match(line)
     return Notice("output", subject, line, leveled[1] if leveled else "info", place=place)
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    """Return an object whose values every format can express: no lone surrogates, no long integers.
+
+    :raises ValueError: it is not JSON.
+    """
+    found = json.loads(text, parse_int=_number)
+    if ESCAPED_SURROGATE in text.lower():
+        found = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    decoded: dict[str, Any] = found
+    return decoded
+
+
+def _number(digits: str) -> float:
+    number = int(digits)
+    return number if abs(number) <= MAX_INTEGER else float(number)

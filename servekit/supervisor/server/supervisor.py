@@ -39,6 +39,7 @@ from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
 from servekit.supervisor.server.listeners import Listeners, check_access
+from servekit.supervisor.server.log_files import LogFiles
 from servekit.supervisor.server.observer import ObserverProcess
 from servekit.supervisor.server.origins import Origins
 from servekit.supervisor.server.plugin_processes import PluginProcesses
@@ -61,12 +62,15 @@ class Supervisor:
         :raises StartupError: a path or the address cannot be used.
         """
         journal = self._log = Log(journal)
+        self._loop = Loop(self._on_bug)
+        self._log_files = LogFiles(self._loop, settings, journal) if settings.log_dir else None
+        if self._log_files:
+            self._log.takers.append(self._log_files.take)
         state = StateFile(settings.state_file, journal)
         self._origins = Origins(settings, read, state.saved, journal)
         check_access(settings, journal)
         check_users(settings, len(self._origins.first))
         self._has_terminal = os.isatty(STDERR)
-        self._loop = Loop(self._on_bug)
         self._loop.watch_signals(SIGNALS, self._signalled)  # they wait until it runs
         self._listeners = Listeners(settings)
         self._run_directory = RunDirectory(settings.run_dir)
@@ -145,6 +149,8 @@ class Supervisor:
         :raises KeyboardInterrupt: SIGINT came before it was serving; the same.
         """
         try:
+            if self._log_files:
+                self._log_files.try_to_start()
             self._orphans.adopt()
             self._reporter.attach(self._loop.call_later)
             raise_descriptor_limit()
@@ -242,7 +248,8 @@ class Supervisor:
     # ------------------------------------------------------------------ end
 
     def _pids(self) -> set[int]:
-        others = (self._front_end.pid, self._observer.pid)
+        files = self._log_files.pid if self._log_files else None
+        others = (self._front_end.pid, self._observer.pid, files)
         pids = {pid for pid in others if pid is not None} | self._plugins.pids | self._daemons.pids
         return pids | self._origins.pids | self._registry.pids
 
@@ -253,10 +260,14 @@ class Supervisor:
         self._origins.kill()
         self._registry.kill("stopped")
         self._daemons.kill()
+        self._log.close()
+        if self._log_files:
+            if error := self._start_up.error:
+                self._log_files.take(Notice("failed", "servekit", str(error), "error"))
+            self._log_files.finish()
         self._orphans.end()
         self._listeners.close()
         self._observer.close()
-        self._log.close()
         self._reporter.close()
         self._run_directory.remove()
         self._loop.forget_signals()
