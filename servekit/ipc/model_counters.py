@@ -20,6 +20,7 @@ __all__ = [
     "GAUGES",
     "HISTOGRAMS",
     "KEY",
+    "LEFT",
     "LENGTH",
     "MIRRORED",
     "OF_REQUESTS",
@@ -44,10 +45,17 @@ DURATIONS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
+#: the same for what is mostly short, with fewer series
+PARTS = (0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 10.0)
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 #: each is counted: a service may answer with any of them
 STATUSES = range(100, 600)
 DROPS = ("expired", "cancelled", "poison")
+#: why a batch left the queue when it did
+LEFT = (
+    *("full", "cost", "worker_idle", "shared"),
+    *("delay_over", "deadline", "too_large", "retried"),
+)
 CACHED = ("hit", "miss")
 MIRRORED = ("equal", "other_status", "other_body", "dropped")
 
@@ -59,10 +67,17 @@ HISTOGRAMS = {
     ),
     "predict_duration_seconds": ("Time in one call of predict", DURATIONS),
     "batch_size": ("Number of inputs, or of rows, in a call of predict", SIZES),
+    "decode_duration_seconds": ("Time to decode the inputs of a batch", PARTS),
+    "encode_duration_seconds": ("Time to encode the outputs of a batch", PARTS),
+    "ipc_duration_seconds": (
+        "Time that a batch was on its way to the worker and back, or waited there",
+        PARTS,
+    ),
 }
 STREAM_NUMBERS = ("streams", "outputs", "streams_cancelled")
 STREAMS = {
-    "first_output_seconds": ("Time from the complete request to the first output", DURATIONS)
+    "first_output_seconds": ("Time from the complete request to the first output", DURATIONS),
+    "output_interval_seconds": ("Time between two outputs of a stream", DURATIONS),
 }
 
 
@@ -76,7 +91,8 @@ def _lay_out() -> tuple[dict[object, int], int]:
     for name, (_, bounds) in (HISTOGRAMS | STREAMS).items():
         places[name] = end
         end += len(bounds) + 2
-    for key in (*STATUSES, *DROPS, *CACHED, *MIRRORED, *STREAM_NUMBERS, "waiting", "running"):
+    words = (*DROPS, *LEFT, *CACHED, *MIRRORED, *STREAM_NUMBERS)
+    for key in (*STATUSES, *words, "waiting", "running"):
         places[key] = end
         end += 1
     return places, end
@@ -85,7 +101,8 @@ def _lay_out() -> tuple[dict[object, int], int]:
 PLACES, LENGTH = _lay_out()
 #: places of the numbers that end with the front-end that set them
 GAUGES = tuple(PLACES[key] for key in ("streams", "waiting", "running"))
-#: series that count requests, not batches and queues
+#: series that a model with stages has, too: they count requests, and not batches and queues, except
+#: why batches left
 OF_REQUESTS = (
     *range(PLACES["request_duration_seconds"], PLACES["queue_duration_seconds"]),
     *range(PLACES["first_output_seconds"], PLACES["waiting"]),

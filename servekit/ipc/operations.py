@@ -10,8 +10,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 __all__ = [
+    "AUTOSCALE",
     "DONE",
     "FAILED",
+    "KINDS",
     "RUNNING",
     "Load",
     "Operate",
@@ -99,6 +101,10 @@ class ReloadModels(Struct, tag="reload", kw_only=True, forbid_unknown_fields=Tru
 
 
 Operation = Load | Unload | Scale | Swap | RollBack | SetTraffic | ReloadModels
+
+AUTOSCALE = "autoscale"  #: a change that the server makes by itself: counted, but no operation
+#: the kinds of operations
+KINDS = ("load", "unload", "scale", AUTOSCALE, "swap", "rollback", "traffic", "reload")
 
 
 class Operate(Struct, array_like=True, tag=26):

@@ -4,7 +4,7 @@
 import os
 from typing import NamedTuple
 
-__all__ = ["ProcessUsage", "proportional_bytes", "usage_of"]
+__all__ = ["MemoryUse", "ProcessUsage", "memory_of", "proportional_bytes", "usage_of"]
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -33,6 +33,23 @@ def usage_of(pid: int) -> ProcessUsage | None:
         os.close(file)
     ticks = int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])
     return ProcessUsage(ticks / TICKS_PER_S, int(fields[RESIDENT]) * PAGE_BYTES)
+
+
+class MemoryUse(NamedTuple):
+    """The resident memory of one process, in bytes."""
+
+    private: int  #: only this process has it
+    shared: int  #: mapped files and shared memory, which other processes may hold as well
+
+
+def memory_of(pid: int) -> MemoryUse | None:
+    """Return the memory of the process *pid*; ``None`` if it does not run. Takes microseconds."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - as fast as it gets
+            _, resident, shared = file.read().split()[:3]
+    except (OSError, ValueError):
+        return None
+    return MemoryUse((int(resident) - int(shared)) * PAGE_BYTES, int(shared) * PAGE_BYTES)
 
 
 def proportional_bytes(pid: int) -> int:

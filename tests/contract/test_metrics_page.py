@@ -13,9 +13,10 @@ from prometheus_client.core import Metric
 
 from servekit.frontend.metrics.counters import ModelMetrics
 from servekit.frontend.metrics.families import collect
-from servekit.frontend.metrics.replicas import supervised
+from servekit.frontend.metrics.replicas import RESULTS, supervised
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.model_counters import CACHED, DROPS, MIRRORED, Label
+from servekit.ipc.model_counters import CACHED, DROPS, LEFT, MIRRORED, Label
+from servekit.ipc.operations import KINDS
 from servekit.ipc.table import CAUSES, RELOADS, STATES, ModelRow, ReplicaRow, Table
 from servekit.web import RouteMetrics
 
@@ -40,7 +41,7 @@ def of_the_front_end():
         counted = ModelMetrics(share, label)
         counted.count_stream(+1)
         counted.count_mirrored("equal")
-    replica = ReplicaRow(0, 1, "/run/a", "serving")
+    replica = ReplicaRow(0, 1, "/run/a", "serving", pid=os.getpid())
     table = Table([ModelRow("a", "1", "", [replica], 1, 0.0, 1.0, 1)])
     families = [*collect(counters, labels), *supervised(table)]
     os.close(counters.descriptor)
@@ -102,6 +103,9 @@ def test_the_labels_are_right(family):
     assert labels == names | set(values)
 
 
-@pytest.mark.parametrize("word", [*STATES, *CAUSES, *RELOADS, *DROPS, *CACHED, *MIRRORED])
+WORDS = [*STATES, *CAUSES, *RELOADS, *DROPS, *LEFT, *CACHED, *MIRRORED, *KINDS, *RESULTS]
+
+
+@pytest.mark.parametrize("word", dict.fromkeys(WORDS))
 def test_every_value_of_a_label_is_documented(word):
     assert f"`{word}`" in PAGE

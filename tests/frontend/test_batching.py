@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -55,6 +56,31 @@ def test_requests_that_come_together_are_shared_among_the_idle_workers(start):
         send_together(front_end, socks)
 
         assert len(next_batch(front_end.worker)) == len(next_batch(second)) == 3
+
+
+def reasons(front_end):
+    """Return how many batches have left, by the reason; none is left out."""
+    with front_end.connect() as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        text = receive(sock)[2].decode()
+    series = re.compile(r'^servekit_batches_total{.*reason="(\w+)".*} ([1-9].*)$', re.MULTILINE)
+    return {reason: float(count) for reason, count in series.findall(text)}
+
+
+def test_it_is_counted_why_batches_leave(start):
+    front_end = start()
+    with ExitStack() as stack:
+        clients = Clients(front_end, stack)
+        first = hold_one(front_end, clients)
+        others = [clients.send(b"%d" % i) for i in range(10)]
+        wait_for_queue(front_end, 10)
+        front_end.worker.is_holding = False
+        front_end.worker.release()
+        assert [receive(sock)[0] for sock in (first, *others)] == [200] * 11
+        assert reasons(front_end) == {"worker_idle": 2, "full": 1}
+        front_end.publish(max_delay_s=0.05)
+        assert receive(clients.send(b"late"))[0] == 200
+        assert reasons(front_end) == {"worker_idle": 2, "full": 1, "delay_over": 1}
 
 
 def send_together(front_end, socks):

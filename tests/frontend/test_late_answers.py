@@ -24,7 +24,8 @@ class Listener:
 @pytest.fixture
 def batcher():
     counters = SimpleNamespace(
-        observe_batch=lambda *_: None,
+        answered=0,
+        batches=[],
         observe_successes=lambda _: None,
         observe_response=lambda *_: None,
         count_status=lambda _: None,
@@ -34,7 +35,7 @@ def batcher():
 
 def test_a_response_is_counted_before_it_is_sent(batcher):
     counted, seen = [], []
-    batcher.metrics.observe_batch = lambda size, *_: counted.append(size)
+    batcher.metrics.observe_successes = lambda durations_s: counted.append(len(durations_s))
     listener = SimpleNamespace(respond=lambda _: seen.append(list(counted)))
     tasks = [make_task(batcher, listener, Item(b"", b"", b"", "id", 1.0), 0.0) for _ in range(2)]
     reply = Reply(1, [("", "text/plain", b"a")] * 2, 0.0, 0.0, 0.0)

@@ -2,6 +2,7 @@
 """What is counted is what /metrics adds up."""
 
 import os
+from bisect import bisect_left
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -17,7 +18,7 @@ from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.known import MAX_GONE, KnownMetrics
 from servekit.ipc.batches import Item, MethodCall, Reply
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.model_counters import DURATIONS, Label, read_version
+from servekit.ipc.model_counters import DURATIONS, PLACES, Label, read_version
 
 A = (Label("a", "1"),)
 
@@ -34,6 +35,11 @@ def counting(counters, model="a"):
     return ModelMetrics(counters.share(counters.give()), Label(model, "1"))
 
 
+def note(counted, size, queue_s=0.002, decode_s=0.0001, predict_s=0.02, encode_s=0.03, ipc_s=0.0):
+    counted.answered += size
+    counted.batches += (size, queue_s, decode_s, predict_s, encode_s, ipc_s)
+
+
 def scrape(counters, shown=A):
     registry = CollectorRegistry()
     registry.register(Mock(spec=["collect"], collect=lambda: collect(counters, shown)))
@@ -42,7 +48,10 @@ def scrape(counters, shown=A):
 
 def test_batches_and_statuses_are_counted(counters):
     counted = counting(counters)
-    counted.observe_batch(3, 0.002, 0.02)
+    note(counted, 3)
+    counted.left += ["full", "worker_idle", "full"]
+    assert 'servekit_batch_size_sum{model="a",version="1"} 0.0' in scrape(counters)
+    counted.settle()
     counted.count_status(504)
     counted.count_drop("expired")
     counted.values[metrics.OK] += 3
@@ -52,6 +61,12 @@ def test_batches_and_statuses_are_counted(counters):
         'servekit_batch_size_bucket{le="2.0",model="a",version="1"} 0.0',
         'servekit_batch_size_bucket{le="4.0",model="a",version="1"} 1.0',
         'servekit_batch_size_sum{model="a",version="1"} 3.0',
+        'servekit_decode_duration_seconds_bucket{le="0.0001",model="a",version="1"} 1.0',
+        'servekit_encode_duration_seconds_bucket{le="0.025",model="a",version="1"} 0.0',
+        'servekit_encode_duration_seconds_bucket{le="0.1",model="a",version="1"} 1.0',
+        'servekit_ipc_duration_seconds_sum{model="a",version="1"} 0.0',
+        'servekit_batches_total{model="a",reason="full",version="1"} 2.0',
+        'servekit_batches_total{model="a",reason="worker_idle",version="1"} 1.0',
         'servekit_predict_duration_seconds_bucket{le="+Inf",model="a",version="1"} 1.0',
         'servekit_requests_total{model="a",status="200",version="1"} 3.0',
         'servekit_requests_total{model="a",status="504",version="1"} 1.0',
@@ -202,16 +217,59 @@ def test_a_version_that_comes_back_soon_continues_its_series(counters):
 
 def test_calls_of_predict_are_counted_with_their_rows(counters):
     counted = counting(counters)
-    counted.observe_batch(1, 0.002, 0.02)
-    counted.observe_calls([8, 8, 4], 2, 0.002, 0.3, [0.4, 0.5])
+    note(counted, 1)
+    counted.settle()
+    counted.observe_calls([8, 8, 4], 0.002, 0.3)
+    counted.observe_successes([0.4, 0.5])
     text = scrape(counters)
 
-    assert counted.answered == 3
     for line in (
         'servekit_batch_size_count{model="a",version="1"} 4.0',
         'servekit_batch_size_sum{model="a",version="1"} 21.0',
         'servekit_predict_duration_seconds_bucket{le="0.1",model="a",version="1"} 4.0',
         'servekit_queue_duration_seconds_count{model="a",version="1"} 2.0',
         'servekit_requests_total{model="a",status="200",version="1"} 2.0',
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 500])
+def test_batches_are_counted_together_as_they_would_be_one_by_one(counters, count):
+    counted, alone = counting(counters), [0] * (len(DURATIONS) + 1)
+    durations = [(0.00007 * number**2) % 70 for number in range(count - 1)] + [DURATIONS[4]]
+    for predict_s in durations:
+        note(counted, 1, predict_s=predict_s)
+        alone[bisect_left(DURATIONS, predict_s)] += 1
+    counted.settle()
+    start = PLACES["predict_duration_seconds"]
+
+    assert list(counted.values[start : start + len(alone)]) == alone
+    assert counted.values[start + len(alone)] == pytest.approx(sum(durations))
+
+
+def test_batches_are_counted_within_a_second_or_when_there_are_many(counters):
+    counted = counting(counters)
+    for sweep in range(metrics.MOST_SWEEPS):
+        note(counted, 1)
+        counted.set_tasks(0, 0)
+        assert bool(counted.batches) == (sweep < metrics.MOST_SWEEPS - 1)
+    for _ in range(metrics.MANY):
+        note(counted, 1)
+    counted.set_tasks(0, 0)
+
+    assert not counted.batches
+    assert counted.answered == metrics.MOST_SWEEPS + metrics.MANY
+
+
+def test_the_interval_of_outputs_that_come_together_is_shared_among_them(counters):
+    counted = counting(counters)
+    counted.count_outputs(5)
+    counted.observe_outputs(4, 0.2)
+    text = scrape(counters)
+
+    for line in (
+        'servekit_output_interval_seconds_bucket{le="0.025",model="a",version="1"} 0.0',
+        'servekit_output_interval_seconds_bucket{le="0.05",model="a",version="1"} 4.0',
+        'servekit_output_interval_seconds_sum{model="a",version="1"} 0.2',
     ):
         assert line in text

@@ -49,9 +49,9 @@ def test_kills_crashes_and_reloads_are_counted(start, model):
     server.signal(signal.SIGHUP)
     server.wait_for("reload_failed")
     expected = {
-        'servekit_restarts_total{model="digits"} 3.0',
+        'servekit_restarts_total{model="digits",version="1.0"} 3.0',
         *(
-            f'servekit_crashes_total{{cause="{cause}",model="digits"}} 1.0'
+            f'servekit_crashes_total{{cause="{cause}",model="digits",version="1.0"}} 1.0'
             for cause in ("killed", "signal", "exited", "load_failed")
         ),
         'servekit_replicas{model="digits",state="serving",version="1.0"} 1.0',

@@ -139,7 +139,9 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
     :raises ChannelClosed: an answer is malformed; the tasks after it are not answered.
     """
     owner, queue_s, responses = batch[0].owner, sent_at - batch[0].arrived, reply.responses
-    timing = _server_timing(sum(reply.sizes) or len(batch), reply, now - sent_at)
+    decode_s, predict_s, encode_s = reply.decode_s, reply.predict_s, reply.encode_s
+    ipc_s = max(0.0, now - sent_at - decode_s - predict_s - encode_s)
+    timing = _server_timing(sum(reply.sizes) or len(batch), reply, ipc_s)
     durations_s: list[float] = []
     answers: list[tuple[Exchange, HttpResponse]] = []
     try:
@@ -168,10 +170,13 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
                 else:
                     owner.metrics.observe_response(response.status, now - task.arrived)
     finally:
+        metrics, size = owner.metrics, len(batch)
+        metrics.answered += size
         if owner.colocated or reply.sizes:
-            count_parts(batch, queue_s, reply, durations_s)
+            count_parts(batch, queue_s, reply, ipc_s)
         else:
-            owner.metrics.observe_batch(len(batch), queue_s, reply.predict_s, durations_s)
+            metrics.batches += (size, queue_s, decode_s, predict_s, encode_s, ipc_s)
+        metrics.observe_successes(durations_s)
         for exchange, response in answers:  # counted before: a client may look at once
             exchange.respond(response)
 
@@ -194,11 +199,9 @@ def _content_of(
     return None
 
 
-def _server_timing(size: int, reply: Reply, elapsed_s: float) -> bytes:
-    """Return what ``Server-Timing`` says of a batch that was answered after *elapsed_s*."""
-    worker_s = reply.decode_s + reply.predict_s + reply.encode_s
-    decode_ms, encode_ms = reply.decode_s * 1e3, reply.encode_s * 1e3
-    ipc_ms = max(0.0, elapsed_s - worker_s) * 1e3
+def _server_timing(size: int, reply: Reply, ipc_s: float) -> bytes:
+    """Return what ``Server-Timing`` says of a batch that was on its way for *ipc_s*."""
+    decode_ms, encode_ms, ipc_ms = reply.decode_s * 1e3, reply.encode_s * 1e3, ipc_s * 1e3
     if reply.steps:
         told = decode_ms, size, timing_of(reply.steps), encode_ms, ipc_ms
         return b"batch;dur=%.3f;desc=%d, %b, encode;dur=%.3f, ipc;dur=%.3f" % told

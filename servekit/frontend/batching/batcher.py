@@ -60,7 +60,7 @@ class Batcher:
             environment.arena_bytes, environment.pressure, environment.large_body_bytes
         )
         self.queue = TaskQueue(metrics, environment.queue_memory)
-        self.feed = BatchFeed(self.queue, environment.loop, environment.pressure)
+        self.feed = BatchFeed(self.queue, environment.loop, environment.pressure, metrics)
         self.feed.max_batch_size = row.max_batch_size
         self.pool = ReplicaPool(lambda: ReplicaProxy(self, environment))
         self._environment = environment

@@ -179,13 +179,16 @@ class BatchFeed:
     """Sends the tasks of a queue in batches to workers that can take them."""
 
     __slots__ = (
-        *("_had_company", "_idle", "_pressure", "_queue", "_wakeup"),
+        *("_had_company", "_idle", "_note_left", "_pressure", "_queue", "_wakeup"),
         *("costs", "max_batch_size", "max_delay_s"),
     )
 
-    def __init__(self, queue: TaskQueue, loop: EventLoop, pressure: Pressure) -> None:
-        """Send the tasks of *queue*."""
+    def __init__(
+        self, queue: TaskQueue, loop: EventLoop, pressure: Pressure, metrics: ModelMetrics
+    ) -> None:
+        """Send the tasks of *queue*, and count in *metrics* why the batches leave."""
         self._queue, self._pressure = queue, pressure
+        self._note_left = metrics.left.append
         self._wakeup = Wakeup(loop, self.dispatch)
         self._idle: list[TaskTaker] = []  #: workers that can take tasks; the last one is next
         self._had_company = False  #: the last batch had more than one member
@@ -223,8 +226,30 @@ class BatchFeed:
             batch = costs.take(queue, now, room) if costs else queue.take(now, room)
             if batch:
                 self._had_company = len(batch) > 1
-                if rest := idle.pop().send(batch, now):
+                rest = idle.pop().send(batch, now)
+                if rest:
                     queue.put_back(rest)
+                if len(rest) == len(batch):  # a model that is asleep
+                    continue
+                if rest or len(batch) == self.max_batch_size:
+                    self._note_left("full")
+                elif queue.waiting or self.max_delay_s or batch[0].was_lost:
+                    self._note_left(self._why(batch, room, now))
+                else:
+                    self._note_left("worker_idle")
+
+    def _why(self, batch: list[Task], room: int, now: float) -> str:
+        """Return why *batch*, which is not full, was sent *now*: one of ``LEFT``."""
+        following = self._queue.first()
+        if batch[0].was_lost or (following is not None and following.was_lost):
+            return "retried"
+        if following is not None:
+            if len(batch) == room:
+                return "shared"
+            return "too_large" if self.costs is None else "cost"
+        if batch[0].arrived + self.max_delay_s <= now:
+            return "delay_over"
+        return "deadline" if self.costs is None else "cost"
 
     def _is_worth_waiting(self, now: float) -> bool:
         """Whether a partial batch is held back: not past the deadline of a member."""

@@ -12,7 +12,7 @@ from servekit.errors import RequestError, error_class
 from servekit.ipc.channel import ChannelClosed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from servekit.errors import ServekitError
     from servekit.frontend.batching.task import Task
@@ -24,20 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Lend", "count_parts", "count_stages", "error_from", "timing_of"]
 
 
-def count_parts(
-    batch: list[Task], queue_s: float, reply: Reply, durations_s: Sequence[float]
-) -> None:
-    """Count *batch*, which several stages or several calls of ``predict`` answered.
-
-    :param durations_s: of the successes among its responses.
-    """
+def count_parts(batch: list[Task], queue_s: float, reply: Reply, ipc_s: float) -> None:
+    """Count *batch*, which several stages or several calls of ``predict`` answered."""
     owner = batch[0].owner
     if owner.colocated:
         count_stages(batch, queue_s, reply.steps)
-        owner.metrics.observe_successes(durations_s)
     else:
-        times = queue_s, reply.predict_s, durations_s
-        owner.metrics.observe_calls(reply.sizes, len(batch), *times)
+        owner.metrics.observe_calls(reply.sizes, queue_s, reply.predict_s)
+    owner.metrics.observe_overhead(reply.decode_s, reply.encode_s, ipc_s)
     if reply.cost:
         owner.learn_cost(batch, reply.cost)
 

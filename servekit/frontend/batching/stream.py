@@ -37,8 +37,8 @@ class StreamedResponse:
     """The stream of one task that a worker has. Without outputs to send on, it is one response."""
 
     __slots__ = (
-        *("_exchange", "_format", "_is_counted", "_sent_at", "_steps", "_writer", "_written"),
-        *("_written_at", "task"),
+        *("_exchange", "_format", "_is_counted", "_output_at", "_sent_at", "_steps", "_writer"),
+        *("_written", "_written_at", "task"),
     )
 
     _exchange: Exchange
@@ -53,6 +53,7 @@ class StreamedResponse:
         self._format: StreamFormat | None = None  #: once the client has the head
         self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
         self._written, self._written_at = 0, now  #: bytes, and ``monotonic``
+        self._output_at = now  #: ``monotonic``: when the last outputs came
         self._is_counted = False
         if is_stream:
             self._count()
@@ -79,6 +80,9 @@ class StreamedResponse:
             return
         if self._format is None:
             self._begin(task.exchange, part.media_type, now)
+        elif part.outputs:
+            task.owner.metrics.observe_outputs(part.outputs, now - self._output_at)
+        self._output_at = now if part.outputs else self._output_at
         if part.body:
             task.deadline = min(task.until, now + task.owner.row.predict_timeout_s)
             self._put(part.body, now)
@@ -129,11 +133,13 @@ class StreamedResponse:
             self._answer(part, now, lend)
             return
         task, (error, _, content) = self.task, part.end
-        queue_s = self._sent_at - task.arrived
+        queue_s, metrics = self._sent_at - task.arrived, task.owner.metrics
+        metrics.answered += 1
         if task.owner.colocated:
             count_stages([task], queue_s, self._steps)
         else:
-            task.owner.metrics.observe_batch(1, queue_s, now - self._sent_at)
+            metrics.observe_queue(queue_s)
+            metrics.observe_step(1, now - self._sent_at)
         if self._exchange.is_closed:
             task.is_done = True
         elif error:

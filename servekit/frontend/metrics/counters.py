@@ -4,38 +4,66 @@
 The arrays lie in memory that all front-ends share, so any of them can add up all of them, and
 nothing is lost when one ends. An increment is two accesses to an array: no lock, no label lookup.
 ``servekit.ipc.model_counters`` lays them out.
+
+Requests are counted at once. What is known of batches is only noted, and added to the array at the
+latest a second later: many batches together take less time than each of them alone.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 
 from servekit.ipc.counter_share import Share
-from servekit.ipc.model_counters import DURATIONS, GAUGES, LENGTH, PLACES, SIZES, Label, key_of
+from servekit.ipc.model_counters import (
+    DURATIONS,
+    GAUGES,
+    LENGTH,
+    PARTS,
+    PLACES,
+    SIZES,
+    Label,
+    key_of,
+)
 
 __all__ = ["ModelMetrics"]
+
+MANY = 600  #: numbers of batches, or reasons, that are added without more delay
+MOST_SWEEPS = 10  #: until they are added, however few they are
 
 OTHER_STATUS = PLACES[500]
 REQUESTS = PLACES["request_duration_seconds"]
 REQUESTS_SUM = REQUESTS + len(DURATIONS) + 1
-QUEUES = PLACES["queue_duration_seconds"]
-QUEUES_SUM = QUEUES + len(DURATIONS) + 1
-PREDICTS = PLACES["predict_duration_seconds"]
-PREDICTS_SUM = PREDICTS + len(DURATIONS) + 1
-BATCHES = PLACES["batch_size"]
-BATCHES_SUM = BATCHES + len(SIZES) + 1
+QUEUES = PLACES["queue_duration_seconds"], DURATIONS
+PREDICTS = PLACES["predict_duration_seconds"], DURATIONS
+BATCHES = PLACES["batch_size"], SIZES
+DECODES = PLACES["decode_duration_seconds"], PARTS
+ENCODES = PLACES["encode_duration_seconds"], PARTS
+IPCS = PLACES["ipc_duration_seconds"], PARTS
+#: in the order of the numbers of each batch in ``ModelMetrics.batches``
+OF_A_BATCH = (BATCHES, QUEUES, DECODES, PREDICTS, ENCODES, IPCS)
 OK = PLACES[200]
-FIRST_OUTPUTS = PLACES["first_output_seconds"]
+FIRST_OUTPUTS = PLACES["first_output_seconds"], DURATIONS
+INTERVALS = PLACES["output_interval_seconds"]
+INTERVALS_SUM = INTERVALS + len(DURATIONS) + 1
+
+Histogram = tuple[int, tuple[float, ...]]  #: where it begins, and the bounds of its buckets
 
 
 class ModelMetrics:
     """One front-end's array for one version of a model, or of a stage."""
 
-    __slots__ = ("_uncounted", "values")
+    __slots__ = ("_sweeps", "answered", "batches", "left", "values")
 
     def __init__(self, share: Share, label: Label) -> None:
         """Count in *share* under *label*."""
         self.values = share.take(key_of(label), LENGTH, GAUGES)
-        self._uncounted = 0  #: inputs in the sum of batches beyond the number of their tasks
+        self.answered = 0  #: tasks that workers have answered
+        #: six numbers for each answered batch that is not in the array yet: its size, and the
+        #: seconds in the queue, in decode, predict and encode, and on the way
+        self.batches: list[float] = []
+        #: why batches have left the queue, those that are not in the array yet: each of ``LEFT``
+        self.left: list[str] = []
+        self._sweeps = 0  #: since ``settle``
 
     def count_status(self, status: int) -> None:
         """Count a response whose duration is not observed: an error, in most cases."""
@@ -55,15 +83,13 @@ class ModelMetrics:
         """Count a task that is dropped from a queue: one of ``DROPS``."""
         self.values[PLACES[reason]] += 1
 
-    @property
-    def answered(self) -> float:
-        """Number of tasks that workers have answered."""
-        return self.values[BATCHES_SUM] - self._uncounted
-
     def set_tasks(self, waiting: int, running: int) -> None:
-        """Set how many tasks are in the queue, and how many workers have."""
+        """Set how many tasks are in the queue, and how many workers have; ten times a second."""
         self.values[PLACES["waiting"]] = waiting
         self.values[PLACES["running"]] = running
+        self._sweeps += 1
+        if self._sweeps >= MOST_SWEEPS or len(self.batches) > MANY or len(self.left) > MANY:
+            self.settle()
 
     def count_stream(self, step: int) -> None:
         """Count a stream that a worker begins (+1) or ends (-1)."""
@@ -79,7 +105,13 @@ class ModelMetrics:
 
     def observe_first_output(self, duration_s: float) -> None:
         """Count a stream by the time to its first output."""
-        self._observe(FIRST_OUTPUTS, DURATIONS, duration_s)
+        self._observe(FIRST_OUTPUTS, duration_s)
+
+    def observe_outputs(self, outputs: int, duration_s: float) -> None:
+        """Count *outputs* that came *duration_s* after the ones before them in their stream."""
+        values = self.values
+        values[INTERVALS + bisect_left(DURATIONS, duration_s / outputs)] += outputs
+        values[INTERVALS_SUM] += duration_s
 
     def observe_successes(self, durations_s: Sequence[float]) -> None:
         """Count responses with a prediction and the status 200, all at once."""
@@ -96,47 +128,59 @@ class ModelMetrics:
         values[REQUESTS_SUM] += duration_s
         values[OK if status == 200 else PLACES.get(status, OTHER_STATUS)] += 1
 
-    def _observe(self, start: int, bounds: tuple[float, ...], value: float) -> None:
-        self.values[start + bisect_left(bounds, value)] += 1
-        self.values[start + len(bounds) + 1] += value
+    # ------------------------------------------------------------ batches
 
-    def observe_batch(
-        self, size: int, queue_s: float, predict_s: float, durations_s: Sequence[float] = ()
-    ) -> None:
-        """Count one answered batch, and the successes among its responses."""
-        values = self.values
-        values[BATCHES + bisect_left(SIZES, size)] += 1
-        values[BATCHES_SUM] += size
-        values[QUEUES + bisect_left(DURATIONS, queue_s)] += 1
-        values[QUEUES_SUM] += queue_s
-        values[PREDICTS + bisect_left(DURATIONS, predict_s)] += 1
-        values[PREDICTS_SUM] += predict_s
-        self.observe_successes(durations_s)
+    def settle(self) -> None:
+        """Add what was noted of batches to the array."""
+        self._sweeps = 0
+        if batches := self.batches:
+            self.batches = []
+            for place, histogram in enumerate(OF_A_BATCH):
+                self._observe_all(histogram, batches[place :: len(OF_A_BATCH)])
+        if self.left:
+            for reason, count in Counter(self.left).items():
+                self.values[PLACES[reason]] += count
+            self.left.clear()
 
-    def observe_calls(
-        self,
-        sizes: Sequence[int],
-        tasks: int,
-        queue_s: float,
-        predict_s: float,
-        durations_s: Sequence[float],
-    ) -> None:
-        """Count one answered batch of *tasks* that took several calls of ``predict``.
+    def observe_calls(self, sizes: Sequence[int], queue_s: float, predict_s: float) -> None:
+        """Count one answered batch that took several calls of ``predict``.
 
         :param sizes: inputs or rows of each call.
         :param predict_s: seconds of all calls together.
         """
-        self._uncounted += sum(sizes) - tasks
         self.observe_queue(queue_s)
         for size in sizes:
             self.observe_step(size, predict_s / len(sizes))
-        self.observe_successes(durations_s)
 
     def observe_queue(self, queue_s: float) -> None:
         """Count a batch by the time that it waited."""
-        self._observe(QUEUES, DURATIONS, queue_s)
+        self._observe(QUEUES, queue_s)
 
     def observe_step(self, size: int, predict_s: float) -> None:
         """Count a call of ``predict``, or the part of a batch that a stage of a worker had."""
-        self._observe(BATCHES, SIZES, size)
-        self._observe(PREDICTS, DURATIONS, predict_s)
+        self._observe(BATCHES, size)
+        self._observe(PREDICTS, predict_s)
+
+    def observe_overhead(self, decode_s: float, encode_s: float, ipc_s: float) -> None:
+        """Count a batch by the time that it took besides the queue and ``predict``."""
+        self._observe(DECODES, decode_s)
+        self._observe(ENCODES, encode_s)
+        self._observe(IPCS, ipc_s)
+
+    def _observe(self, histogram: Histogram, value: float) -> None:
+        start, bounds = histogram
+        self.values[start + bisect_left(bounds, value)] += 1
+        self.values[start + len(bounds) + 1] += value
+
+    def _observe_all(self, histogram: Histogram, numbers: list[float]) -> None:
+        (start, bounds), values, before = histogram, self.values, 0
+        values[start + len(bounds) + 1] += sum(numbers)
+        numbers.sort()  # so that buckets are looked up, which are fewer
+        for place, bound in enumerate(bounds, start):
+            end = bisect_right(numbers, bound, before)
+            if end > before:
+                values[place] += end - before
+                before = end
+                if end == len(numbers):
+                    return
+        values[start + len(bounds)] += len(numbers) - before

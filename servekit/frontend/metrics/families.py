@@ -18,6 +18,7 @@ from servekit.ipc.model_counters import (
     DROPS,
     HISTOGRAMS,
     KEY,
+    LEFT,
     LENGTH,
     MIRRORED,
     OF_REQUESTS,
@@ -33,7 +34,7 @@ __all__ = ["collect", "waiting"]
 #: statuses that are shown from the start; the others once there was one
 SHOWN = (200, 400, 401, 403, 404, 406, 413, 415, 422, 429, 500, 503, 504, 507)
 #: shown for each stage of a model that has several
-STAGE_HISTOGRAMS = ("queue_duration_seconds", "predict_duration_seconds", "batch_size")
+STAGE_HISTOGRAMS = tuple(name for name in HISTOGRAMS if name != "request_duration_seconds")
 
 MODEL = ("model", "version")  #: labels of the series of a model
 STAGE = (*MODEL, "stage")  #: labels of the series of a stage
@@ -65,6 +66,9 @@ def collect(counters: Counters, shown: Collection[Label]) -> Iterator[Metric]:
         yield _histogram(f"servekit_{name}", name, MODEL, models)
     yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
     yield _counters("servekit_tasks_dropped", "Tasks dropped from a queue", "reason", DROPS, models)
+    yield _counters(
+        "servekit_batches", "Batches, by why they left the queue", "reason", LEFT, models
+    )
     yield _counters("servekit_cache_looks", "Cache lookups", "result", CACHED, models)
     yield _gauge("servekit_tasks_waiting", "Tasks in the queue", MODEL, models)
     yield _gauge("servekit_tasks_running", "Tasks being processed", MODEL, models)
@@ -103,7 +107,8 @@ def _mirrors(values: list[float]) -> bool:
 
 
 def _of_streams(totals: Totals) -> Iterator[Metric]:
-    yield _histogram("servekit_first_output_seconds", "first_output_seconds", MODEL, totals)
+    for name in STREAMS:
+        yield _histogram(f"servekit_{name}", name, MODEL, totals)
     for kind, name, text, key in (
         (GaugeMetricFamily, "streams_open", "Streams being produced", "streams"),
         (CounterMetricFamily, "outputs", "Outputs of streams", "outputs"),

@@ -42,6 +42,11 @@ class KnownMetrics(Collection[Label]):
             found = self._metrics[label] = ModelMetrics(self._share, label)
         return found
 
+    def settle(self) -> None:
+        """Add what is known of batches to the arrays."""
+        for metrics in self._metrics.values():
+            metrics.settle()
+
     def keep(self, versions: Collection[tuple[str, str]]) -> None:
         """Note which models and *versions* there are now; forget those that went long ago."""
         for label in self._metrics:

@@ -89,8 +89,13 @@ class Routing:
         """Return how many tasks wait for each model, in all front-ends together."""
         return waiting(self._counters)
 
+    def settle(self) -> None:
+        """Count what was kept back: see ``ModelMetrics.settle``."""
+        self._metrics.settle()
+
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends, and those of services."""
+        self.settle()
         yield from collect(self._counters, self._metrics)
         yield from supervised(self.table)
         yield from own_metrics(self._service_metrics())

@@ -85,6 +85,7 @@ class FrontEnd:
         self._close_idle_for(grace_s)
         routing.batchers.fail_all(Draining())
         self._close_idle_for(LAST_ANSWERS_S)
+        routing.settle()
         if self._access_log is not None:
             self._access_log.write()
 

@@ -116,6 +116,7 @@ class FrontEndView:
 
     def statistics(self, model: str, version: str) -> ModelStatistics:
         """Return what *version* of *model* has done since the server started."""
+        self.routing.settle()
         counts = read_version(self.counters, model, version)
         return ModelStatistics(
             statuses=counts.statuses,

@@ -58,7 +58,7 @@ class ReplicaKeeper:
         """Return what the next worker of *replica* is started with."""
         prepared, settings = self._prepared, self._host.settings
         if replica.generation > 1:
-            self._host.reporter.tally.restarted(prepared.name)
+            self._host.reporter.tally.restarted(prepared.name, prepared.version)
         stage = next(each for each in prepared.stages if each.name == replica.stage)
         count, total = self._version.counts[stage.name], self._host.total_replicas()
         boot = boot_of(prepared, stage, settings, replica, count, total)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from time import monotonic
 
 from servekit.ipc.model_counters import StageCounts
+from servekit.ipc.operations import AUTOSCALE, DONE
 from servekit.settings.deployments import ReplicaRange
 from servekit.supervisor.models.model import Model
 from servekit.supervisor.models.replica_set import ReplicaSet
@@ -105,6 +106,7 @@ class StageScaler:
         except OSError:
             self._version.resize(self._stage.name, before)
             raise
+        self._server.registry.reporter.tally.operated(AUTOSCALE, DONE)
         self._notice(f"scales from {before} to {count}: {reason}")
         return added[0] if added else None
 

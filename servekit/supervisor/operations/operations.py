@@ -152,11 +152,17 @@ class Operations:
                 model.is_changed = True
             self.save()
             progress.done()
+            self._count(progress)
             self.server.registry.reporter.notice(notices.operation_done(progress.row))
 
     def _fail(self, progress: Progress, error: OperationFailed) -> None:
         progress.failed(error)
+        self._count(progress)
         self.server.registry.reporter.notice(notices.operation_failed(progress.row))
+
+    def _count(self, progress: Progress) -> None:
+        """Count an operation that has ended."""
+        self.server.registry.reporter.tally.operated(progress.row.kind, progress.row.state)
 
 
 def _change_traffic(model: Model, order: SetTraffic) -> None:

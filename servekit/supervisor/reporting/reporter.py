@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import Protocol
 
 from msgspec import structs
@@ -51,7 +52,7 @@ class Reporter:
         self._call_later = call_later
         self._crashes = CrashLog(run_dir, log)
         self._kept = LogWriter(run_dir)
-        self.tally = Tally()
+        self.tally = Tally(time())
         self.attach = log.attach
         self.progress = log.progress
         self.notice = log.notice
@@ -74,7 +75,7 @@ class Reporter:
         if event.cause != "stopped":
             self.progress(event.model, "")
             self.notice(notices.worker_exited(event))
-            self.tally.crashed(event.model, event.cause)
+            self.tally.crashed(event.model, event.version, event.cause)
             self._crashes.worker_exited(event)
         may_hold_requests = event.cause != "stopped" and event.served_s is not None
         if may_hold_requests:  # wait for what the front-ends say of them
@@ -84,7 +85,7 @@ class Reporter:
 
     def model_failed(self, model: str, reason: str) -> None:
         """Report an archive that cannot be loaded; the log says so elsewhere."""
-        self.tally.crashed(model, "load_failed")
+        self.tally.crashed(model, "", "load_failed")
         self._crashes.model_failed(model, reason)
 
     def lost(self, lost: Lost) -> None:
