@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from servekit.service.endpoints import endpoint
     from servekit.service.request import Request
     from servekit.service.response import Response
+    from servekit.service.spans import span
     from servekit.types.arrays import Array
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "endpoint",
     "hookimpl",
     "serve",
+    "span",
 ]
 
 __version__ = "0.1.0"
@@ -47,6 +49,7 @@ MODULES: Final = {
     "endpoint": "service.endpoints",
     "hookimpl": "hookspecs",
     "serve": "local_server.server",
+    "span": "service.spans",
 }
 
 

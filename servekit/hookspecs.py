@@ -25,6 +25,7 @@ from servekit_archiver.hookspecs import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from msgspec import Struct
 
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from servekit.extension import (
         Identity,
         Middleware,
+        Observer,
         ProcessOffer,
         Protocol,
         Routes,
         Server,
+        ServiceSpan,
         TransportOffer,
     )
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
@@ -62,6 +65,7 @@ __all__ = [
     "authorize",
     "batch_served",
     "decrypt_archive",
+    "enter_span",
     "explain_migration",
     "export_logs",
     "export_metrics",
@@ -72,6 +76,8 @@ __all__ = [
     "hookspec",
     "model_loaded",
     "model_unloaded",
+    "observer_started",
+    "observer_stopping",
     "open_archive",
     "recognise_model",
     "register_codecs",
@@ -199,6 +205,20 @@ def find_service(
         reference. The first plugin that returns one decides: one class serves the model. The
         default plugin, which imports ``module:Class`` of the archive and the classes of *offers*,
         is asked last. A ``BootError`` that is raised is the reason why the model does not load.
+    """
+
+
+@hookspec
+def enter_span(span: "ServiceSpan") -> "AbstractContextManager[object] | None":
+    """Take part in a span of a service, so that libraries with tracing of their own know it.
+
+    Runs in: worker, in the thread or the task that enters the span; once for each batch with a
+    traced member, for each turn of a traced stream, and for each ``servekit.span`` in them. A
+    worker without traced requests never calls it. If it raises, it is not called any more.
+
+    :param span: its ``traceparent`` is what requests to other servers send, and its ``recorder``
+        takes the spans of libraries.
+    :return: what is entered now, and exited when the span ends; ``None`` for nothing.
     """
 
 
@@ -399,6 +419,7 @@ def accept_archive(archive: "ArchiveInfo", policy: "Policy") -> "Refused | Kept 
 
 #: the hooks of the observer; each has one parameter
 OBSERVER_HOOKS = (
+    "observer_started",
     "server_started",
     "server_stopping",
     "model_loaded",
@@ -409,7 +430,26 @@ OBSERVER_HOOKS = (
     "request_traced",
     "export_metrics",
     "export_logs",
+    "observer_stopping",
 )
+
+
+@hookspec
+def observer_started(observer: "Observer") -> None:
+    """Prepare for events.
+
+    Runs in: observer, once, before all its other hooks.
+
+    :param observer: has the settings of the plugin.
+    """
+
+
+@hookspec
+def observer_stopping(observer: "Observer") -> None:
+    """Finish: there are no more events.
+
+    Runs in: observer, once, after all its other hooks. It has at most two seconds.
+    """
 
 
 @hookspec

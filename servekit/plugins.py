@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 from servekit_archiver.plugins import HookFailure, HookManager, InstalledPlugin
@@ -17,6 +17,11 @@ from servekit import __version__, hookspecs
 from servekit.builtin import DEFAULT_PLUGINS
 from servekit.errors import PluginError
 from servekit.extension.archives import ACCEPT_GROUP
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from servekit.settings import Settings
 
 __all__ = [
     "InstalledPlugin",
@@ -28,6 +33,7 @@ __all__ = [
     "implemented",
     "import_target",
     "installed_plugins",
+    "read_plugin_settings",
 ]
 
 
@@ -119,6 +125,29 @@ def create_plugin_manager(
     for module in extra:
         manager.register(module)
     return manager
+
+
+def read_plugin_settings(settings: "Settings", plugins: PluginManager) -> "dict[str, Struct]":
+    """Return the settings of each plugin that has registered some.
+
+    :raises PluginError: a plugin registers something else than settings, or a value is refused.
+    """
+    from servekit.settings.plugin_values import (  # takes long, and few processes need it
+        known_settings,
+        plugin_settings,
+    )
+
+    kinds: dict[str, type[Struct]] = {}
+    for plugin, kind in plugins.contributions("register_settings"):
+        try:
+            known_settings(kind)
+        except ValueError as error:
+            raise PluginError(f"{plugin}: register_settings: {error}") from error
+        kinds[plugin] = kind
+    try:
+        return plugin_settings(settings.plugins, kinds)
+    except ValueError as error:
+        raise PluginError(str(error)) from error
 
 
 def implemented(hooks: Any, names: Iterable[str]) -> list[str]:

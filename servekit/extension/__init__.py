@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from servekit.extension.instances import read_instances
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.extension.models import ModelStatistics, ModelView
+    from servekit.extension.observer import Observer
     from servekit.extension.problems import error_fields, error_message, problem_response
     from servekit.extension.processes import ProcessOffer
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from servekit.extension.transport import TransportOffer
     from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
     from servekit.service.identity import Identity
+    from servekit.service.spans import ServiceSpan
 
 __all__ = [
     "ArchiveInfo",
@@ -83,6 +85,7 @@ __all__ = [
     "ModelStatistics",
     "ModelUnloaded",
     "ModelView",
+    "Observer",
     "OperationRow",
     "Policy",
     "PredictionCall",
@@ -101,6 +104,7 @@ __all__ = [
     "Server",
     "ServerStarted",
     "ServerStopping",
+    "ServiceSpan",
     "Span",
     "TracedBatch",
     "TransportOffer",
@@ -149,6 +153,7 @@ MODULES = {
     ".middleware": ("Middleware", "Proceed"),
     ".models": ("ModelStatistics", "ModelView"),
     ".problems": ("error_fields", "error_message", "problem_response"),
+    ".observer": ("Observer",),
     ".processes": ("ProcessOffer",),
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
     ".routes": ("Routes",),
@@ -157,6 +162,7 @@ MODULES = {
     ".transport": ("TransportOffer",),
     "servekit.ipc.operations": ("Load", "OperationRow", "ReloadModels", "Unload"),
     "servekit.service.identity": ("Identity",),
+    "servekit.service.spans": ("ServiceSpan",),
     "servekit_archiver.migration": ("MigrationRow",),
 }
 

@@ -146,6 +146,8 @@ class Span(Struct, frozen=True, kw_only=True):
     duration_s: float
     batch: int = -1  #: place in ``batches`` of the event; -1 if the worker has no part in it
     attributes: dict[str, str | int | float | bool] = {}
+    id: str = ""  #: 16 hexadecimal digits, of a span that the service gave
+    parent: str = ""  #: of such a span: the id of the one around it, or ``span`` of the batch
 
 
 class TracedBatch(Struct, frozen=True, kw_only=True):
@@ -158,6 +160,10 @@ class TracedBatch(Struct, frozen=True, kw_only=True):
     size: int  #: inputs of the batch, or rows of its inputs
     request_ids: list[str]  #: of its members, at most 64 of them
     traceparents: list[str]  #: the same, of members that have one
+    #: 16 hexadecimal digits: the work of the worker, around the spans of its service. It belongs
+    #: to the trace of the first sampled member; "" if no member is sampled
+    span: str = ""
+    dropped: int = 0  #: spans of the service beyond the limit
 
 
 class RequestTraced(LifeEvent, frozen=True):

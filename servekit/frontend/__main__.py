@@ -2,7 +2,6 @@
 """``python -m servekit.frontend``: started by the supervisor, runs gunicorn in the foreground."""
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from servekit.errors import StartupError
 from servekit.frontend.server.application import Application
 from servekit.ipc.counters import Counters
-from servekit.settings import Settings
-from servekit.settings.plugin_values import PluginValue
+from servekit.settings.shared import read_settings
 from servekit.system.parent_death import die_with_parent
 
 
@@ -26,13 +24,10 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args()
     die_with_parent(args.parent)
-    values = json.loads((args.run_dir / "settings.json").read_text(encoding="utf-8"))
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-    values["plugins"] = tuple(PluginValue(**each) for each in values["plugins"])
+    settings = read_settings(args.run_dir)
     try:
         counters = Counters(args.counters)
         sockets = args.listener, args.manage
-        settings = Settings(**values)
         Application(settings, args.run_dir, *sockets, counters, args.stdout).run()
     except StartupError as error:
         sys.stderr.write(f"{error}\n")

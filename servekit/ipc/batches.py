@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from servekit.ipc.response_style import ResponseStyle
+from servekit.ipc.spans import BatchTrace
 
 __all__ = [
     "BETWEEN_STEPS",
@@ -176,6 +177,7 @@ class Reply(Struct, array_like=True, tag=2):
     #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
     sizes: list[int] = []
     cost: float = 0.0  #: the sum over its inputs, if the model says what an input costs
+    trace: BatchTrace | None = None  #: if a member is traced
 
 
 class Hello(Struct, array_like=True, tag=3):
@@ -211,6 +213,7 @@ class Part(Struct, array_like=True):
     response: tuple[int, list[tuple[str, str]]] | None = None  #: for ``end``, as in ``Reply``
     steps: dict[str, float] = {}  #: as in ``Reply``, for stages that ended since the last part
     times: tuple[float, float, float] | None = None  #: for ``end``: to decode, predict and encode
+    trace: BatchTrace | None = None  #: for ``end``, if the request is traced
 
 
 class Parts(Struct, array_like=True, tag=9):

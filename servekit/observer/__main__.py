@@ -13,7 +13,9 @@ from time import monotonic
 
 from servekit.observer.receiver import EventReceiver, export_metrics
 from servekit.observer.subscriber import subscribers_of
-from servekit.plugins import create_plugin_manager, implemented
+from servekit.observer.view import ObserverView
+from servekit.plugins import create_plugin_manager, implemented, read_plugin_settings
+from servekit.settings.shared import read_settings
 from servekit.system.parent_death import die_with_parent
 
 __all__ = ["main"]
@@ -38,6 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m servekit.observer")
     parser.add_argument("--parent", type=int, required=True, help="pid of the supervisor")
     parser.add_argument("--listener", type=int, required=True, help="descriptor of the socket")
+    parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--manage", type=Path, required=True, help="path of the private socket")
     parser.add_argument("--log-format", default="text", choices=["text", "json"])
     parsed = parser.parse_args()
@@ -50,11 +53,18 @@ def main() -> None:
     listener.set_inheritable(False)
     manager = create_plugin_manager()
     subscribers, end = subscribers_of(manager), Event()
+    settings = read_settings(parsed.run_dir)
+    own_settings = read_plugin_settings(settings, manager)
+    observer = ObserverView(settings, parsed.run_dir, own_settings)
+    for subscriber in subscribers:
+        subscriber.offer("observer_started", observer)
     if implemented(manager.hook, ["export_metrics"]):
         export_metrics(subscribers, parsed.manage, INTERVAL_S, end)
     EventReceiver(listener, subscribers).run()
     end.set()
     deadline = monotonic() + END_S
+    for subscriber in subscribers:
+        subscriber.offer("observer_stopping", observer)
     for subscriber in subscribers:
         subscriber.end(max(0.0, deadline - monotonic()))
     sys.stderr.flush()

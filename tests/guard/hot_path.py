@@ -33,11 +33,10 @@ class FrontEndPath:
 
     def __init__(self, directory: Path) -> None:
         from servekit.frontend.server.assembly import Assembly, Resources
-        from servekit.frontend.server.contributions import read_plugin_settings
         from servekit.ipc.channel import encode_frame
         from servekit.ipc.counters import Counters, create_memory
         from servekit.ipc.table import Interface, ModelRow, ReplicaRow, Table, TableUpdate
-        from servekit.plugins import create_plugin_manager
+        from servekit.plugins import create_plugin_manager, read_plugin_settings
         from servekit.settings import Settings
         from servekit.settings.tokens import Tokens
 

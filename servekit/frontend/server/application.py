@@ -18,9 +18,9 @@ from servekit.frontend.exchange.connection_shares import ConnectionShares
 from servekit.frontend.middleware.access_log import AccessLog, open_access_log
 from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import NO_ADDRESS, Assembly, Resources
-from servekit.frontend.server.contributions import check_settings, read_plugin_settings
+from servekit.frontend.server.contributions import check_settings
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
-from servekit.plugins import create_plugin_manager
+from servekit.plugins import create_plugin_manager, read_plugin_settings
 from servekit.settings.tls import server_context
 from servekit.settings.tokens import read_tokens
 

@@ -15,19 +15,16 @@ from servekit.extension.transport import TransportOffer
 from servekit.frontend.http1.listener import LazyTransport
 from servekit.frontend.middleware.contained import ContainedMiddleware
 from servekit.ipc.control import ProcessRow
-from servekit.settings.plugin_values import known_settings, plugin_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from msgspec import Struct
 
     from servekit.extension.middleware import Middleware
     from servekit.extension.server import Server
     from servekit.plugins import PluginManager
     from servekit.settings import Settings
 
-__all__ = ["Contributions", "check_settings", "gather", "read_plugin_settings"]
+__all__ = ["Contributions", "check_settings", "gather"]
 
 log = logging.getLogger("servekit.frontend")
 
@@ -71,24 +68,6 @@ def check_settings(settings: Settings, plugins: PluginManager) -> None:
     broken = [each.error for each in plugins.installed if each.name == "jobs"]
     reason = broken[0] if broken else "pip install servekit-jobs"
     raise PluginError(f"jobs: needs the plugin servekit-jobs: {reason}")
-
-
-def read_plugin_settings(settings: Settings, plugins: PluginManager) -> dict[str, Struct]:
-    """Return the settings of each plugin that has registered some.
-
-    :raises PluginError: a plugin registers something else than settings, or a value is refused.
-    """
-    kinds: dict[str, type[Struct]] = {}
-    for plugin, kind in plugins.contributions("register_settings"):
-        try:
-            known_settings(kind)
-        except ValueError as error:
-            raise PluginError(f"{plugin}: register_settings: {error}") from error
-        kinds[plugin] = kind
-    try:
-        return plugin_settings(settings.plugins, kinds)
-    except ValueError as error:
-        raise PluginError(str(error)) from error
 
 
 def gather(plugins: PluginManager, server: Server) -> Contributions:

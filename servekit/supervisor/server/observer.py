@@ -105,6 +105,7 @@ class ObserverProcess(KeptProcess):
                 "servekit.observer",
                 *("--parent", str(os.getpid())),
                 *("--listener", str(listener)),
+                *("--run-dir", str(self._run_dir)),
                 *("--manage", str(self._run_dir / MANAGE_SOCKET)),
                 *("--log-format", self._log_format),
             ),

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the users, and writes the settings, before anything is started."""
+"""Checks the users and the standard output before anything is started."""
 
-import dataclasses
-import json
 import os
 
 from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit.settings.values import STDOUT
-from servekit.supervisor.os.run_directory import RunDirectory
 from servekit.supervisor.os.user import find_user, user_of_model
 
-__all__ = ["check_users", "standard_output", "write_settings"]
+__all__ = ["check_users", "standard_output"]
 
 
 def check_users(settings: Settings, models: int) -> None:
@@ -21,13 +18,6 @@ def check_users(settings: Settings, models: int) -> None:
     """
     for number in range(models):
         find_user(user_of_model(settings.worker_user, number, models))
-
-
-def write_settings(settings: Settings, run_directory: RunDirectory) -> None:
-    """Write the settings that the front-ends read."""
-    shared = dataclasses.replace(settings, daemons=(), deployments=())  # they may have secrets
-    text = json.dumps(dataclasses.asdict(shared))
-    (run_directory.path / "settings.json").write_text(text, encoding="utf-8")
 
 
 def standard_output(settings: Settings) -> int | None:

@@ -18,6 +18,7 @@ from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Table
 from servekit.settings import Settings
+from servekit.settings.shared import write_settings
 from servekit.supervisor.models.on_demand import OnDemand
 from servekit.supervisor.models.registry import ModelRegistry
 from servekit.supervisor.models.saved_models import lay_over, unloaded
@@ -43,7 +44,7 @@ from servekit.supervisor.server.log_files import LogFiles
 from servekit.supervisor.server.observer import ObserverProcess
 from servekit.supervisor.server.origins import Origins
 from servekit.supervisor.server.plugin_processes import PluginProcesses
-from servekit.supervisor.server.set_up import check_users, standard_output, write_settings
+from servekit.supervisor.server.set_up import check_users, standard_output
 from servekit.supervisor.server.shutdown import Shutdown
 from servekit.supervisor.server.start_up import StartUp
 
@@ -75,7 +76,7 @@ class Supervisor:
         self._listeners = Listeners(settings)
         self._run_directory = RunDirectory(settings.run_dir)
         with self._run_directory.beginning():
-            write_settings(settings, self._run_directory)
+            write_settings(settings, self._run_directory.path)
             self._listeners.bind_private(self._run_directory.path)
         self._build(state, journal)
 

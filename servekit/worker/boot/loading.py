@@ -23,6 +23,7 @@ from servekit.worker.boot.assembly import assemble, current_of, loop_of
 from servekit.worker.boot.service_lookup import find_service
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.codecs.value import allow_pickles
+from servekit.worker.prediction.tracing import Tracing
 from servekit.worker.process.log import attach
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.streaming.stepping import CurrentMembers
@@ -112,7 +113,13 @@ def load_service(loading: Loading) -> Loaded:
         **{name: each.methods for name, each in colocated.items()},
     }
     measures = () if metrics.descriptor is None else (metrics.descriptor,)
-    return replace(loaded, colocated=colocated, measures=measures, calls=state.calls)
+    return replace(
+        loaded,
+        colocated=colocated,
+        measures=measures,
+        calls=state.calls,
+        tracing=Tracing(manager),
+    )
 
 
 def _refuse_async(stages: Mapping[str, Loaded]) -> None:

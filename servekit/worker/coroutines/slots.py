@@ -7,9 +7,11 @@ One task calls ``admit``, ``step`` and ``evict``, so that none of them begins be
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from servekit.service.base import Done
+from servekit.service.spans import active_span, recording
 from servekit.worker.coroutines.loop import is_being_cancelled, settled
 from servekit.worker.process.log import report
 from servekit.worker.streaming.stepping import checked_entries
@@ -30,6 +32,8 @@ class SlotMember:
 
     def __init__(self, value: Any, request: Request) -> None:
         self.value, self.request = value, request
+        active = active_span()
+        self.recorder = active.recorder if active is not None else None  #: if it is traced
         self.entries: asyncio.Queue[Any] = asyncio.Queue()  #: its outputs, and the end
         self.has_left = False  #: nobody reads the entries any more
         self.is_evicted = asyncio.Event()
@@ -51,7 +55,8 @@ class AsyncSlots:
         member = SlotMember(value, self._current.requests()[0])
         self._arrived.append(member)
         if self._stepper is None or self._stepper.done():
-            self._stepper = asyncio.create_task(self._run())
+            # a step is for several requests: it does not inherit the context of one
+            self._stepper = asyncio.create_task(self._run(), context=Context())
         try:
             while True:
                 entry = await member.entries.get()
@@ -83,7 +88,8 @@ class AsyncSlots:
                 continue
             self._current.members = (member,)
             try:
-                member.slot = await settled(self._service.admit(member.value))
+                with recording([member.recorder] if member.recorder else []):
+                    member.slot = await settled(self._service.admit(member.value))
                 self._members.append(member)
             except BaseException as error:
                 member.entries.put_nowait(error)
@@ -94,9 +100,9 @@ class AsyncSlots:
     async def _step(self) -> None:
         self._current.members = members = list(self._members)
         try:
-            entries = checked_entries(
-                await self._service.step([member.slot for member in members]), len(members)
-            )
+            slots = [member.slot for member in members]
+            with recording([member.recorder for member in members if member.recorder]):
+                entries = checked_entries(await self._service.step(slots), len(members))
         except BaseException as error:
             if is_being_cancelled(error):
                 raise

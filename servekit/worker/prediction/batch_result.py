@@ -10,6 +10,7 @@ from msgspec import Struct
 from servekit.counting import counted
 from servekit.errors import ClientGone, RequestError, WrongBatchLength
 from servekit.ipc.arena import Pieces
+from servekit.ipc.spans import BatchTrace
 from servekit.service.response import Response
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.prediction.negotiation import Plan
@@ -51,6 +52,7 @@ class BatchResult(NamedTuple):
     #: inputs or rows in each call of ``predict``; empty: one call, with an input for each answer
     sizes: list[int] = []  # noqa: RUF012 - never changed
     cost: float = 0.0  #: as in ``Reply``
+    trace: BatchTrace | None = None  #: if a member is traced
 
     @property
     def times(self) -> tuple[float, float, float]:

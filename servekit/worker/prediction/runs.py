@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from servekit.errors import RequestError, ServekitError
 from servekit.ipc.batches import MODEL_VALUE, Item
 from servekit.service.response import Response
+from servekit.service.spans import begin_stage
 from servekit.worker.codecs.value import as_declared
 from servekit.worker.codecs.value import model_value as codec
 from servekit.worker.inputs.input_kind import AnyInput
@@ -77,6 +78,7 @@ class Run:
         last, answers = self.last, list[Any]([None]) * len(items)
         mine = enumerate(items) if places is None else [(place, items[place]) for place in places]
         led = self.lead(items, mine, (number, cancelled), answers, last.plans)
+        begin_stage(self.last_name)
         outputs = last.predict_all(led.tasks, led.inputs) if led.tasks else []
         predicted = monotonic()
         if led.tasks:
@@ -108,6 +110,7 @@ class Run:
         decoded = now = monotonic()
         steps: dict[str, float] = {}
         for name, giver, taker, is_bare in self._seams:
+            begin_stage(name)
             outputs = giver.predict_all(tasks, inputs) if tasks else []
             before, now = now, monotonic()
             if tasks:

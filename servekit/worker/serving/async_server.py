@@ -99,7 +99,20 @@ class AsyncServer(SlotServer):
         return True
 
     async def _run(self, request: RunningRequest, predictor: AsyncPredictor) -> Part | BatchResult:
-        """Return the answer of *request*, or the last part of its stream."""
+        """Return the answer of *request*, or the last part of its stream, with what is recorded."""
+        recorder = self._loaded.tracing.recorder_of((request.item,))
+        if recorder is None:
+            return await self._answer_one(request, predictor)
+        with recorder.active():
+            result = await self._answer_one(request, predictor)
+        if isinstance(result, BatchResult):
+            return result._replace(trace=recorder.finish())
+        result.trace = recorder.finish()
+        return result
+
+    async def _answer_one(
+        self, request: RunningRequest, predictor: AsyncPredictor
+    ) -> Part | BatchResult:
         channel, message, item = request.channel, request.message, request.item
         if isinstance(predictor, AsyncStreamer):
             stream = Stream(message, item, channel, predictor)

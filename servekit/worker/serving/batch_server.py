@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from servekit.worker.prediction.methods import Mixed
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Run
+    from servekit.worker.prediction.tracing import Tracing
 
     Speaker = Predictor | Run | Mixed
 
@@ -178,7 +179,7 @@ class BatchServer:
             return
         has_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped() if has_protocols else found
-        result = answer_with(speaker, items, message.batch, shared.cancelled)
+        result = answer_with(loaded.tracing, speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
@@ -186,7 +187,7 @@ class BatchServer:
             answers = shared.lay_out(result.answers, result.pieces)
             held, own = shared.let_go(), (result.responses, result.steps, result.sizes)
             reply = Reply(message.batch, answers, *result.times, held, is_last, *own)
-            reply.cost = result.cost
+            reply.cost, reply.trace = result.cost, result.trace
             frame = encode_frame(reply, self._buffer)
         except FrameTooLarge as error:
             ids = [item.request_id for item in message.items]
@@ -239,9 +240,26 @@ class BatchServer:
 
 
 def answer_with(
+    tracing: "Tracing",
+    speaker: "Speaker | EnvelopedBatch",
+    items: "Sequence[OpenItem]",
+    *batch: Any,
+) -> BatchResult:
+    """Return the result of *speaker*, with what it records if *tracing* wants that.
+
+    If it raises, the batch fails and the worker continues.
+    """
+    recorder = tracing.recorder_of(items)
+    if recorder is None:
+        return _answer_with(speaker, items, *batch)
+    with recorder.active():
+        result = _answer_with(speaker, items, *batch)
+    return result._replace(trace=recorder.finish())
+
+
+def _answer_with(
     speaker: "Speaker | EnvelopedBatch", items: "Sequence[OpenItem]", *batch: Any
 ) -> BatchResult:
-    """Return the result of *speaker*; if it raises, the batch fails and the worker continues."""
     try:
         return speaker.answer(items, *batch)
     except Exception as error:  # noqa: BLE001 - a bug, or an output that no check has foreseen

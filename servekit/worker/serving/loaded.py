@@ -10,6 +10,7 @@ from servekit.service.base import Service
 from servekit.worker.codecs.table import CodecTable
 from servekit.worker.prediction.methods import Methods
 from servekit.worker.prediction.predictor import Predictor
+from servekit.worker.prediction.tracing import Tracing
 from servekit.worker.process.log import report
 from servekit.worker.streaming.stepping import Stepping
 
@@ -35,6 +36,7 @@ class Loaded:
     measures: Sequence[int] = ()  #: the descriptor of its metrics, if it has any
     calls: "CallSockets | None" = None  #: if its services may call other models
     colocated: Mapping[str, "Loaded"] = field(default_factory=dict)  #: stages of the same worker
+    tracing: Tracing = field(default_factory=Tracing)  #: decides which batches are traced
 
     @property
     def services(self) -> list[Service]:

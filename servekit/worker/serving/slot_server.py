@@ -71,7 +71,7 @@ class SlotServer(BatchServer):
         items = [each.item for each in batch]
         is_of_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped() if is_of_protocols else self._loaded.methods.of(items)
-        result = answer_with(speaker, items, 0, None)
+        result = answer_with(self._loaded.tracing, speaker, items, 0, None)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving |= speaker.is_leaving
@@ -106,6 +106,7 @@ def parts_of(
             responses.get(place),
             result.steps,
             result.times,
+            result.trace,
         )
         for place, end in zip(places, ends, strict=True)
     ]

@@ -53,6 +53,7 @@ class StreamServer(SlotServer):
             return False
         stream = Stream(message, item, channel, predictor, run)
         stream.stepping = stepping
+        stream.recorder = self._loaded.tracing.recorder_of((item,))
         self._streams.put(stream)
         return True
 
@@ -64,6 +65,8 @@ class StreamServer(SlotServer):
     def _turn(self) -> None:
         found: dict[FrontEndChannel, list[Part]] = {}
         for stream, part in self._streams.turn():
+            if part.end is not None and stream.recorder is not None:
+                part.trace = stream.recorder.finish()
             found.setdefault(stream.channel, []).append(part)
         self._is_leaving |= self._streams.is_leaving
         if self._is_forked:  # a step forked, and this is the child; the parent answers

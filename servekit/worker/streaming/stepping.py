@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from servekit.errors import RequestError, WrongBatchLength
 from servekit.service.base import Done, Service
+from servekit.service.spans import UNTRACED, recording
 from servekit.worker.inputs.annotations import streaming_method
 from servekit.worker.inputs.input_kind import singles
 from servekit.worker.prediction.current_batch import CurrentBatch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from servekit.service.request import Request
+    from servekit.service.spans import SpanRecorder
 
 __all__ = ["Advance", "CurrentMembers", "Member", "Stepping", "advance_of", "checked_entries"]
 
@@ -31,6 +33,7 @@ class Member(Protocol):
 
     slot: Any
     request: Request
+    recorder: SpanRecorder | None  #: if the request is traced
 
 
 class Advance(NamedTuple):
@@ -89,7 +92,8 @@ class GeneratorDriver:
     def _next(self, member: Member) -> Any:
         self._current.members = (member,)
         try:
-            return [next(member.slot)]
+            with UNTRACED if member.recorder is None else member.recorder.active():
+                return [next(member.slot)]
         except StopIteration:
             return Done()
         except BaseException as error:  # noqa: BLE001 - an author's generator may raise anything
@@ -113,9 +117,9 @@ class SlotDriver:
 
         :raises WrongBatchLength: the service returned something else.
         """
-        return checked_entries(
-            self._service.step([member.slot for member in members]), len(members)
-        )
+        slots = [member.slot for member in members]
+        with recording([member.recorder for member in members if member.recorder]):
+            return checked_entries(self._service.step(slots), len(members))
 
 
 def checked_entries(entries: Any, count: int) -> list[Any]:
@@ -214,6 +218,7 @@ class CollectingMember:
 
     def __init__(self, slot: Any, request: Request) -> None:
         self.slot, self.request = slot, request
+        self.recorder: SpanRecorder | None = None  # its batch has one
         self.is_over = False
         self._outputs: list[Any] = []
         self._error: BaseException | None = None

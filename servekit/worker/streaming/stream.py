@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from servekit.ipc.batches import Answer, Open
     from servekit.service.request import Request
+    from servekit.service.spans import SpanRecorder
     from servekit.worker.envelopes.opened import OpenedRequest
     from servekit.worker.prediction.batch_result import Answered
     from servekit.worker.prediction.current_batch import OpenItem
@@ -74,13 +75,14 @@ class Stream:
 
     __slots__ = (
         *("_kept", "_started", "_steps", "channel", "enveloped", "format", "item", "message"),
-        *("plan", "predictor", "request", "run", "slot", "stepping"),
+        *("plan", "predictor", "recorder", "request", "run", "slot", "stepping"),
     )
 
     slot: Any
     stepping: Stepping  #: drives the method that streams, in a worker that takes turns
     request: Request
     plan: Plan  #: for the one answer, if there is no ``format``
+    recorder: SpanRecorder | None  #: if the request is traced
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Stream:
         :param run: the services before, and the one that streams.
         """
         self.message, self.item, self.channel = message, item, channel
-        self.predictor, self.run = predictor, run
+        self.predictor, self.run, self.recorder = predictor, run, None
         self.format: StreamFormat | None = None
         self.enveloped: OpenedRequest | None = None  #: if it comes by a protocol: writes it
         self._kept: list[Any] = []

@@ -7,6 +7,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from servekit.service.spans import UNTRACED, begin_stage
 from servekit.worker.prediction.batch_result import EXPIRED, GONE, Failed
 from servekit.worker.prediction.current_batch import NO_BATCH
 from servekit.worker.streaming.opening import StreamOpener
@@ -69,10 +70,13 @@ class ActiveStreams:
         if stream.item.deadline <= monotonic():
             return stream.failed(EXPIRED)
         try:
-            value = self._read(stream)
-            if type(value) is Failed:
-                return stream.failed(value.answer)
-            stream.slot = stream.stepping.admit(value, stream.request)
+            with UNTRACED if stream.recorder is None else stream.recorder.active():
+                value = self._read(stream)
+                if type(value) is Failed:
+                    return stream.failed(value.answer)
+                if stream.run is not None:
+                    begin_stage(stream.run.last_name)
+                stream.slot = stream.stepping.admit(value, stream.request)
         except BaseException as error:  # noqa: BLE001 - an author's admit may raise anything
             return self._failed(error, [stream])[0][1]
         finally:

@@ -17,11 +17,13 @@ from typing import Any, Final, NamedTuple
 from servekit.errors import CallError, CallUnavailable, ResultNotEncodable
 from servekit.ipc.calls import CallAnswer, CancelCall, ModelCall
 from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame
+from servekit.ipc.spans import TRACEPARENT
 from servekit.service.calls import not_named
 from servekit.service.request import Request
+from servekit.service.spans import active_span
 from servekit.worker.codecs.value import value as codec
 
-__all__ = ["CallSocket", "CallSockets", "ModelCaller", "StandIn"]
+__all__ = ["CallSocket", "CallSockets", "ModelCaller", "StandIn", "call_of"]
 
 LOOK_S: Final = 0.05  #: how late a call is dropped that nobody waits for any more
 SEND_TIMEOUT_S: Final = 30.0  #: a front-end that reads no call in this time gets no others
@@ -230,6 +232,8 @@ def call_of(model: str, body: bytes, requests: Sequence[Request]) -> ModelCall:
     first = requests[0]
     deadline = max(each.deadline for each in requests)
     call = ModelCall(0, model, body, first.request_id, deadline, dict(first.headers))
+    if (active := active_span()) is not None:
+        call.headers[TRACEPARENT] = active.traceparent
     identities = [each.identity for each in requests]
     if first.identity is not None and all(each == first.identity for each in identities):
         call.identity = first.identity.name, dict(first.identity.attributes)

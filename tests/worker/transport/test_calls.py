@@ -15,8 +15,9 @@ from servekit.ipc.calls import CallAnswer, CallRequest, CancelCall, ModelCall
 from servekit.ipc.channel import FrameReader, encode_frame
 from servekit.service.identity import Identity
 from servekit.service.request import Request
+from servekit.service.spans import SpanRecorder, span
 from servekit.worker.codecs.value import value as codec
-from servekit.worker.transport.calls import CallSockets
+from servekit.worker.transport.calls import CallSockets, call_of
 
 WAIT_S = 10.0
 
@@ -275,3 +276,14 @@ def test_a_child_that_the_service_forks_has_no_socket(sockets, front_end, caller
 
     with pytest.raises(OSError, match="Bad file descriptor"):
         socket.socket(fileno=descriptor)
+
+
+def test_a_call_within_a_traced_batch_is_inside_the_active_span():
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    recorder = SpanRecorder(traceparent, lambda _span: lambda: None)
+    asking = request("r", monotonic() + 60, headers={"traceparent": traceparent})
+    with recorder.active(), span("ask") as active:
+        call = call_of("other", b"", [asking])
+
+    assert call.headers == {"traceparent": active.traceparent}
+    assert call_of("other", b"", [asking]).headers == {"traceparent": traceparent}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenTelemetry traces of the requests of a servekit server."""

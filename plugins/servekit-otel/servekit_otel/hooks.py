@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks of this plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from servekit import hookimpl
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from servekit.extension import Observer, RequestTraced, Server, ServiceSpan
+    from servekit_otel.exporting import TraceExport
+    from servekit_otel.settings import OtelSettings
+
+__all__: list[str] = []
+
+_exports: list[TraceExport] = []  #: in the observer, if there is a collector
+
+
+@hookimpl
+def register_settings() -> type[OtelSettings]:
+    """Have ``[plugins.otel]``."""
+    from servekit_otel.settings import OtelSettings
+
+    return OtelSettings
+
+
+@hookimpl
+def trace_sampler(server: Server) -> float | None:
+    """Have a share of the requests traced, if there is a collector. Runs in: front-end."""
+    from servekit_otel.settings import is_on, share_of
+
+    settings = server.plugin_settings("otel")
+    return share_of(settings) if is_on(settings) else None
+
+
+@hookimpl
+def observer_started(observer: Observer) -> None:
+    """Begin to export, if there is a collector."""
+    from servekit_otel.settings import is_on
+
+    settings = observer.plugin_settings("otel")
+    if is_on(settings):
+        from servekit_otel.exporting import TraceExport
+
+        _exports.append(TraceExport(settings))
+
+
+@hookimpl
+def request_traced(event: RequestTraced) -> None:
+    """Export a request as spans."""
+    for export in _exports:
+        export.add(event)
+
+
+@hookimpl
+def observer_stopping() -> None:
+    """Export the waiting spans."""
+    for export in _exports:
+        export.end()
+
+
+@hookimpl
+def enter_span(span: ServiceSpan) -> AbstractContextManager[object]:
+    """Make *span* current for OpenTelemetry. Runs in: worker."""
+    from servekit_otel.worker import entered
+
+    return entered(span)

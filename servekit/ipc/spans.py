@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spans that a worker records of a traced request, on their way to its front-end."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+__all__ = ["TRACEPARENT", "BatchTrace", "RecordedSpan", "SpanValue", "is_sampled"]
+
+TRACEPARENT: Final = "traceparent"  #: among the headers of an item
+#: W3C Trace Context, with the flag ``sampled``
+SAMPLED: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf](-.*)?"
+)
+
+SpanValue = str | int | float | bool
+
+
+def is_sampled(traceparent: str) -> bool:
+    """Return whether *traceparent* is valid, and says that its trace is recorded."""
+    return SAMPLED.fullmatch(traceparent) is not None
+
+
+class RecordedSpan(Struct, array_like=True, frozen=True):
+    """A part of the work of a service: ``servekit.span``, or one of a library that it uses."""
+
+    id: str  #: 16 hexadecimal digits
+    parent: str  #: the id of another one, or that of the ``BatchTrace``
+    name: str
+    start_s: float  #: ``monotonic``
+    duration_s: float
+    attributes: dict[str, SpanValue] = {}
+    stage: str = ""  #: "" is the stage that the worker was started for
+
+
+class BatchTrace(Struct, array_like=True, frozen=True):
+    """The spans of a batch with a traced member, or of one traced request."""
+
+    #: 16 hexadecimal digits: of the span that stands for the whole of it. It belongs to the trace
+    #: of the first traced member
+    id: str
+    spans: list[RecordedSpan] = []  #: in the order in which they ended
+    dropped: int = 0  #: how many more there were
