@@ -25,6 +25,7 @@ from servekit.settings.values import (
     number,
     one_of,
     origin,
+    proxy,
     rule_names,
     size,
     switch,
@@ -245,6 +246,12 @@ class Settings:
     job_ttl: float = setting(300.0, "how long the result of a job is kept", **a_duration(1.0))
     cors_origins: tuple[str, ...] = setting(
         (), "origins of web pages that can use the server (https://app.example); * for all", origin
+    )
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        "proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: IP addresses, networks,"
+        " unix",
+        proxy,
     )
     require_plugins: tuple[str, ...] = setting(
         (), "plugins without which the server does not start"

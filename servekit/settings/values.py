@@ -23,6 +23,7 @@ __all__ = [
     "number",
     "one_of",
     "origin",
+    "proxy",
     "rule_names",
     "shown_url",
     "size",
@@ -135,6 +136,19 @@ def origin(text: str) -> str:
     if not ORIGIN.fullmatch(text.lower()):
         raise ValueError(f"{text!r} is not an origin such as https://app.example")
     return text.lower()
+
+
+def proxy(text: str) -> str:
+    """Take the address of a proxy: ``10.0.0.7``, ``10.0.0.0/8``, or ``unix``."""
+    if text != "unix":
+        from ipaddress import ip_network
+
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            reason = "is not an IP address, a network such as 10.0.0.0/8, or unix"
+            raise ValueError(f"{text!r} {reason}") from None
+    return text
 
 
 def variable_pattern(text: str) -> str:

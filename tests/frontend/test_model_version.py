@@ -10,6 +10,7 @@ import pytest
 from servekit.errors import QueueFull, ServekitError
 from servekit.extension import BackgroundExchange, BaseExchange, HttpResponse
 from servekit.extension.http import NO_LENGTH
+from servekit.frontend.http.client_address import ClientAddresses
 from servekit.frontend.http1.connection import Http1Connection
 from servekit.frontend.http1.listener import Http1Listener
 from servekit.frontend.middleware.access_log import AccessLogging
@@ -112,9 +113,14 @@ def test_the_access_log_names_the_model_that_answered(version):
         exchange.fail(ServekitError(), "r")
 
     request = SimpleNamespace(
-        method=b"POST", version="1.1", target=b"/m/predict", request_id="r", identity=None
+        method=b"POST",
+        version="1.1",
+        target=b"/m/predict",
+        request_id="r",
+        identity=None,
+        headers={},
     )
-    AccessLogging(log)(Client(), request, proceed)
+    AccessLogging(log, ClientAddresses(()))(Client(), request, proceed)
 
     (line,) = logged
     assert (line.get("model"), line.get("model_version")) == (

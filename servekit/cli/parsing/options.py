@@ -21,6 +21,7 @@ NAMED = {
     "manage": "HOST:PORT",
     "worker_user": "NAME",
     "pass_env": "VARIABLE",
+    "trusted_proxies": "ADDRESS",
     "policy": "RULE,RULE,...",
     "trusted_keys": "PATH",
     "archive_keys": "SOURCE",
@@ -35,7 +36,7 @@ GROUPS = {
     "models": "models model_store watch replicas strict reload dev install_requirements"
     " fetch_assets cache_dir state",
     "network": "host port bind socket_mode front_ends http2 compression compression_min"
-    " cors_origins",
+    " cors_origins trusted_proxies",
     "access": "predict_token_file manage_token_file manage require_plugins"
     " policy trusted_keys archive_keys"
     " tls_certificate tls_key tls_client_ca",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.middleware import Proceed
+    from servekit.frontend.http.client_address import ClientAddresses
     from servekit.settings import Settings
 
 __all__ = ["AccessLog", "AccessLogging", "open_access_log"]
@@ -107,13 +108,14 @@ class AccessLogging:
     Inside of compression, since a line has the size of the body before it.
     """
 
-    def __init__(self, log: AccessLog) -> None:
-        """Add lines to *log*."""
-        self._log = log
+    def __init__(self, log: AccessLog, clients: ClientAddresses) -> None:
+        """Add lines to *log*, with the addresses that *clients* finds."""
+        self._log, self._clients = log, clients
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Have a line added when the response has been sent, or the client has disconnected."""
-        line = LogLine(self._log, exchange, request)
+        peer = self._clients.client_of(exchange.peer, request.headers)
+        line = LogLine(self._log, exchange, request, peer)
         exchange.add_filter(line.note)
         exchange.add_observer(line.add)
         proceed(exchange, request)
@@ -122,9 +124,10 @@ class AccessLogging:
 class LogLine:
     """A line, until the request has its response."""
 
-    __slots__ = ("_began", "_exchange", "_log", "_request", "_size")
+    __slots__ = ("_began", "_exchange", "_log", "_peer", "_request", "_size")
 
-    def __init__(self, log: AccessLog, exchange: Exchange, request: HttpRequest) -> None:
+    def __init__(self, log: AccessLog, exchange: Exchange, request: HttpRequest, peer: str) -> None:
+        self._peer = peer
         self._log, self._exchange, self._request = log, exchange, request
         self._began = monotonic()
         self._size: int | None = None  #: bytes of the body; ``None``: the request was refused
@@ -137,10 +140,10 @@ class LogLine:
 
     def add(self, status: int | None, sent: int) -> None:
         """Add the line; *sent* is the size of a body that was streamed."""
-        request, peer = self._request, self._exchange.peer
+        request = self._request
         is_whole = bool(request.version)
         self._log.add(
-            peer=peer[0] if peer else "",
+            peer=self._peer,
             method=request.method.decode("latin-1") if is_whole else "",
             version=request.version,
             path=request.target.partition(b"?")[0].decode("latin-1"),

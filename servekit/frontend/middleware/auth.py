@@ -17,6 +17,7 @@ from servekit.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from servekit.frontend.http.client_address import ClientAddresses
 from servekit.hookspecs import PredictionRequest
 from servekit.service.identity import Identity
 from servekit.settings.tokens import TOKEN
@@ -56,6 +57,7 @@ class Access:
         protected: Mapping[str, Callable[[str], str]],
         managed: Sequence[str] = (),
         own_access: Sequence[str] = (),
+        clients: ClientAddresses = ClientAddresses(()),  # noqa: B008 - it has no state
     ) -> None:
         """Admit requests that have a token for predictions and that no plugin refuses.
 
@@ -63,8 +65,10 @@ class Access:
         :param protected: as ``Routes.protected``.
         :param managed: as ``Routes.managed``.
         :param own_access: as ``Routes.own_access``.
+        :param clients: finds the addresses of clients.
         """
         self._tokens = tokens
+        self._clients = clients
         self._authorize = authorize
         self._find = find
         self._protected = {path.encode(): model_of for path, model_of in protected.items()}
@@ -81,7 +85,7 @@ class Access:
         """Ask the plugins about a prediction whose body names its *model*."""
         if self._authorize is None:
             return None
-        asked = _request(exchange, model, request.method, request.headers)
+        asked = self._request(exchange, model, request.method, request.headers)
         return self._ask_plugins(self._authorize, asked)
 
     def _judge(
@@ -111,11 +115,25 @@ class Access:
             if model_of is not None and not model:
                 model = model_of(target.decode("latin-1"))
             if model:
-                request = _request(exchange, model, method, headers)
+                request = self._request(exchange, model, method, headers)
                 verdict = self._ask_plugins(self._authorize, request)
         if isinstance(verdict, ServekitError) and route is not None:
             route.metrics.count_status(verdict.status)
         return verdict
+
+    def _request(
+        self, exchange: Exchange, model: str, method: bytes, headers: dict[bytes, bytes]
+    ) -> PredictionRequest:
+        return PredictionRequest(
+            method=method.decode("latin-1"),
+            model=model,
+            headers={
+                name.decode("latin-1"): value.decode("latin-1").strip(" \t")
+                for name, value in headers.items()
+            },
+            peer=self._clients.client_of(exchange.peer, headers),
+            subject=exchange.subject,
+        )
 
     def _model_of(self, target: bytes) -> Callable[[str], str] | None:
         """Return the function that finds the model of *target*, if its path is protected."""
@@ -138,9 +156,9 @@ class Access:
 class TokenNeeded:
     """Guards management over TCP: every request needs a token."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, clients: ClientAddresses) -> None:
         """Admit requests that have a token for management."""
-        self._tokens = tokens
+        self._tokens, self._clients = tokens, clients
         self._refused: set[str] = set()  #: addresses whose wrong token is in the log
 
     def __call__(self, exchange: Exchange) -> Guard:
@@ -158,7 +176,7 @@ class TokenNeeded:
         given = headers.get(b"authorization")
         refusal = check_token(given, self._tokens.manage, self._tokens.predict)
         if refusal is not None and given is not None:
-            self._log(exchange.peer[0] if exchange.peer else "", refusal)
+            self._log(self._clients.client_of(exchange.peer, headers), refusal)
         return refusal
 
     def _log(self, address: str, refusal: ServekitError) -> None:
@@ -192,21 +210,6 @@ def check_token(
 def _is_among(digest: bytes, digests: Sequence[bytes]) -> bool:
     """Compare with every digest, so that the time taken reveals nothing."""
     return sum(compare_digest(digest, each) for each in digests) > 0
-
-
-def _request(
-    exchange: Exchange, model: str, method: bytes, headers: dict[bytes, bytes]
-) -> PredictionRequest:
-    return PredictionRequest(
-        method=method.decode("latin-1"),
-        model=model,
-        headers={
-            name.decode("latin-1"): value.decode("latin-1").strip(" \t")
-            for name, value in headers.items()
-        },
-        peer=exchange.peer[0] if exchange.peer else "",
-        subject=exchange.subject,
-    )
 
 
 def _checked(opinion: object) -> ServekitError | Identity:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from servekit.frontend.exchange.host import Host
+from servekit.frontend.http.client_address import ClientAddresses
 from servekit.frontend.http1.listener import Http1Listener
 from servekit.frontend.middleware.access_log import AccessLogging
 from servekit.frontend.middleware.auth import Access, TokenNeeded
@@ -78,6 +79,7 @@ class Assembly:
         :raises PluginError: a plugin offers something wrong, or what another one offers.
         """
         self._resources = resources
+        self._clients = ClientAddresses(settings.trusted_proxies)
         observed = implemented(resources.plugins.hook, OBSERVER_HOOKS)
         self._core = core = create_core(
             settings, run_directory, counters, observed, resources.shares
@@ -114,7 +116,7 @@ class Assembly:
         for listener in listeners:
             is_private = listener.family == socket.AF_UNIX
             address = NO_ADDRESS if is_private else listener.getsockname()[:2]
-            guard = None if is_private else TokenNeeded(self._resources.tokens)
+            guard = None if is_private else TokenNeeded(self._resources.tokens, self._clients)
             dispatcher = self._dispatcher(find_nothing, self._management, address, middleware)
             http1 = self._http1(dispatcher, find_nothing, guard)
             self.front_end.manage(Acceptor(http1), listener)
@@ -130,7 +132,7 @@ class Assembly:
         if resources.codings:
             found.append(Compression(resources.codings, settings.compression_min))
         if resources.access_log is not None:
-            found.append(AccessLogging(resources.access_log))
+            found.append(AccessLogging(resources.access_log, self._clients))
         if is_public and settings.cors_origins:
             found.append(Cors(settings.cors_origins))
         if resources.codings:
@@ -146,7 +148,8 @@ class Assembly:
             return None
         find = self._core.routing.router.find
         added = self._added
-        return Access(tokens, authorize, find, added.protected, added.managed, added.own_access)
+        paths = added.protected, added.managed, added.own_access
+        return Access(tokens, authorize, find, *paths, self._clients)
 
     def _protocols(self, guard: Access | None) -> Protocols | None:
         """Return what finds the predictions of plugins' protocols; ``None`` without protocols."""
@@ -169,6 +172,7 @@ class Assembly:
             protocols=protocols,
             application=application,
             address=address,
+            clients=self._clients,
             middleware=middleware,
             pressure=core.pressure,
             slices=core.slices,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from servekit.extension.middleware import Middleware, Proceed
     from servekit.frontend.exchange.protocols import Find
     from servekit.frontend.exchange.time_slices import TimeSlices
+    from servekit.frontend.http.client_address import ClientAddresses
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.routing.protocols import Protocols
 
@@ -45,6 +46,7 @@ class Dispatcher:
         protocols: Protocols | None = None,
         application: Any,
         address: tuple[str, int],
+        clients: ClientAddresses,
         middleware: Sequence[Middleware],
         pressure: Pressure,
         slices: TimeSlices,
@@ -53,12 +55,13 @@ class Dispatcher:
 
         :param application: WSGI.
         :param address: host and port that the application believes to be at.
+        :param clients: finds the addresses of clients.
         :param middleware: the first is the outermost.
         """
         self._find = find
         self._protocols = protocols
         self._application = application
-        self._address = address
+        self._address, self._clients = address, clients
         self._prefix = os.urandom(6).hex()  #: unique prefix of request ids
         self._numbers = count(1)
         self._pressure = pressure
@@ -114,7 +117,10 @@ class Dispatcher:
             return
         if request.version == "2":  # many come at a time
             self._slices.charge(APPLICATION_S)
-        gevent.spawn(call_application, self._application, self._address, exchange, request)
+        gevent.spawn(
+            *(call_application, self._application, self._address, self._clients),
+            *(exchange, request),
+        )
 
 
 def _call(

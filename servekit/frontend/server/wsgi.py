@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
+    from servekit.frontend.http.client_address import ClientAddresses
 
     Headers = list[tuple[str, str]]
     Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -33,14 +34,19 @@ log = logging.getLogger("servekit.frontend")
 
 
 def call_application(
-    application: Application, address: tuple[str, int], exchange: Exchange, request: HttpRequest
+    application: Application,
+    address: tuple[str, int],
+    clients: ClientAddresses,
+    exchange: Exchange,
+    request: HttpRequest,
 ) -> None:
     """Run *application* for *request* and respond on *exchange*. Runs in a greenlet.
 
     :param address: host and port of the listener.
+    :param clients: finds the addresses of clients.
     """
     try:
-        status, headers, body = _run(application, _environ(address, exchange, request))
+        status, headers, body = _run(application, _environ(address, clients, exchange, request))
         response = _response(int(status[:3]), headers, body, request)
     except Exception:
         log.exception("unexpected error, request %s", request.request_id)
@@ -82,12 +88,15 @@ def _run(application: Application, environ: dict[str, Any]) -> tuple[str, Header
     return status, headers, b"".join(written)
 
 
-def _environ(address: tuple[str, int], exchange: Exchange, request: HttpRequest) -> dict[str, Any]:
+def _environ(
+    address: tuple[str, int], clients: ClientAddresses, exchange: Exchange, request: HttpRequest
+) -> dict[str, Any]:
     target = request.target
     body = request.body
     assert isinstance(body, bytes)  # only the bodies of predictions lie in shared memory
     query = target.partition(b"?")[2]
     host, port = address
+    is_https = exchange.is_encrypted or clients.is_https(exchange.peer, request.headers)
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method.decode("latin-1"),
         "SCRIPT_NAME": "",
@@ -97,10 +106,10 @@ def _environ(address: tuple[str, int], exchange: Exchange, request: HttpRequest)
         "SERVER_NAME": host,
         "SERVER_PORT": str(port),
         "SERVER_PROTOCOL": f"HTTP/{request.version}",
-        "REMOTE_ADDR": exchange.peer[0] if exchange.peer else "",
+        "REMOTE_ADDR": clients.client_of(exchange.peer, request.headers),
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "https" if exchange.is_encrypted else "http",
+        "wsgi.url_scheme": "https" if is_https else "http",
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,
