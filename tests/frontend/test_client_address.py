@@ -68,7 +68,7 @@ def test_any_header_is_read(forwarded):
 
 @pytest.mark.parametrize("address", ["10.0.0.0/40", "proxy.example", "unix:/run/a"])
 def test_what_is_not_an_address_is_refused(address):
-    with pytest.raises(SettingsError, match="is not an IP address, a network such as 10.0.0.0/8"):
+    with pytest.raises(SettingsError, match="is not an IP address, a network"):
         load_settings({"trusted_proxies": [address]})
 
 
