@@ -11,5 +11,11 @@ __all__ = ["register_commands"]
 
 @hookimpl
 def register_commands() -> Sequence[Command]:
-    """Offer the commands that measure."""
-    return []
+    """Offer ``servekit bench``."""
+    return [
+        Command(
+            "bench",
+            "measure the latency and throughput of a server or an archive",
+            "servekit_bench.command:bench",
+        )
+    ]

@@ -18,7 +18,7 @@ from servekit_bench.load.answers import HttpParserError, ParsedAnswer
 from servekit_bench.load.plan import Target, Tls
 from servekit_bench.load.records import Recorder
 
-__all__ = ["LoadClient", "LoadConnection"]
+__all__ = ["LoadClient", "LoadConnection", "tls_context"]
 
 READ_BYTES: Final = 1 << 16  # more would be mapped and unmapped by each recv
 PAUSE_S: Final = 0.1  #: before a connection that failed is opened again
@@ -56,7 +56,7 @@ class LoadClient:
         self.free: deque[LoadConnection] = deque()  #: those that wait for a request
         self.by_fd: dict[int, LoadConnection] = {}
         self._target, self._timeout_s = target, timeout_s
-        self._tls = _tls_context(target.tls) if target.tls else None
+        self._tls = tls_context(target.tls) if target.tls else None
         self._wires = cycle([r.to_wire(target.name) for r in target.requests])
         self._length = LENGTHS[0]  #: as this server writes it
         self._broken: list[float] = []  #: when to open connections again
@@ -287,7 +287,7 @@ def _connect(
     return sock
 
 
-def _tls_context(tls: Tls) -> ssl.SSLContext:
+def tls_context(tls: Tls) -> ssl.SSLContext:
     """Return the context of the connections.
 
     :raises OSError: a file cannot be read, or is not PEM.

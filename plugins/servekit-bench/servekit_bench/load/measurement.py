@@ -117,8 +117,8 @@ class Measurement:
             late_s=_joined([each.late_s for each in seen]),
             reconnects=sum(each.reconnects for each in seen),
             seconds=_seconds(seen),
-            cpu=max(each.cpu_s / each.duration_s for each in seen),
-            cpu_wait=max(each.cpu_wait_s / each.duration_s for each in seen),
+            cpu=max(_share(each.cpu_s, each.duration_s) for each in seen),
+            cpu_wait=max(_share(each.cpu_wait_s, each.duration_s) for each in seen),
             processes=len(seen),
             was_stopped=any(each.was_stopped for each in seen),
         )
@@ -130,6 +130,11 @@ def percentile(sorted_values: Floats, percent: float) -> float:
     if not count:
         return float("nan")
     return float(sorted_values[min(count, max(1, int(np.ceil(count * percent / 100)))) - 1])
+
+
+def _share(spent_s: float, duration_s: float) -> float:
+    """Return a share of the time; 0 if it was too short to tell."""
+    return min(1.0, spent_s / duration_s) if duration_s > 0.05 else 0.0
 
 
 def _joined(parts: Sequence[bytes]) -> Floats:

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results of ``servekit bench``: figures, and how they are shown.
+
+figures     the numbers of a report, which are also its JSON
+verdict     whether two targets differ
+table       text for a terminal
+plot        plots as SVG
+page        one HTML file
+"""

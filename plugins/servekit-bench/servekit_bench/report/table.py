@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as text for a terminal."""
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
+
+from servekit_bench.report.figures import (
+    BenchReport,
+    Bin,
+    GeneratorFigures,
+    LoadFigures,
+    Percentiles,
+    RoundFigures,
+    Spread,
+    TargetFigures,
+)
+
+__all__ = ["as_text", "generator_warning", "load_words", "milliseconds", "table"]
+
+BAR: Final = 40  #: characters of the longest bar of a histogram
+LATENCIES: Final = {
+    "p50": "p50",
+    "p90": "p90",
+    "p95": "p95",
+    "p99": "p99",
+    "p99_9": "p99.9",
+    "max": "max",
+}
+
+
+def as_text(report: BenchReport) -> str:
+    """Return the report, with a newline at the end."""
+    lines = [f"{load_words(report.load)}, {report.duration_s:g} s{_rounds(report)}", ""]
+    lines += table(
+        ("target", "requests/s", *LATENCIES.values(), "failed"),
+        [_row(target) for target in report.targets],
+    )
+    for target in report.targets:
+        lines += ["", *_details(target, with_name=len(report.targets) > 1)]
+    lines += ["", *(f"note: {each}" for each in report.warnings)] if report.warnings else []
+    return "\n".join(lines) + "\n"
+
+
+def load_words(load: LoadFigures) -> str:
+    """Describe a load in words."""
+    if load.rate is None:
+        plural = "s" if load.connections != 1 else ""
+        return f"closed loop, {load.connections} connection{plural}"
+    return f"open loop, {load.rate:g} requests/s, {load.arrivals} arrivals"
+
+
+def milliseconds(value: float | None) -> str:
+    """Return milliseconds in three digits, with their unit."""
+    if value is None:
+        return "-"
+    if value >= 1000:
+        return f"{value / 1000:.3g} s"
+    return f"{value:.3g} ms" if value >= 1 else f"{1000 * value:.3g} us"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; the first column is text, the others are numbers."""
+    cells = [list(head), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def generator_warning(name: str, generator: GeneratorFigures) -> str | None:
+    """Say in a sentence that the server was not what limited the load, if that is so."""
+    if generator.limit == "generator":
+        return (
+            f"{name}: the load generator itself is the limit (its busiest process used "
+            f"{generator.cpu:.0%} of a core): the server may be faster; try --processes "
+            f"{generator.processes + 1}"
+        )
+    if generator.limit == "machine":
+        return (
+            f"{name}: the load generator waited for a core {generator.cpu_wait:.0%} of the time: "
+            "it shares a busy machine with the server, and latencies contain that wait"
+        )
+    return None
+
+
+def _rounds(report: BenchReport) -> str:
+    count = max((len(target.rounds) for target in report.targets), default=0)
+    return f"; medians of {count} rounds (lowest to highest)" if count > 1 else ""
+
+
+def _row(target: TargetFigures) -> list[str]:
+    failed = sum(each.failed + each.unanswered for each in target.rounds)
+    found = [target.spread(attrgetter(f"latency_ms.{name}")) for name in LATENCIES]
+    rate = target.spread(lambda r: r.requests_per_s)
+    return [target.name, _rate(rate), *(_latency(each) for each in found), f"{failed:,}"]
+
+
+def _rate(found: Spread | None) -> str:
+    assert found is not None
+    many = f" ({found.low:,.0f} to {found.high:,.0f})" if found.low != found.high else ""
+    return f"{found.median:,.0f}{many}" if found.median >= 100 else f"{found.median:.3g}{many}"
+
+
+def _latency(found: Spread | None) -> str:
+    return milliseconds(found.median if found else None)
+
+
+def _details(target: TargetFigures, *, with_name: bool) -> Iterator[str]:
+    last = target.rounds[-1]
+    if with_name:
+        yield f"{target.name}:"
+    yield f"  {target.url}, {target.inputs} input{'s' if target.inputs != 1 else ''}"
+    yield (
+        f"  {sum(each.requests for each in target.rounds):,} requests; "
+        f"{size(last.sent_bytes_per_s)}/s sent, {size(last.received_bytes_per_s)}/s received"
+    )
+    yield from _stream_lines(last)
+    yield from _failure_lines(target)
+    yield from _histogram(target.histogram)
+
+
+def _stream_lines(seen: RoundFigures) -> Iterator[str]:
+    if seen.stream is None:
+        return
+    yield f"  {seen.stream.streams:,} streams, {seen.stream.outputs_per_s:,.0f} outputs/s"
+    yield f"  first output:     {_few(seen.stream.first_output_ms)}"
+    yield f"  between outputs:  {_few(seen.stream.gap_ms)}"
+
+
+def _few(found: Percentiles) -> str:
+    return (
+        f"p50 {milliseconds(found.p50)}, p99 {milliseconds(found.p99)}, "
+        f"max {milliseconds(found.max)}"
+    )
+
+
+def _failure_lines(target: TargetFigures) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    messages: dict[str, str] = {}
+    for each in target.rounds:
+        for failure in each.failures:
+            counts[failure.kind] = counts.get(failure.kind, 0) + failure.count
+            messages.setdefault(failure.kind, failure.message)
+    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
+        yield f"  {count:,} failed, {kind}: {' '.join(messages[kind].split())}"
+    unanswered = sum(each.unanswered for each in target.rounds)
+    if unanswered:
+        yield f"  {unanswered:,} had no answer at the end"
+
+
+def _histogram(bins: Sequence[Bin]) -> Iterator[str]:
+    """Draw the bars, two bins of the report in one line."""
+    pairs = [bins[at : at + 2] for at in range(0, len(bins), 2)]
+    most = max((sum(each.count for each in pair) for pair in pairs), default=0)
+    for pair in pairs:
+        count = sum(each.count for each in pair)
+        bar = "#" * max(1, round(BAR * count / most)) if count else ""
+        yield f"  {milliseconds(pair[-1].to_ms):>9} | {bar:<{BAR}} {count:,}"
+
+
+def size(count: float) -> str:
+    """Return bytes in a unit that fits: ``1.5 MB``."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single requests to a server that is to be measured."""
+
+import socket
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, Final
+
+import msgspec
+
+from servekit.errors import StartupError
+from servekit_bench.load import Target, TimedRequest
+from servekit_bench.load.client import tls_context
+
+__all__ = ["ask", "ask_json", "where"]
+
+MESSAGE: Final = 300  #: characters of a refusal, as they are shown
+
+
+class SocketFileConnection(HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask(target: Target, request: TimedRequest, timeout_s: float) -> tuple[int, bytes]:
+    """Send one request; return the status and the body.
+
+    :raises StartupError: the server does not answer.
+    """
+    try:
+        connection = _connection(target, timeout_s)
+        try:
+            headers = {"Host": target.name, **dict(request.headers)}
+            connection.request(request.method, request.path, request.body or None, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+    except (OSError, HTTPException) as error:
+        raise StartupError(f"{where(target)}: {error or type(error).__name__}") from error
+
+
+def ask_json(target: Target, path: str, headers: Mapping[str, str], timeout_s: float) -> Any:
+    """Return the JSON at *path*; ``None`` if the server does not have it."""
+    given = (*headers.items(), ("Accept", "application/json"))
+    status, body = ask(target, TimedRequest(path, b"", given, method="GET"), timeout_s)
+    if status in (401, 403):
+        reason = body.decode(errors="replace")[:MESSAGE]
+        raise StartupError(f"{where(target)}{path}: {status}: {reason}; see --token-file, --header")
+    try:
+        return msgspec.json.decode(body) if status == 200 else None
+    except msgspec.DecodeError:
+        return None
+
+
+def where(target: Target) -> str:
+    """Return the address for messages."""
+    if target.unix_path:
+        return f"unix:{target.unix_path}"
+    return f"{'https' if target.tls else 'http'}://{target.name}"
+
+
+def _connection(target: Target, timeout_s: float) -> HTTPConnection:
+    if target.unix_path:
+        return SocketFileConnection(target.unix_path, timeout_s)
+    if target.tls:
+        context = tls_context(target.tls)
+        return HTTPSConnection(target.host, target.port, timeout=timeout_s, context=context)
+    return HTTPConnection(target.host, target.port, timeout=timeout_s)

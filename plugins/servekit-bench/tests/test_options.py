@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flags of ``servekit bench``."""
+
+import argparse
+
+import pytest
+from servekit_bench.command import bench
+from servekit_bench.load import ClosedLoop, OpenLoop
+from servekit_bench.options import duration, header, load_of, setting, target_options, whole
+
+from servekit.errors import StartupError
+
+
+def parse(*words):
+    parser = argparse.ArgumentParser()
+    bench(parser)
+    return parser.parse_args(["http://127.0.0.1:1", *words])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("20ms", 0.02), ("1.5s", 1.5), ("2m", 120.0), ("3", 3.0), ("50us", 5e-5)]
+)
+def test_durations_have_units(text, seconds):
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [(duration, "fast"), (duration, "-1s"), (whole, "0"), (whole, "x"), (header, "no colon")],
+)
+def test_values_that_mean_nothing_are_refused(read, text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not"):
+        read(text)
+
+
+def test_a_header_has_a_name_and_a_value():
+    assert header("X-Tenant: a:b") == ("X-Tenant", "a:b")
+
+
+def test_options_of_the_server():
+    assert setting("front-ends=2") == ("front_ends", "2")
+    assert setting("watch=true") == ("watch", True)
+
+
+def test_the_load_is_a_closed_loop_without_a_rate():
+    assert load_of(parse()) == ClosedLoop(8)
+    assert load_of(parse("-c", "3")) == ClosedLoop(3)
+    assert load_of(parse("-r", "50")) == OpenLoop(50, "poisson", 128)
+    assert load_of(parse("-r", "50", "--arrivals", "constant", "-c", "9")) == OpenLoop(
+        50, "constant", 9
+    )
+
+
+def test_settings_of_the_other_target_are_added_to_those_of_both():
+    parsed = parse("--set", "a.replicas=1", "--other-set", "a.x=2", "--other-serve", "port=9")
+
+    assert target_options(parsed).settings == {"set": ["a.replicas=1"]}
+    assert target_options(parsed, is_other=True).settings == {
+        "port": "9",
+        "set": ["a.replicas=1", "a.x=2"],
+    }
+
+
+def test_the_token_is_sent(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("secret\nanother\n", encoding="utf-8")
+
+    headers = target_options(parse("--token-file", str(file), "--stream")).headers
+
+    assert headers == (("Authorization", "Bearer secret"), ("Accept", "text/event-stream"))
+
+
+def test_a_token_file_that_is_missing(tmp_path):
+    with pytest.raises(StartupError, match="--token-file"):
+        target_options(parse("--token-file", str(tmp_path / "none")))
