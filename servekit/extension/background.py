@@ -27,6 +27,7 @@ class BackgroundExchange(BaseExchange):
         """Stand in for *client*: when that is closed, the prediction is cancelled."""
         super().__init__(client.peer)
         self.is_encrypted, self.subject = client.is_encrypted, client.subject
+        self.request, self.trace = client.request, client.trace
         self.is_cancelled = False  #: the client sends no more, and perhaps still reads
         self._client: Exchange | None = client
         self._keep: Callable[[HttpResponse], None] | None = None

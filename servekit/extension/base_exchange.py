@@ -13,6 +13,7 @@ from servekit.extension.problems import problem_response
 
 if TYPE_CHECKING:
     from servekit.extension.exchange import Observer, OutputStream, Prediction, ResponseFilter
+    from servekit.extension.http import HttpRequest
     from servekit.extension.protocol import Protocol
 
 __all__ = ["BaseExchange"]
@@ -25,17 +26,21 @@ class BaseExchange:
 
     __slots__ = (
         *("filters", "is_closed", "model_version", "observers", "peer", "prediction", "protocol"),
-        "stream",
+        *("request", "stream", "trace"),
     )
+
+    tells_when_sent = False  #: it ends its trace when the client has the response
 
     def __init__(self, peer: Any) -> None:
         """Wait for a request of the client at the address *peer*."""
         self.peer = peer
         self.is_closed = False
+        self.request: HttpRequest | None = None  #: the one that is being answered
         self.prediction: Prediction | None = None
         self.protocol: Protocol | None = None
         self.model_version = b""  #: the model that answers; b"" until it is known
         self.stream: OutputStream | None = None  #: the response, if it is streamed and has begun
+        self.trace: Any = None  #: a ``RequestTrace``, if the request is traced
         self.filters: list[ResponseFilter] | None = None
         self.observers: list[Observer] | None = None
 

@@ -156,10 +156,10 @@ class TracedBatch(Struct, frozen=True, kw_only=True):
     id: str  #: unique on the server
     stage: str  #: "" if the model has no others
     replica: int
-    pid: int  #: of its worker
+    pid: int  #: the process of its worker
     size: int  #: inputs of the batch, or rows of its inputs
-    request_ids: list[str]  #: of its members, at most 64 of them
-    traceparents: list[str]  #: the same, of members that have one
+    request_ids: list[str]  #: the first 64
+    traceparents: list[str]  #: the members that have one
     #: 16 hexadecimal digits: the work of the worker, around the spans of its service. It belongs
     #: to the trace of the first sampled member; "" if no member is sampled
     span: str = ""

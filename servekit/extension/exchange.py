@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from servekit.errors import ServekitError
-    from servekit.extension.http import HttpResponse
+    from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.extension.protocol import Protocol as ApiProtocol
 
 __all__ = [
@@ -75,6 +75,9 @@ class Exchange(Protocol):
 
     peer: Any  #: the client's address, as ``accept`` returns it
     is_closed: bool  #: nobody waits for the response any more
+    request: HttpRequest | None  #: the one that is being answered, where the transport says it
+    trace: Any  #: a ``RequestTrace`` of the front-end, if the request is traced
+    tells_when_sent: bool  #: it ends its trace when the client has the response
     prediction: Prediction | None  #: the work for this request, while there is any
     protocol: ApiProtocol | None  #: that the request comes by, which decides the shape of errors
     model_version: bytes  #: of the model that answers; b"" until that is known

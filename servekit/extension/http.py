@@ -38,6 +38,7 @@ class HttpRequest(Struct, eq=False):
     refusal: ServekitError | None = None  #: the response is this error, whatever the route
     route: Any = None  #: the ``PredictionRoute`` that answers, if it has been looked up
     identity: Identity | None = None  #: of the client, if ``authorize`` of a plugin has named it
+    began: float = 0.0  #: ``monotonic``: its first byte; 0 if it arrived in one piece
     request_id: str = ""  #: from ``X-Request-Id``, or made here, before middleware sees it
 
     @property

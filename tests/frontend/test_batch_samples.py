@@ -9,13 +9,14 @@ import pytest
 
 from servekit.extension import BatchServed
 from servekit.frontend.batching.samples import BatchSamples, statuses_of
+from servekit.frontend.tracing.observer_port import ObserverPort
 from servekit.ipc.batches import Reply
 
 ROW = SimpleNamespace(name="m", version="1.0", stage="a", label="m:a")
 
 
 def batch_of(size, deadline=100.0):
-    owner = SimpleNamespace(row=ROW)
+    owner = SimpleNamespace(row=ROW, tracer=None)
     return [SimpleNamespace(owner=owner, arrived=1.0, deadline=deadline) for _ in range(size)]
 
 
@@ -39,11 +40,10 @@ def observer(path):
 
 @pytest.fixture
 def samples(path, monkeypatch):
-    monkeypatch.setattr("servekit.frontend.batching.samples.RETRY_S", 0.0)
-    made = BatchSamples(path)
-    yield made
-    if made._socket is not None:
-        made._socket.close()
+    monkeypatch.setattr("servekit.frontend.tracing.observer_port.RETRY_S", 0.0)
+    port = ObserverPort(path)
+    yield BatchSamples(port)
+    port.close()
 
 
 def read(connection):

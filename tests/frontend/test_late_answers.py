@@ -30,7 +30,7 @@ def batcher():
         observe_response=lambda *_: None,
         count_status=lambda _: None,
     )
-    return SimpleNamespace(metrics=counters, colocated={})
+    return SimpleNamespace(metrics=counters, colocated={}, tracer=None)
 
 
 def test_a_response_is_counted_before_it_is_sent(batcher):

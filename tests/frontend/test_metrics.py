@@ -152,7 +152,7 @@ def test_stages_of_one_worker_are_counted_with_their_own_tasks():
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_each_answer_of_a_batch_is_counted_by_its_status(counters, size):
-    owner = SimpleNamespace(metrics=counting(counters), colocated={})
+    owner = SimpleNamespace(metrics=counting(counters), colocated={}, tracer=None)
     client = SimpleNamespace(respond=lambda _: None, fail=lambda *_: None)
     tasks = [make_task(owner, client, Item(b"", b"", b"", "", 9.0), 0.0) for _ in range(3 * size)]
     answers = [("", "text/plain", b""), ("", "text/plain", b""), ("InputError", "", b"{}")] * size

@@ -21,7 +21,7 @@ from servekit.ipc.channel import ChannelClosed
 class Stage:
     """Stands where a ``Batcher`` does: keeps what it is given."""
 
-    admission = SimpleNamespace(refusal=lambda _size: None)
+    admission, tracer = SimpleNamespace(refusal=lambda _size: None), None
 
     def __init__(self, name):
         self.row = SimpleNamespace(name=name, version="1", asked=[], predict_timeout_s=1.0)

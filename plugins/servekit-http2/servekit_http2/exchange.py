@@ -31,7 +31,10 @@ NEVER = float("inf")
 class Http2Exchange(BaseExchange):
     """One stream of a connection."""
 
+    tells_when_sent = True
+
     __slots__ = (
+        "_began",
         "_clock",
         "_incoming",
         "_is_head",
@@ -54,6 +57,7 @@ class Http2Exchange(BaseExchange):
         self.is_encrypted = streams.is_encrypted
         self.stream_id = stream_id
         self.outgoing = SendQueue(self._on_more, self.host.pressure, self.reset)
+        self._began = 0.0  #: ``monotonic``: the header section of a request with a body
         self._responded_at = 0.0  #: ``monotonic``: when the whole response was out
         self._clock: BodyClock | None = None  #: of a body that continues after the response
         self._is_head = False
@@ -83,6 +87,7 @@ class Http2Exchange(BaseExchange):
         elif is_end:
             self._begin(incoming.end())
         else:
+            self._began = monotonic()
             request = incoming.await_body()
             self.expires = incoming.expires()
             if request is not None:  # it needs no body
@@ -125,6 +130,11 @@ class Http2Exchange(BaseExchange):
     def _begin(self, request: HttpRequest) -> None:
         self.expires = NEVER
         self._is_head = request.method == b"HEAD"
+        self.request = request
+        if self._began:
+            request.began = self._began
+            if self.host.traces is not None:
+                self.host.traces.follow_late(self, request)
         self.host.handle(self, request)
 
     def _refuse(self, error: ServekitError) -> None:
@@ -152,7 +162,7 @@ class Http2Exchange(BaseExchange):
         """End the response: its body has been handed over, *size* bytes of it."""
         if self.observers is not None:
             self.observe_end(status, size)
-        self.stream = self.prediction = self.filters = None
+        self.stream = self.prediction = self.filters = self.request = None
 
     def _on_more(self) -> None:
         """Have the response sent in its turn, and look at the client meanwhile."""
@@ -184,11 +194,18 @@ class Http2Exchange(BaseExchange):
     def finish(self) -> None:
         """The response is out; a client that still sends its request gets to read it."""
         self._responded_at = monotonic()
+        self._end_trace()
         if self._is_open:
             self._clock = BodyClock(self.host.settings, self._responded_at)
             self._linger()
         else:
             self.close()
+
+    def _end_trace(self) -> None:
+        """End the trace: the connection has all of the response, or nobody waits for it."""
+        trace, self.trace = self.trace, None
+        if trace is not None:
+            trace.finish()
 
     def _linger(self) -> None:
         """Read on: not all clients look for a response before they have sent everything.
@@ -218,6 +235,7 @@ class Http2Exchange(BaseExchange):
             self.prediction = None
         if self.observers is not None:
             self.observe_end(None, 0)
+        self._end_trace()
         self._incoming.abandon()
         del self._incoming  # the guard refers to us: spare the garbage collector the circle
         self.outgoing.close()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.replies import Lend
     from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
+    from servekit.frontend.batching.tracer import SlotTracer
     from servekit.ipc.batches import ReplyMessage
 
     #: bytes, and what to call when they have been sent
@@ -42,7 +43,7 @@ class BatchSlot:
     """Sends batches over one channel, one at a time."""
 
     __slots__ = (
-        *("_channel", "_feed", "_leases", "_lend", "_number", "_replica", "_samples"),
+        *("_channel", "_feed", "_leases", "_lend", "_number", "_replica", "_samples", "_tracer"),
         *("sent_at", "tasks"),
     )
 
@@ -51,11 +52,12 @@ class BatchSlot:
         replica: SlotOwner,
         feed: BatchFeed,
         channel: Channel,
-        samples: BatchSamples | None,
+        samples: BatchSamples | None = None,
+        tracer: SlotTracer | None = None,
     ) -> None:
         """Send tasks of *feed* for *replica*, nothing yet."""
         self._replica, self._feed, self._channel = replica, feed, channel
-        self._leases, self._samples = replica.leases, samples
+        self._leases, self._samples, self._tracer = replica.leases, samples, tracer
         self._lend: Lend = partial(replica.leases.borrow, channel)  #: the bytes of large answers
         self._number = 0
         self.tasks: list[Task] = []  #: the batch that the worker has
@@ -93,6 +95,8 @@ class BatchSlot:
         elif not message.is_last:
             self._feed.add(self)
         try:
+            if self._tracer is not None:
+                self._tracer.note_reply(batch, message, sent_at, now)
             answer_batch(batch, message, sent_at, now, self._lend)
         except ChannelClosed:
             replica.report_lost(batch)
@@ -119,9 +123,11 @@ class BatchSlot:
 
     def sweep(self, now: float) -> None:
         """Answer 504 to tasks past their deadline; the worker finishes the batch."""
-        for task in self.tasks:
-            if task.deadline <= now:
-                task.fail(DeadlineExceeded())
+        late = [task for task in self.tasks if task.deadline <= now and not task.is_done]
+        if late and self._tracer is not None:
+            self._tracer.note_loss(late, self.tasks, self._number, self.sent_at)
+        for task in late:
+            task.fail(DeadlineExceeded())
 
     def complaint(self, now: float, limits: TimeLimits) -> str:
         """Return what the worker does wrong; "" if nothing."""
@@ -130,6 +136,8 @@ class BatchSlot:
     def lose(self) -> list[Task]:
         """The worker is lost: return the tasks that it had, to be tried again or answered."""
         tasks, self.tasks = self.tasks, []
+        if tasks and self._tracer is not None:
+            self._tracer.note_loss(tasks, tasks, self._number, self.sent_at)
         return tasks
 
 

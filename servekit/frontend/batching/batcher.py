@@ -13,6 +13,7 @@ from servekit.frontend.batching.queue import BatchFeed, TaskQueue
 from servekit.frontend.batching.replica import ReplicaProxy
 from servekit.frontend.batching.replica_pool import ReplicaPool
 from servekit.frontend.batching.retry import settle
+from servekit.frontend.batching.tracer import Tracer
 from servekit.frontend.memory.body_arena import BodyArena
 from servekit.ipc.control import Wanted
 
@@ -63,6 +64,8 @@ class Batcher:
         self.feed = BatchFeed(self.queue, environment.loop, environment.pressure, metrics)
         self.feed.max_batch_size = row.max_batch_size
         self.pool = ReplicaPool(lambda: ReplicaProxy(self, environment))
+        traces = environment.traces
+        self.tracer = Tracer(traces, row.name) if traces is not None else None
         self._environment = environment
         self.admission = Admission(self.queue)
         self._waker = Waker(lambda: environment.report(Wanted(self.row.name, self.row.version)))
@@ -153,6 +156,8 @@ class Batcher:
         """Drop *task*, whose client has disconnected, or tell the worker that has it."""
         if task.is_done:
             return
+        if self.tracer is not None:
+            self.tracer.note_end(task)
         if not task.is_sent:
             self.queue.drop(task, "cancelled", None)
             return

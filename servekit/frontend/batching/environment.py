@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.samples import BatchSamples
     from servekit.frontend.batching.task import Task
+    from servekit.frontend.batching.tracer import Tracer
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.memory.pressure import Pressure, QueueMemory
+    from servekit.frontend.tracing.traces import Traces
     from servekit.ipc.batches import ReplyMessage
     from servekit.ipc.control import Hung, Lost, Wanted
     from servekit.ipc.table import ModelRow, ReplicaRow
@@ -43,6 +45,7 @@ class BatchingEnvironment:
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
     wake_timeout_s: float = 30.0  #: how long a request waits for a model that is loaded on demand
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
+    traces: Traces | None = None  #: for plugins that implement ``request_traced``
 
 
 class SlotOwner(Protocol):
@@ -80,6 +83,10 @@ class ReplicaOwner(Protocol):
     @property
     def feed(self) -> BatchFeed:
         """The sender of tasks to workers that can take them."""
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """The tracer, if a plugin wants traces."""
 
     @property
     def limits(self) -> TimeLimits:

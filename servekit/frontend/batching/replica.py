@@ -19,6 +19,7 @@ from servekit.frontend.batching.channel import Channel
 from servekit.frontend.batching.leases import Leases
 from servekit.frontend.batching.liveness import Liveness
 from servekit.frontend.batching.stream_slots import StreamSlots
+from servekit.frontend.batching.tracer import SlotTracer
 from servekit.ipc.batches import Freed, Hello, Ping, Pong
 from servekit.ipc.channel import ChannelClosed
 from servekit.ipc.control import Hung, Lost
@@ -141,24 +142,26 @@ class ReplicaProxy:
             raise ChannelClosed("malformed answer from worker: it was not asked for that")
 
     def _on_hello(self, hello: Hello) -> None:
-        channel, samples = self.channel, self._environment.samples
+        channel, owner = self.channel, self._owner
         if self._slots is not None or channel is None:
             raise ChannelClosed("malformed answer from worker: a second greeting")
         self._generation = max(self._generation, hello.generation)
         sock, channel.call_socket = channel.call_socket, None
         if sock is not None:
-            begin = partial(self._environment.begin_call, self._owner.row)
+            begin = partial(self._environment.begin_call, owner.row)
             self._calls = CallPort(self._environment.loop, sock, begin)
+        tracer = SlotTracer(owner.tracer, owner.row, self.row) if owner.tracer else None
         if hello.slots:
-            self._slots = StreamSlots(self, self._owner.feed, channel, hello)
+            self._slots = StreamSlots(self, owner.feed, channel, hello, tracer)
         else:
-            self._slots = BatchSlot(self, self._owner.feed, channel, samples)
+            samples = self._environment.samples
+            self._slots = BatchSlot(self, owner.feed, channel, samples, tracer)
         channel.on_message = self._slots.on_message
         if self.is_retired:
             self.retire()
         else:
-            self._owner.feed.add(self._slots)
-        self._owner.on_greeted()
+            owner.feed.add(self._slots)
+        owner.on_greeted()
 
     # ------------------------------------------------------------ time
 

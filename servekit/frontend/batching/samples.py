@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
-from time import monotonic, time
+from time import time
 from typing import TYPE_CHECKING
-
-from gevent.monkey import get_original
-from msgspec import msgpack
 
 from servekit.errors import DeadlineExceeded, error_class
 from servekit.extension.events import BatchServed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from servekit.frontend.batching.task import Task
+    from servekit.frontend.tracing.observer_port import ObserverPort
     from servekit.ipc.batches import Reply
 
     Stage = tuple[str, str]  #: its label, and the version of the model
@@ -26,17 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["BatchSamples"]
 
 PERIOD_S = 0.1  #: between two samples of one stage
-RETRY_S = 1.0  #: between two attempts to reach the observer
 
 
 class BatchSamples:
     """Sends samples to the observer; one that it does not take at once is dropped."""
 
-    def __init__(self, path: Path) -> None:
-        """Connect to *path* when there is something to send."""
-        self._path = str(path)
-        self._socket: socket.socket | None = None
-        self._retry_at = 0.0
+    def __init__(self, port: ObserverPort) -> None:
+        """Send to *port*."""
+        self._port = port
         self._due: dict[Stage, float] = {}  #: when the next sample is taken
         self._batches: Counter[Stage] = Counter()  #: since the last sample
 
@@ -64,32 +57,8 @@ class BatchSamples:
             encode_s=reply.encode_s,
             statuses=statuses_of(batch, reply, now),
         )
-        if self._send(msgpack.encode(sample)):
+        if self._port.send(sample):
             self._batches[stage] = 0
-
-    def _send(self, message: bytes) -> bool:
-        try:
-            if self._socket is None and monotonic() >= self._retry_at:
-                self._connect()
-            return self._socket is not None and self._socket.send(message) > 0
-        except BlockingIOError:  # the observer does not keep up
-            return False
-        except OSError:  # it has ended
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = None
-            return False
-
-    def _connect(self) -> None:
-        self._retry_at = monotonic() + RETRY_S
-        found = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        found.setblocking(False)
-        try:
-            found.connect(self._path)
-        except OSError:  # it has not started yet
-            found.close()
-        else:
-            self._socket = found
 
 
 def statuses_of(batch: Sequence[Task], reply: Reply, now: float) -> dict[int, int]:

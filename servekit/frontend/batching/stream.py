@@ -37,8 +37,8 @@ class StreamedResponse:
     """The stream of one task that a worker has. Without outputs to send on, it is one response."""
 
     __slots__ = (
-        *("_exchange", "_format", "_is_counted", "_output_at", "_sent_at", "_steps", "_writer"),
-        *("_written", "_written_at", "task"),
+        *("_exchange", "_first_at", "_format", "_is_counted", "_output_at", "_outputs", "_steps"),
+        *("_writer", "_written", "_written_at", "sent_at", "task"),
     )
 
     _exchange: Exchange
@@ -49,7 +49,8 @@ class StreamedResponse:
 
         :param is_stream: it is known to be one before its first output.
         """
-        self.task, self._sent_at = task, now
+        self.task, self.sent_at = task, now  #: ``monotonic``
+        self._first_at, self._outputs = 0.0, 0
         self._format: StreamFormat | None = None  #: once the client has the head
         self._steps: dict[str, float] = {}  #: of stages that share the worker: seconds
         self._written, self._written_at = 0, now  #: bytes, and ``monotonic``
@@ -71,6 +72,7 @@ class StreamedResponse:
         """
         task = self.task
         task.owner.metrics.count_outputs(part.outputs)
+        self._outputs += part.outputs
         self._steps |= part.steps
         if not part.media_type or task.is_done:
             return
@@ -90,10 +92,11 @@ class StreamedResponse:
     def _begin(self, exchange: Exchange, media_type: str, now: float) -> None:
         task = self.task
         self._count()
+        self._first_at = now
         self._exchange, self._format = exchange, format_of(task, exchange, media_type)
         arrived, before = task.consumer.begin_stream() if task.consumer else (task.arrived, b"")
         task.owner.metrics.observe_first_output(now - arrived)
-        queue_s = self._sent_at - task.arrived
+        queue_s = self.sent_at - task.arrived
         timing = b"%bqueue;dur=%.3f, %b" % (before, queue_s * 1e3, self._timing_of_first(now))
         response = HttpResponse(200, b"", media_type, task.request_id, timing)
         response.fields, response.length = (("X-Accel-Buffering", "no"),), NO_LENGTH
@@ -104,7 +107,7 @@ class StreamedResponse:
         """Return ``Server-Timing`` of the worker's part in the first output."""
         host = self.task.owner.row.stage
         led = {stage: step_s for stage, step_s in self._steps.items() if stage != host}
-        first_s = max(0.0, now - self._sent_at - sum(led.values()))
+        first_s = max(0.0, now - self.sent_at - sum(led.values()))
         return b"%bfirst;dur=%.3f" % (timing_of(led) + b", " if led else b"", first_s * 1e3)
 
     def _put(self, piece: bytes, now: float) -> None:
@@ -133,13 +136,13 @@ class StreamedResponse:
             self._answer(part, now, lend)
             return
         task, (error, _, content) = self.task, part.end
-        queue_s, metrics = self._sent_at - task.arrived, task.owner.metrics
+        queue_s, metrics = self.sent_at - task.arrived, task.owner.metrics
         metrics.answered += 1
         if task.owner.colocated:
             count_stages([task], queue_s, self._steps)
         else:
             metrics.observe_queue(queue_s)
-            metrics.observe_step(1, now - self._sent_at)
+            metrics.observe_step(1, now - self.sent_at)
         if self._exchange.is_closed:
             task.is_done = True
         elif error:
@@ -155,11 +158,11 @@ class StreamedResponse:
     def _answer(self, part: Part, now: float, lend: Lend) -> None:
         """Answer with the end of *part* alone: no output has been sent."""
         assert part.end is not None
-        times = part.times or (0.0, now - self._sent_at, 0.0)
+        times = part.times or (0.0, now - self.sent_at, 0.0)
         reply = Reply(0, [part.end], *times, steps=self._steps)
         if part.response:
             reply.responses = {0: part.response}
-        answer_batch([self.task], reply, self._sent_at, now, lend)
+        answer_batch([self.task], reply, self.sent_at, now, lend)
 
     def fail(self, error: ServekitError) -> None:
         """End a stream that has begun with *error*, in its format."""
@@ -183,6 +186,13 @@ class StreamedResponse:
         if not exchange.is_closed:
             self._writer.end()
             exchange.end_stream(self._written, status)
+
+    def described(self, *, is_answered: bool) -> dict[str, str | int | float | bool]:
+        """Return what traces say of it."""
+        found: dict[str, str | int | float | bool] = {"outputs": self._outputs}
+        if self._first_at:
+            found["first_output_s"] = self._first_at - self.sent_at
+        return found if is_answered else found | {"is_answered": False}
 
     def forget(self) -> None:
         """No worker has the task any more."""

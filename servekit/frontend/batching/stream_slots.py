@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.liveness import TimeLimits
     from servekit.frontend.batching.queue import BatchFeed
     from servekit.frontend.batching.task import Task
+    from servekit.frontend.batching.tracer import SlotTracer
     from servekit.ipc.batches import Hello, Part, ReplyMessage
 
 __all__ = ["StreamSlots"]
@@ -28,8 +29,16 @@ __all__ = ["StreamSlots"]
 class StreamSlots:
     """Sends tasks over one channel, as many at a time as the worker has slots."""
 
-    def __init__(self, replica: SlotOwner, feed: BatchFeed, channel: Channel, hello: Hello) -> None:
+    def __init__(
+        self,
+        replica: SlotOwner,
+        feed: BatchFeed,
+        channel: Channel,
+        hello: Hello,
+        tracer: SlotTracer | None = None,
+    ) -> None:
         """Send tasks of *feed* for *replica*. All slots that *hello* names are free."""
+        self._tracer = tracer
         self._replica, self._feed, self._channel = replica, feed, channel
         self._leases = replica.leases
         self._lend = partial(replica.leases.borrow, channel)
@@ -97,8 +106,15 @@ class StreamSlots:
                 del self._streams[part.stream], self._numbers[response.task]
                 self._cancelled_at.pop(part.stream, None)
                 self._free.append(place)
+                self._note(response, part.stream)
                 response.end(part, now, self._lend)
         self.has_room = bool(self._free)
+
+    def _note(self, response: StreamedResponse, number: int, *, is_lost: bool = False) -> None:
+        """Note in the trace of its request how stream *number* ends."""
+        if self._tracer is not None:
+            attributes = response.described(is_answered=not is_lost)
+            self._tracer.note_stream(response.task, number, response.sent_at, attributes)
 
     def cancel(self, task: Task) -> None:
         """Tell the worker that the client of *task* has disconnected, if it has the task."""
@@ -122,9 +138,10 @@ class StreamSlots:
 
     def sweep(self, now: float) -> None:
         """Answer 504 to tasks past their deadline, and keep the connections of streams alive."""
-        for response, _ in list(self._streams.values()):
+        for number, (response, _) in list(self._streams.items()):
             task = response.task
-            if task.deadline <= now:
+            if task.deadline <= now and not task.is_done:
+                self._note(response, number, is_lost=True)
                 task.fail(DeadlineExceeded())
             if task.is_done:
                 self.cancel(task)
@@ -136,7 +153,8 @@ class StreamSlots:
         streams, self._streams = self._streams, {}
         self._numbers, self._free, self.has_room = {}, [], False
         self._cancelled_at = {}
-        for response, _ in streams.values():
+        for number, (response, _) in streams.items():
             response.forget()
+            self._note(response, number, is_lost=True)
             response.task.fail(WorkerLost())
         return []

@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.memory.pressure import Pressure
     from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.frontend.tracing.trace import RequestTrace
     from servekit.ipc.batches import SentItem
     from servekit.ipc.table import ModelRow
 
 __all__ = ["INFINITY", "Consumer", "Task", "TaskOwner", "TaskTaker"]
 
 INFINITY = float("inf")
+
+
+class TaskTracer(Protocol):
+    """Notes what becomes of tasks in the traces of their requests."""
+
+    def note_end(self, task: Task, error: ServekitError | None = None) -> None:
+        """Note that *task* ends with *error*, or because its client disconnected."""
 
 
 class TaskOwner(Protocol):
@@ -42,6 +50,10 @@ class TaskOwner(Protocol):
         """The model, or the stage that its workers are started for."""
 
     @property
+    def tracer(self) -> TaskTracer | None:
+        """The tracer, if a plugin wants traces."""
+
+    @property
     def bodies(self) -> BodyArena:
         """Where large bodies lie."""
 
@@ -58,6 +70,10 @@ class TaskOwner(Protocol):
 
 class Consumer(Protocol):
     """Takes the output of a task in place of its client: a step of a pipeline."""
+
+    @property
+    def trace(self) -> RequestTrace | None:
+        """The trace of its request, until it is over."""
 
     def take(self, task: Task, response: HttpResponse) -> None:
         """Take what the worker returned for *task*."""
@@ -100,6 +116,8 @@ class Task(Struct, eq=False):
         """Answer with *error*, and count it, unless it is done already."""
         if self.is_done:
             return
+        if (tracer := self.owner.tracer) is not None:
+            tracer.note_end(self, error)
         self.is_done = True
         self.drop_body()
         if self.consumer is not None:  # the consumer counts it with its request

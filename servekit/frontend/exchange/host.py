@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from servekit.frontend.exchange.protocols import Find, Guard
     from servekit.frontend.exchange.time_slices import TimeSlices
     from servekit.frontend.memory.pressure import Pressure
+    from servekit.frontend.tracing.traces import Traces
     from servekit.settings import Settings
 
 __all__ = ["Host"]
@@ -37,3 +38,4 @@ class Host:
     handle: Callable[[Exchange, HttpRequest], None]  #: answers a request, whole or refused
     find: Find  #: who predicts
     guard: Callable[[Exchange], Guard] | None  #: makes what judges the requests of an exchange
+    traces: Traces | None = None  #: of requests that arrive in pieces

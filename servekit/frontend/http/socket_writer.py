@@ -31,7 +31,7 @@ class SocketWriter:
     __slots__ = (
         *("_loop", "_moved_at", "_on_lost", "_pressure", "_release", "_socket", "_taken"),
         *("_taken_at", "_watcher"),
-        *("held", "moved", "on_flushed", "rest"),
+        *("held", "moved", "on_flushed", "on_sent", "rest"),
     )
 
     def __init__(
@@ -53,6 +53,7 @@ class SocketWriter:
         self._on_lost = on_lost
         self.rest: list[memoryview] = []  #: the kernel has not taken it yet
         self._release: Callable[[], None] | None = None
+        self.on_sent: Callable[[], None] | None = None  #: called once ``rest`` is sent, or dropped
         self._watcher: Any = None
         self.moved = 0  #: bytes that the kernel took later than at once
         self.held = 0  #: bytes in memory until everything is written
@@ -123,6 +124,7 @@ class SocketWriter:
             self._watcher.close()
         self.rest.clear()
         self._release_all()
+        self._tell_sent()
 
     # ------------------------------------------------------------ memory
 
@@ -166,7 +168,13 @@ class SocketWriter:
         if not self.rest:
             self._watcher.stop()
             self._release_all()
+            self._tell_sent()
             self.on_flushed()
+
+    def _tell_sent(self) -> None:
+        on_sent, self.on_sent = self.on_sent, None
+        if on_sent is not None:
+            on_sent()
 
     def _release_all(self) -> None:
         if self.held:

@@ -42,8 +42,8 @@ class Http1Connection:
     """Owns one accepted socket."""
 
     __slots__ = (
-        *("_accepted_at", "_body", "_exchange", "_has_begun", "_host", "_input", "_listener"),
-        *("_output", "_reader", "_socket", "_stage", "expires"),
+        *("_accepted_at", "_began", "_body", "_exchange", "_has_begun", "_host", "_input"),
+        *("_listener", "_output", "_reader", "_socket", "_stage", "expires"),
     )
 
     def __init__(self, sock: socket.socket | TlsSocket, peer: Any, listener: Http1Listener) -> None:
@@ -56,6 +56,7 @@ class Http1Connection:
         guard = host.guard(self._exchange) if host.guard is not None else None
         self._reader = RequestReader(host.settings, guard, host.pressure, listener.known_heads)
         self._body: BodyReceiver | None = None  #: the body of an incomplete request
+        self._began = 0.0  #: ``monotonic``: the first byte of the incomplete request
         self._stage = IDLE  #: of the incomplete request whose timeout runs
         self._has_begun = False  #: a request has arrived
         self._accepted_at = monotonic()
@@ -95,8 +96,8 @@ class Http1Connection:
             elif event == BODY:
                 self._await_body()
             elif event == HEAD and self._stage != HEAD:
-                self._stage = HEAD
-                self.expires = monotonic() + self._host.settings.header_timeout
+                self._stage, self._began = HEAD, monotonic()
+                self.expires = self._began + self._host.settings.header_timeout
         if requests:
             self._input.pause()
 
@@ -104,7 +105,10 @@ class Http1Connection:
         """Have *request* answered."""
         exchange = self._exchange
         self.expires = NEVER
-        self._stage = IDLE
+        if self._stage:  # it came in several pieces
+            self._stage, request.began = IDLE, self._began
+            if self._host.traces is not None:
+                self._host.traces.follow_late(exchange, request)
         if not self._has_begun:
             self._has_begun = True
             if request.version and self._listener.is_other(self._socket):
@@ -159,6 +163,8 @@ class Http1Connection:
     def _await_body(self) -> None:
         """Wait for the rest of a body."""
         if self._stage != BODY:
+            if not self._stage:
+                self._began = monotonic()
             self._stage = BODY
             builder = self._reader.builder
             self._body = BodyReceiver(

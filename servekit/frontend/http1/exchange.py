@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from servekit.errors import ServekitError
     from servekit.extension.exchange import OutputStream
-    from servekit.extension.http import HttpRequest, HttpResponse
+    from servekit.extension.http import HttpResponse
     from servekit.frontend.exchange.date import HttpDate
     from servekit.frontend.exchange.host import Host
     from servekit.frontend.http.socket_writer import SocketWriter
@@ -49,9 +49,11 @@ class ExchangeOwner(Protocol):
 class Http1Exchange(BaseExchange):
     """There is one for each connection, as it answers one request at a time, in order."""
 
+    tells_when_sent = True
+
     __slots__ = (
         *("_encoder", "_host", "_owner", "_socket", "_writer"),
-        *("is_busy", "keeps_alive", "request"),
+        *("is_busy", "keeps_alive"),
     )
 
     def __init__(
@@ -70,7 +72,6 @@ class Http1Exchange(BaseExchange):
         self._host = host
         self._writer = writer
         self._encoder = encoder
-        self.request: HttpRequest | None = None  #: the one that is being answered
         self.is_busy = False  #: no other request may begin
         self.keeps_alive = True
 
@@ -143,8 +144,18 @@ class Http1Exchange(BaseExchange):
         self.is_busy, self.request = False, None
         self.prediction = self.filters = self.observers = self.protocol = None
         self.model_version = b""
+        if self.trace is not None:
+            self._end_trace()
         if not self.is_closed:
             self._owner.on_response()
+
+    def _end_trace(self) -> None:
+        """End the trace when the socket has taken the whole response."""
+        trace, self.trace = self.trace, None
+        if self._writer.rest:
+            self._writer.on_sent = trace.finish
+        else:
+            trace.finish()
 
     def reset(self) -> None:
         """Close the connection at once: the client does not read the response."""

@@ -68,7 +68,7 @@ class ElementsRun:
         """
         reader, item = self._reader()
         sent = self._submission
-        submission = Submission(item, sent.headers, sent.arrived, sent.until)
+        submission = Submission(item, sent.headers, sent.arrived, sent.until, trace=sent.trace)
         run = PipelineRun(Pipeline([reader], self._pipeline.loop), submission, self)
         self._runs = [run]
         run.begin(refusal or self._pipeline.refusal(0))
@@ -117,7 +117,7 @@ class ElementsRun:
             item: SentItem = Item(part, *types, sent.request_id, sent.deadline)
             item.identity = sent.identity
             whole = self._submission
-            submission = Submission(item, whole.headers, now, whole.until, whole.style)
+            submission = Submission(item, whole.headers, now, whole.until, whole.style, whole.trace)
             run = PipelineRun(self._pipeline, submission, self._responder(at))
             self._runs.append(run)
             run.begin()

@@ -66,7 +66,8 @@ class EnvelopedRun(ElementsRun):
         body = batcher.bodies.lay(values.as_values([self._state, *self._outputs]))
         item: SentItem = Item(body, sent.content_type, sent.accept, sent.request_id, sent.deadline)
         item.protocol, item.identity = self._call(EnvelopePart.WRITE), sent.identity
-        submission = Submission(item, {}, self._submission.arrived, self._submission.until)
+        whole = self._submission
+        submission = Submission(item, {}, whole.arrived, whole.until, trace=whole.trace)
         writer = Pipeline([Node("", batcher, [REQUEST])], self._pipeline.loop)
         run = PipelineRun(writer, submission, self._client)
         self._runs = [run]

@@ -51,6 +51,7 @@ class InstancesRoute(PipelineRoute):
         style = style_for(self._style, call)
         whole = style.whole if style is not None else None
         submission, refusal = submit(request, self._pipeline.predict_timeout_s, None, whole)
+        submission.trace = self._pipeline.trace_of(exchange, request, submission.arrived)
         responder = ClientResponder(exchange, self.metrics, submission)
         exchange.prediction = run = InstancesRun(self._pipeline, submission, responder)
         run.begin(refusal)

@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from servekit.errors import ServekitError
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
     from servekit.frontend.batching.batcher import Batcher
     from servekit.frontend.batching.replica import ReplicaProxy
     from servekit.frontend.exchange.event_loop import EventLoop
     from servekit.frontend.memory.body_arena import BodyArena
     from servekit.frontend.pipelines.values import StepValue
+    from servekit.frontend.tracing.trace import RequestTrace
     from servekit.ipc.batches import Calls
 
 __all__ = ["REQUEST", "Node", "Pipeline"]
@@ -90,6 +93,18 @@ class Pipeline:
     def leaving(self) -> list[ReplicaProxy]:
         """Replicas of an older version that still answer."""
         return [replica for batcher in self._batchers for replica in batcher.pool.leaving]
+
+    def trace_of(
+        self, exchange: Exchange, request: HttpRequest, arrived: float
+    ) -> RequestTrace | None:
+        """Return the trace of *request*, which begins at *arrived*, if a plugin wants traces.
+
+        The times of a stage are known only while it answers, so every request has a trace.
+        """
+        tracer = self._batchers[0].tracer
+        if tracer is None or exchange.request is None:
+            return None
+        return tracer.follow(exchange, request, arrived)
 
     def hold(self, runs: int) -> None:
         """Count *runs* more that need all of its stages until they end."""

@@ -82,6 +82,7 @@ class PipelineRoute:
         submission, refusal = submit(request, self._pipeline.predict_timeout_s, call, style)
         if submission.style is not None:
             submission.style = _asked(submission.style, submission.item.content_type, request)
+        submission.trace = self._pipeline.trace_of(exchange, request, submission.arrived)
         responder = ClientResponder(exchange, self.metrics, submission)
         kind = PipelineRun if submission.item.protocol is None else EnvelopedRun
         exchange.prediction = run = kind(self._pipeline, submission, responder)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from servekit.frontend.batching.task import Task
     from servekit.frontend.pipelines.pipeline import Node, Pipeline
     from servekit.frontend.pipelines.submission import Responder, Submission
+    from servekit.frontend.tracing.trace import RequestTrace
     from servekit.ipc.batches import SentItem
 
 __all__ = ["PipelineRun"]
@@ -67,6 +68,11 @@ class PipelineRun:
         if isinstance(slab := item.body, Slab):
             self._request.release = lambda: bodies.free(slab)
         pipeline.hold(+1)
+
+    @property
+    def trace(self) -> RequestTrace | None:
+        """The trace of its request, until it is over."""
+        return None if self._is_done else self._submission.trace
 
     # ------------------------------------------------------------ what the exchange needs
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest, HttpResponse
     from servekit.frontend.metrics.counters import ModelMetrics
+    from servekit.frontend.tracing.trace import RequestTrace
     from servekit.ipc.batches import ProtocolCall, SentItem
     from servekit.ipc.response_style import ResponseStyle
 
@@ -30,6 +31,7 @@ class Submission(Struct, eq=False):
     arrived: float  #: ``monotonic``
     until: float  #: ``monotonic``: when the client wants to have all of a stream
     style: ResponseStyle | None = None  #: how the last node writes the output
+    trace: RequestTrace | None = None  #: of the request, if a plugin wants traces
 
 
 def submit(

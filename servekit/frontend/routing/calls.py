@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpResponse
     from servekit.frontend.exchange.protocols import PredictionRoute
     from servekit.frontend.routing.router import Router
+    from servekit.frontend.tracing.traces import Traces
     from servekit.ipc.calls import ModelCall
     from servekit.ipc.table import ModelRow
 
@@ -42,9 +43,12 @@ MOST_MS = 999_999_999  #: the longest timeout that a request can ask for
 class ModelCalls:
     """Begins the calls of all workers of one front-end."""
 
-    def __init__(self, router: Router) -> None:
-        """Find the called models in *router*."""
-        self._router = router
+    def __init__(self, router: Router, traces: Traces | None = None) -> None:
+        """Find the called models in *router*.
+
+        :param traces: if a plugin wants them.
+        """
+        self._router, self._traces = router, traces
 
     def begin(
         self, caller: ModelRow, call: ModelCall, answer: Callable[[CallAnswer], None]
@@ -60,7 +64,10 @@ class ModelCalls:
         elif call.deadline <= monotonic():
             exchange.fail(DeadlineExceeded(), call.request_id)
         else:
-            route.begin(exchange, request_of(call, route))
+            exchange.request = request = request_of(call, route)
+            if self._traces is not None:
+                self._traces.sample(exchange, request, monotonic())
+            route.begin(exchange, request)
         return exchange
 
 

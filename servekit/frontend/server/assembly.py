@@ -15,6 +15,7 @@ from servekit.frontend.middleware.auth import Access, TokenNeeded
 from servekit.frontend.middleware.compression import Compression
 from servekit.frontend.middleware.cors import Cors
 from servekit.frontend.middleware.decompression import Decompression
+from servekit.frontend.middleware.sampling import Sampling
 from servekit.frontend.routing.protocols import Protocols
 from servekit.frontend.server.acceptor import Acceptor
 from servekit.frontend.server.contributions import gather
@@ -86,6 +87,8 @@ class Assembly:
         )
         self._view = FrontEndView(core, resources.tokens, resources.plugin_settings)
         self._added = gather(resources.plugins, self._view)
+        if core.traces is not None:
+            core.traces.share = self._added.sample_share
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
         self._management = create_management(self._view, self._metrics, self._added.management)
@@ -124,11 +127,14 @@ class Assembly:
     def _middleware(self, *, is_public: bool) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
-        The access log is outside of CORS, since preflight responses are logged, and inside of
-        compression, since sizes are logged without it.
+        Sampling is outside of everything, so that traces have all of it. The access log is outside
+        of CORS, since preflight responses are logged, and inside of compression, since sizes are
+        logged without it.
         """
         settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
+        if is_public and core.traces is not None and core.traces.share is not None:
+            found.append(Sampling(core.traces))
         if resources.codings:
             found.append(Compression(resources.codings, settings.compression_min))
         if resources.access_log is not None:
@@ -191,6 +197,7 @@ class Assembly:
             handle=dispatcher.handle,
             find=find,
             guard=guard,
+            traces=core.traces,
         )
         return Http1Listener(host, self._added.transports)
 

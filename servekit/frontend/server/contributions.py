@@ -39,6 +39,7 @@ class Contributions:
     middleware: Sequence[Middleware]  #: the outermost first
     protocols: Sequence[Protocol]
     processes: Sequence[ProcessRow]
+    sample_share: float | None  #: predictions that are sampled, from 0 to 1; ``None``: none
 
     @property
     def protected(self) -> Mapping[str, Callable[[str], str]]:
@@ -88,6 +89,7 @@ def gather(plugins: PluginManager, server: Server) -> Contributions:
         ],
         protocols=protocols,
         processes=_processes(plugins, server),
+        sample_share=_sample_share(plugins, server),
     )
 
 
@@ -137,6 +139,18 @@ def _processes(plugins: PluginManager, server: Server) -> list[ProcessRow]:
         arguments = [str(argument) for argument in offer.arguments]
         found[name] = ProcessRow(name, offer.module, arguments, offer.is_required)
     return list(found.values())
+
+
+def _sample_share(plugins: PluginManager, server: Server) -> float | None:
+    try:
+        share = plugins.hook.trace_sampler(server=server)
+    except Exception as error:
+        raise PluginError(f"trace_sampler: {error}") from error
+    if share is None:
+        return None
+    if not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise PluginError(f"trace_sampler: {share!r} is not a number from 0 to 1")
+    return float(share)
 
 
 def _transports(plugins: PluginManager, settings: Settings) -> list[LazyTransport]:

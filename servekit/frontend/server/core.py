@@ -18,6 +18,8 @@ from servekit.frontend.routing.calls import ModelCalls
 from servekit.frontend.routing.router import Router
 from servekit.frontend.routing.table import Routing
 from servekit.frontend.server.control import Control
+from servekit.frontend.tracing.observer_port import ObserverPort
+from servekit.frontend.tracing.traces import Traces
 from servekit.ipc.control import PluginHooks
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Core:
     pressure: Pressure
     slices: TimeSlices
     date: HttpDate
+    traces: Traces | None  #: if a plugin wants them
 
 
 def create_core(
@@ -66,12 +69,12 @@ def create_core(
     loop, share = gevent.get_hub().loop, counters.share(counters.last)
     control = Control(run_directory / "control.sock")
     control.say(PluginHooks(list(observer_hooks)))
-    samples = None
-    if "batch_served" in observer_hooks:
-        samples = BatchSamples(run_directory / "observer.sock")
+    port = ObserverPort(run_directory / "observer.sock")
+    samples = BatchSamples(port) if "batch_served" in observer_hooks else None
+    traces = Traces(port) if "request_traced" in observer_hooks else None
     pressure = Pressure(settings.memory, settings.body_timeout)
     router = Router()
-    environment = _batching(settings, loop, pressure, control, router, samples)
+    environment = _batching(settings, loop, pressure, control, router, samples, traces)
     return Core(
         settings=settings,
         run_directory=run_directory,
@@ -84,6 +87,7 @@ def create_core(
         pressure=pressure,
         slices=TimeSlices(loop),
         date=HttpDate(),
+        traces=traces,
     )
 
 
@@ -94,6 +98,7 @@ def _batching(
     control: Control,
     router: Router,
     samples: BatchSamples | None,
+    traces: Traces | None,
 ) -> BatchingEnvironment:
     """Return what all batchers share."""
     return BatchingEnvironment(
@@ -102,9 +107,10 @@ def _batching(
         queue_memory=QueueMemory(settings.queue_memory),
         report=control.say,
         wake_timeout_s=settings.wake_timeout,
-        begin_call=ModelCalls(router).begin,
+        begin_call=ModelCalls(router, traces).begin,
         front_ends=settings.front_ends,
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
         samples=samples,
+        traces=traces,
     )

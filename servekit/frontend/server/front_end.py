@@ -88,6 +88,8 @@ class FrontEnd:
         routing.settle()
         if self._access_log is not None:
             self._access_log.write()
+        if self.core.traces is not None:
+            self.core.traces.send_slow()
 
     def _set_draining(self) -> None:
         self.core.connections.drain()
@@ -108,6 +110,8 @@ class FrontEnd:
         core, now = self.core, monotonic()
         core.pressure.sweep(now)
         core.routing.batchers.sweep(now)
+        if core.traces is not None:
+            core.traces.sweep(now)
         core.connections.sweep(now)
         for acceptor in (self._acceptor, *self._management):
             acceptor.resume()

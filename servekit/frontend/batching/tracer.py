@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notes in the traces of requests what queues and workers do with them."""
+
+from __future__ import annotations
+
+import os
+from operator import itemgetter
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from servekit.errors import QueueFull
+from servekit.extension.events import TracedBatch
+from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
+from servekit.ipc.batches import Slab
+from servekit.ipc.trace_context import TRACEPARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servekit.errors import ServekitError
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.batching.task import Task
+    from servekit.frontend.tracing.traces import Traces
+    from servekit.ipc.batches import Reply
+    from servekit.ipc.table import ModelRow, ReplicaRow
+
+__all__ = ["SlotTracer", "Tracer"]
+
+CONTENT_OF = itemgetter(2)
+MAX_MEMBERS = 64  #: requests of a batch that are named
+
+
+class Tracer:
+    """The tracer of one batcher."""
+
+    __slots__ = ("_slow", "_traces")
+
+    def __init__(self, traces: Traces, model: str) -> None:
+        """Look for slow requests of *model*."""
+        self._traces, self._slow = traces, traces.slow_of(model)
+
+    def wants(self, oldest: Task, now: float) -> bool:
+        """Whether a batch with *oldest* may hold requests that are traced."""
+        return self._traces.live > 0 or now - oldest.arrived >= self._slow.limit_s
+
+    def follow(self, exchange: Exchange, request: HttpRequest, now: float) -> RequestTrace:
+        """Return the trace of *request*, whose way takes several batches."""
+        return self._traces.follow(exchange, request, now)
+
+    def trace_of(self, task: Task, now: float, *, is_traced: bool = False) -> RequestTrace | None:
+        """Return the trace of the request of *task*; begin it if the request is slow.
+
+        :param is_traced: it is to begin in any case.
+        """
+        if task.is_done:
+            return None
+        if task.consumer is not None:
+            return task.consumer.trace
+        exchange = task.exchange
+        if exchange is None or exchange.request is None:
+            return None
+        trace: RequestTrace | None = exchange.trace
+        if trace is None and (is_traced or now - task.arrived >= self._slow.limit_s):
+            trace = RequestTrace(self._traces, exchange, exchange.request, task.arrived)
+        return trace
+
+    def note_end(self, task: Task, error: ServekitError | None = None) -> None:
+        """Note that *task* ends with *error*, or because its client disconnected."""
+        if isinstance(error, QueueFull):  # many at a time, and none of them waits
+            return
+        now = monotonic()
+        trace = self.trace_of(task, now)
+        if trace is not None and not task.is_sent:
+            trace.visit(Visit(task.arrived, now, None))
+
+
+class SlotTracer:
+    """The tracer of one worker's slots."""
+
+    __slots__ = ("_replica", "_row", "_tracer")
+
+    def __init__(self, tracer: Tracer, row: ModelRow, replica: ReplicaRow) -> None:
+        """Note what *replica* of the model or stage *row* does."""
+        self._tracer, self._row, self._replica = tracer, row, replica
+
+    def note_reply(self, batch: Sequence[Task], reply: Reply, sent_at: float, now: float) -> None:
+        """Note that *batch* is answered by *reply*, where its requests are traced.
+
+        Requests with large answers always are: their clients may take long to read them.
+        """
+        tracer = self._tracer
+        if Slab in map(type, map(CONTENT_OF, reply.answers)):
+            for task, answer in zip(batch, reply.answers, strict=True):
+                tracer.trace_of(task, now, is_traced=type(answer[2]) is Slab)
+        if not tracer.wants(batch[0], now) or not (found := self._traced(batch, now)):
+            return
+        shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch))
+        times = reply.decode_s, reply.predict_s, reply.encode_s
+        _visit(found, BatchNote(shown, sent_at, now, times, reply.steps), now)
+
+    def note_loss(
+        self, tasks: Sequence[Task], batch: Sequence[Task], number: int, sent_at: float
+    ) -> None:
+        """Note that the worker does not answer *tasks* of *batch* in time, or never will."""
+        now = monotonic()
+        if found := self._traced(tasks, now):
+            shown = self._shown(batch, number, len(batch))
+            note = BatchNote(shown, sent_at, now, None, attributes={"is_answered": False})
+            _visit(found, note, now)
+
+    def note_stream(
+        self,
+        task: Task,
+        number: int,
+        sent_at: float,
+        attributes: dict[str, str | int | float | bool],
+    ) -> None:
+        """Note that stream *number* of the worker, that of *task*, has ended, or that it has to."""
+        now = monotonic()
+        if self._tracer.wants(task, now) and (found := self._traced((task,), now)):
+            shown = self._shown((task,), number, 1)
+            _visit(found, BatchNote(shown, sent_at, now, None, attributes=attributes), now)
+
+    def _traced(self, tasks: Sequence[Task], now: float) -> list[tuple[Task, RequestTrace]]:
+        """Return those of *tasks* whose requests are traced, with the traces."""
+        found = ((task, self._tracer.trace_of(task, now)) for task in tasks)
+        return [(task, trace) for task, trace in found if trace is not None]
+
+    def _shown(self, batch: Sequence[Task], number: int, size: int) -> TracedBatch:
+        row, replica, members = self._row, self._replica, batch[:MAX_MEMBERS]
+        headers = [task.item.headers or {} for task in members]
+        is_part = batch[0].consumer is not None  # a pipeline may lead through other models
+        return TracedBatch(
+            id=f"{row.label}/{replica.index}.{replica.generation}-{os.getpid()}-{number}",
+            stage=row.stage or (row.name if is_part else ""),
+            replica=replica.index,
+            pid=replica.pid,
+            size=size,
+            request_ids=[task.request_id for task in members],
+            traceparents=[each[TRACEPARENT] for each in headers if TRACEPARENT in each],
+        )
+
+
+def _visit(found: Sequence[tuple[Task, RequestTrace]], note: BatchNote, now: float) -> None:
+    for task, trace in found:
+        trace.visit(Visit(task.arrived, now, note))

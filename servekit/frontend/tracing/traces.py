@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traces of one front-end: which requests have one, and where they go."""
+
+from __future__ import annotations
+
+from random import random
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from servekit.frontend.tracing.slow import SlowRequests
+from servekit.frontend.tracing.trace import RequestTrace, context_of
+from servekit.ipc.trace_context import TRACEPARENT, TraceContext
+
+if TYPE_CHECKING:
+    from servekit.extension.exchange import Exchange
+    from servekit.extension.http import HttpRequest
+    from servekit.frontend.tracing.observer_port import ObserverPort
+
+__all__ = ["Traces"]
+
+SEND_S = 1.0  #: how often slow requests are sent
+LATE_S = 0.005  #: a request that arrives faster is not slow for that
+
+
+class Traces:
+    """There is one while a plugin implements ``request_traced``."""
+
+    def __init__(self, port: ObserverPort) -> None:
+        """Send to *port*. No request is sampled before ``share`` is set."""
+        self._port = port
+        self.share: float | None = (
+            None  #: requests without ``traceparent`` that are sampled, from 0 to 1
+        )
+        self._slow: WeakValueDictionary[str, SlowRequests] = WeakValueDictionary()
+        self._due = 0.0  #: ``monotonic``: when slow requests are sent next
+        self.live = 0  #: traces that have begun and are not over
+
+    def slow_of(self, model: str) -> SlowRequests:
+        """Return the slowest requests of *model*, which exist as long as somebody holds them."""
+        return self._slow.setdefault(model, SlowRequests())
+
+    def begin(self) -> None:
+        """Count a trace that has begun."""
+        self.live += 1
+
+    def follow(self, exchange: Exchange, request: HttpRequest, now: float) -> RequestTrace:
+        """Return the trace of *request*, which is handled *now* and may turn out to be slow."""
+        trace: RequestTrace | None = exchange.trace
+        return trace if trace is not None else RequestTrace(self, exchange, request, now)
+
+    def follow_late(self, exchange: Exchange, request: HttpRequest) -> None:
+        """Trace *request*, which has arrived in pieces, if that took long."""
+        now = monotonic()
+        if now - request.began >= LATE_S:
+            self.follow(exchange, request, now)
+
+    def sample(self, exchange: Exchange, request: HttpRequest, now: float) -> None:
+        """Trace *request* if its ``traceparent`` says so, or by chance if it has none."""
+        if self.share is None:
+            return
+        given = context_of(request)
+        if given is None:
+            if random() >= self.share:  # noqa: S311 - a sample, not a secret
+                return
+            context, parent_span = TraceContext.new(is_sampled=True), ""
+        elif given.is_sampled:
+            context, parent_span = given.child(), given.span_id
+        else:
+            return
+        request.headers[TRACEPARENT.encode()] = str(context).encode()
+        self.follow(exchange, request, now).join(context, parent_span)
+
+    def take(self, trace: RequestTrace, now: float) -> None:
+        """Send *trace* if it is sampled, or keep it if it is slow."""
+        self.live -= 1
+        route = trace.request.route
+        if route is None:  # not a prediction
+            return
+        if trace.is_sampled:
+            self._port.send(trace.event("sampled", now))
+            return
+        slow = self._slow.get(route.row.name)
+        if slow is not None and now - trace.began >= slow.limit_s:
+            slow.add(trace.event("slow", now))
+
+    def sweep(self, now: float) -> None:
+        """Send the slow requests, once a second."""
+        if now < self._due:
+            return
+        self._due = now + SEND_S
+        self.send_slow()
+        for slow in self._slow.values():
+            slow.renew(now)
+
+    def send_slow(self) -> None:
+        """Send the slow requests that are known."""
+        for slow in self._slow.values():
+            for traced in slow.take():
+                self._port.send(traced)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of requests: which are slow, what a ``traceparent`` says, and how times become spans."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from servekit.extension import BaseExchange, HttpRequest, RequestTraced, TracedBatch
+from servekit.frontend.tracing.slow import MOST, PERIOD_S, SlowRequests
+from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
+from servekit.frontend.tracing.traces import Traces
+from servekit.ipc.trace_context import TraceContext
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SAMPLED, OTHER = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00"
+ROUTE = SimpleNamespace(row=SimpleNamespace(name="m", version="1"))
+
+
+class Port:
+    """Keeps what the observer would get."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, event):
+        self.sent.append(event)
+        return True
+
+
+def traced(duration_s):
+    return RequestTraced(
+        **dict.fromkeys(("request_id", "traceparent", "parent_span", "model", "version"), ""),
+        **dict.fromkeys(("method", "path"), ""),
+        time_s=0.0, status=200, reason="slow", duration_s=duration_s, spans=[], batches=[],
+    )  # fmt: skip
+
+
+def begin(traces, **headers):
+    fields = {name.encode(): value.encode() for name, value in headers.items()}
+    request = HttpRequest(b"POST", b"/m/predict?a=1", fields, b"1", True, "1.1", request_id="r")
+    request.route = ROUTE
+    exchange = BaseExchange(None)
+    exchange.request = request
+    return exchange, request
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(SAMPLED, (TRACE, SPAN, True), id="sampled"),
+        pytest.param(OTHER, (TRACE, SPAN, False), id="not sampled"),
+        pytest.param(f"cc-{TRACE}-{SPAN}-01-more", (TRACE, SPAN, True), id="later version"),
+        pytest.param(f"00-{TRACE}-{SPAN}-01-more", None, id="more than version 00 has"),
+        pytest.param(f"ff-{TRACE}-{SPAN}-01", None, id="version ff"),
+        pytest.param(f"00-{'0' * 32}-{SPAN}-01", None, id="no trace"),
+        pytest.param(f"00-{TRACE}-{'0' * 16}-01", None, id="no span"),
+        pytest.param(SAMPLED.upper(), None, id="upper case"),
+        pytest.param("", None, id="empty"),
+    ],
+)
+def test_traceparents(text, expected):
+    found = TraceContext.parse(text)
+
+    assert (found and (found.trace_id, found.span_id, found.is_sampled)) == expected
+    if found is not None:
+        assert TraceContext.parse(str(found.child())).trace_id == TRACE
+
+
+def test_the_slowest_of_a_period_are_kept():
+    slow = SlowRequests()
+    for duration_s in range(100, 0, -1):
+        slow.add(traced(float(duration_s)))
+    kept = [each.duration_s for each in slow.take()]
+
+    assert kept == [float(each) for each in range(100, 100 - MOST, -1)]
+    assert slow.limit_s == 100.0 - MOST + 1
+    assert slow.take() == []
+
+
+def test_each_second_sends_few_and_only_slower_ones():
+    slow = SlowRequests()
+    for duration_s in range(1000):
+        slow.add(traced(float(duration_s)))
+    first = slow.take()
+    slow.add(traced(5.0))
+    slow.add(traced(5000.0))
+
+    assert [each.duration_s for each in first] == [float(each) for each in range(992, 1000)]
+    assert [each.duration_s for each in slow.take()] == [5000.0]
+
+
+def test_a_period_is_forgotten():
+    slow = SlowRequests()
+    slow.renew(100.0)
+    for duration_s in range(MOST):
+        slow.add(traced(1.0 + duration_s))
+    slow.renew(100.0 + PERIOD_S - 0.1)
+    before = slow.limit_s
+    slow.renew(100.0 + PERIOD_S)
+
+    assert (before, slow.limit_s) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "headers", "is_traced"),
+    [
+        pytest.param(None, {"traceparent": SAMPLED}, False, id="no plugin samples"),
+        pytest.param(0.0, {}, False, id="share of 0"),
+        pytest.param(1.0, {}, True, id="share of 1"),
+        pytest.param(0.0, {"traceparent": SAMPLED}, True, id="client says sampled"),
+        pytest.param(1.0, {"traceparent": OTHER}, False, id="client says not sampled"),
+        pytest.param(1.0, {"traceparent": "?"}, True, id="traceparent is malformed"),
+    ],
+)
+def test_sampling(share, headers, is_traced):
+    port = Port()
+    traces = Traces(port)
+    traces.share = share
+    exchange, request = begin(traces, **headers)
+    traces.sample(exchange, request, 1.0)
+    exchange.observe_end(200, 1)
+
+    assert bool(port.sent) == is_traced
+    if is_traced:
+        (event,) = port.sent
+        assert (event.reason, event.status, event.path) == ("sampled", 200, "/m/predict")
+        assert request.headers[b"traceparent"].decode() == event.traceparent
+        assert event.parent_span == (SPAN if headers.get("traceparent") == SAMPLED else "")
+    assert traces.live == 0
+
+
+def test_a_trace_ends_once_and_what_is_not_a_prediction_is_dropped():
+    port = Port()
+    traces = Traces(port)
+    traces.share = 1.0
+    for route in (ROUTE, None):
+        exchange, request = begin(traces)
+        request.route = route
+        traces.sample(exchange, request, 1.0)
+        trace = exchange.trace
+        exchange.observe_end(None, 0)
+        trace.finish()
+
+    assert [event.status for event in port.sent] == [0]
+    assert traces.live == 0
+
+
+def test_times_become_spans_in_order():
+    traces = Traces(Port())
+    exchange, request = begin(traces)
+    request.began = 10.0
+    trace = RequestTrace(traces, exchange, request, 11.0)
+    shown = TracedBatch(
+        id="b", stage="", replica=0, pid=1, size=2, request_ids=["r"], traceparents=[]
+    )
+    note = BatchNote(shown, 12.0, 14.0, (0.25, 0.5, 0.25), {"a": 0.1, "b": 0.4})
+    trace.visit(Visit(11.5, 14.0, note))
+    trace.visit(Visit(14.0, 14.5, None))
+    event = trace.event("slow", 15.0)
+
+    assert [
+        (s.name, s.stage, round(s.start_s, 6), round(s.duration_s, 6)) for s in event.spans
+    ] == [
+        ("receive", "", 0.0, 1.0),
+        ("queue", "", 1.5, 0.5),
+        ("ipc", "", 2.0, 1.0),
+        ("decode", "", 3.0, 0.25),
+        ("predict", "a", 3.25, 0.1),
+        ("predict", "b", 3.35, 0.4),
+        ("encode", "", 3.75, 0.25),
+        ("queue", "", 4.0, 0.5),
+    ]
+    assert [span.batch for span in event.spans] == [-1, 0, 0, 0, 0, 0, 0, -1]
+    assert (event.duration_s, event.batches) == (5.0, [shown])
