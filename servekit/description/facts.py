@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from servekit.description.interface import MAX_EXAMPLE_BYTES, PathDescription
+from servekit.description.interface import MAX_EXAMPLE_BYTES, ExampleRequest, PathDescription
 from servekit.description.routes import describe_models
 from servekit.description.samples import FilledArray, SampleValue, sample
 from servekit.description.schemas import definitions, input_schema, output_schema
@@ -56,10 +56,16 @@ def path_facts(described: PathDescription) -> dict[str, Any]:
         "produces": described.produces,
         "request_headers": described.request_headers,
         "request_query": described.request_query,
-        "examples": described.examples,
+        "examples": [_with_media_type(each) for each in described.examples],
     }
     plain: dict[str, Any] = msgspec.to_builtins(facts)
     return plain
+
+
+def _with_media_type(example: ExampleRequest) -> ExampleRequest:
+    if example.input_file is None:
+        return example
+    return msgspec.structs.replace(example, content_type=example.media_type)
 
 
 def _sample(described: PathDescription) -> Any:

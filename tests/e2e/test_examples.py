@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 from servekit_archiver import build_archive
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.built_examples import EXAMPLES, build
+
 SERVED = (
     *("digits", "digit-pictures", "onnx-mlp", "echo", "pipeline", "routes", "shipping"),
     *("image-to-image", "textgen", "typed-text"),
@@ -37,22 +38,6 @@ THREE = [
     [0, 0, 7, 16, 16, 8, 0, 0],
 ]
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-
-def run(*command):
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def build(name, directory):
-    """Copy an example as git holds it to *directory*, train it there, and return its archive."""
-    made = shutil.ignore_patterns("*.joblib", "*.onnx", "weights", "__pycache__")
-    model = shutil.copytree(EXAMPLES / name, directory / name, ignore=made)
-    if (model / "train.py").exists():
-        run(sys.executable, model / "train.py")
-    return build_archive(model, directory / f"{name}.mar").path
 
 
 @pytest.fixture(scope="module")

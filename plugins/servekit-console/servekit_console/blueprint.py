@@ -10,6 +10,7 @@ from servekit.errors import Forbidden, Unauthorized
 from servekit.extension import Server
 from servekit_console.access import COOKIE, ConsoleAccess
 from servekit_console.assets import add_assets
+from servekit_console.playground import add_playground
 
 __all__ = ["create_blueprint"]
 
@@ -20,7 +21,9 @@ POLICY: Final = (
     "frame-ancestors 'none'"
 )
 OPEN: Final = {"console.asset", "console.login", "console.log_in"}  #: endpoints without a token
-NAVIGATION: Final = {"Overview": "/console/"}
+#: endpoints that are asked by POST and change nothing
+HARMLESS: Final = {"console.snippets"}
+NAVIGATION: Final = {"Overview": "/console/", "Playground": "/console/playground/"}
 
 
 def create_blueprint(server: Server) -> Blueprint:
@@ -32,6 +35,7 @@ def create_blueprint(server: Server) -> Blueprint:
     guard(pages, access)
     add_assets(pages)
     add_login(pages, access)
+    add_playground(pages, server)
     pages.add_url_rule("/", "overview", lambda: render_template("console/overview.html"))
     return pages
 
@@ -42,7 +46,8 @@ def guard(pages: Blueprint, access: ConsoleAccess) -> None:
     def judge() -> ResponseReturnValue | None:
         if request.endpoint in OPEN:
             return None
-        if request.method not in ("GET", "HEAD", "OPTIONS"):
+        is_reading = request.method in ("GET", "HEAD", "OPTIONS") or request.endpoint in HARMLESS
+        if not is_reading:
             access.check_change(request)
         elif not access.may_read(request):
             if request.accept_mimetypes.best == "text/html":

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example of this repository is tried in the page, by clicking and typing as people do."""
+
+import json
+import re
+from urllib.parse import quote
+
+import pytest
+
+from servekit.testing import ServedModel
+from tests.browser.axe import axe_script, serious_findings
+from tests.browser.driver import CHROMIUM, Browser
+from tests.built_examples import EXAMPLES, build
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
+#: alice-chat, embeddings and torch-digits need packages and weights of hundreds of megabytes
+SERVED = (
+    *("custom-metrics", "digit-pictures", "digits", "echo", "eliza", "image-to-image", "onnx-mlp"),
+    *("per-replica-env", "pipeline", "routes", "sharded-product", "shipping", "textgen"),
+    *("typed-text", "word-vectors"),
+)
+#: those with packaged examples, and what the page shows after each
+ANSWERS = [
+    ("custom-metrics", ["setosa"]),
+    ("digits", [r"^digit: 3\s+3\s+9\d\.\d %"]),
+    ("echo", ["hello: .world"]),
+    ("eliza", ["Why do you need a holiday"]),
+    ("image-to-image", [r"prediction\.jpeg"]),
+    ("answers", ["30 days"]),
+    ("sharded-product", ["18, 20, 22"]),
+    ("shipping", ["price_eur: 12.5"]),
+    ("textgen", ["^[a-z ]{5}$"]),
+    ("typed-text", [r"The cat saw a dog\.\s+1"]),
+    ("word-vectors", [r"\[256\]"]),
+]
+ANSWER = "document.querySelector('#pg-answer')"
+STATUS = "document.querySelector('.pg-status').textContent"
+SEND = "document.querySelector('.pg-actions button[type=submit]')"
+THREE = EXAMPLES / "digits/three.png"
+
+
+class PlaygroundPage:
+    """The page of one model, and a person before it."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.browser, self.url = browser, url
+
+    def open(self, model: str, **state: object) -> None:
+        """Open the page of *model*, by a link that keeps *state*."""
+        self.browser.mistakes.clear()
+        self.browser.call("Page.navigate", url="about:blank")  # a fragment alone loads no page
+        pairs = [f"{name}={quote(str(value), safe='')}" for name, value in state.items()]
+        self.browser.open(f"{self.url}/console/playground/{model}#{'&'.join(pairs)}")
+        self.browser.wait_for("document.querySelector('#pg-input')?.children.length")
+
+    def click(self, element: str) -> None:
+        """Click in the middle of an element, which is a JavaScript expression."""
+        self.browser.run(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        middle = "(box => [box.x + box.width / 2, box.y + box.height / 2])"
+        box = f"{middle}({element}.getBoundingClientRect())"
+        x, y = self.browser.run(box)
+        for kind in ("mousePressed", "mouseReleased"):
+            how = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
+            self.browser.call("Input.dispatchMouseEvent", **how)
+
+    def press(self, text: str) -> None:
+        """Click the visible button called *text*."""
+        named = f"each.textContent.trim() === {json.dumps(text)} && each.offsetParent"
+        self.click(f"[...document.querySelectorAll('button, summary')].find(each => {named})")
+
+    def fill(self, label: str, text: str) -> None:
+        """Type *text* in place of what is in the field called *label*."""
+        named = f"each.textContent.trim().startsWith({json.dumps(label)})"
+        field = f"[...document.querySelectorAll('label')].find(each => {named}).control"
+        self.browser.run(f"{field}.focus(); {field}.select?.()")
+        self.browser.call("Input.insertText", text=text)
+
+    def choose_file(self, path: object) -> None:
+        """Choose the file at *path*."""
+        root = self.browser.call("DOM.getDocument")["root"]["nodeId"]
+        found = self.browser.call("DOM.querySelector", nodeId=root, selector="input[type=file]")
+        self.browser.call("DOM.setFileInputFiles", files=[str(path)], nodeId=found["nodeId"])
+
+    def answer(self) -> str:
+        """Return the text of the answer, once it is there."""
+        self.browser.wait_for(f"{SEND} && !{SEND}.disabled && !{STATUS}.startsWith('Nothing')")
+        return str(self.browser.run(f"{ANSWER}.innerText"))
+
+    def shows(self, pattern: str) -> bool:
+        """Whether the answer, once it is there, has *pattern*, and nothing went wrong."""
+        text = self.answer()
+        assert re.search(pattern, text, re.DOTALL), f"{text}\n{self.browser.run(STATUS)}"
+        assert self.browser.run(STATUS).startswith("200")
+        assert self.browser.mistakes == []
+        return True
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("examples")
+    started = ServedModel(*(build(name, directory) for name in SERVED))
+    yield started.wait_ready()
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    started = Browser(tmp_path_factory.mktemp("profile"))
+    started.look_like()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    shown = PlaygroundPage(browser, server.url)
+    yield shown
+    browser.look_like()
+    outside = [
+        each
+        for each in browser.requested
+        if not each.startswith((server.url, "blob:", "data:", "about:"))
+    ]
+    assert outside == []
+
+
+@pytest.mark.parametrize(("model", "answers"), ANSWERS, ids=[name for name, _ in ANSWERS])
+def test_each_packaged_example_is_answered_by_one_click(page, model, answers):
+    page.open(model)
+    buttons = "document.querySelectorAll('.pg-examples button')"
+    assert page.browser.run(f"{buttons}.length") == len(answers)
+    for number, pattern in enumerate(answers):
+        page.click(f"{buttons}[{number}]")
+        assert page.shows(pattern)
+
+
+def test_a_chosen_picture_is_previewed_and_classified(page):
+    page.open("digit-pictures")
+    page.choose_file(THREE)
+    page.browser.wait_for("document.querySelector('.pg-preview img')?.naturalWidth")
+    page.press("Send")
+
+    assert page.shows(r"^three\s+(9\d|100)\.\d %")
+
+
+def test_a_picture_is_the_body_of_a_request_to_a_pipeline(page):
+    page.open("digit-stages")
+    page.press("File")
+    page.choose_file(THREE)
+    page.press("Send")
+
+    assert page.shows(r"^3 \(")
+
+
+def test_a_grid_of_numbers_is_filled_by_pasting(page):
+    page.open("onnx-mlp")
+    three = "0 0 6 14 16 16 2 0\\n0 5 16 13 11 16 0 0\\n0 0 7 2 15 12 0 0\\n0 0 0 7 16 13 1 0\\n"
+    three += "0 0 0 0 6 15 10 0\\n0 0 0 0 0 15 9 0\\n0 0 3 11 8 16 6 0\\n0 0 7 16 16 8 0 0"
+    page.browser.run(f"""(data => {{
+        data.setData("text", "{three}")
+        document.querySelector(".pg-grid input").dispatchEvent(
+            new ClipboardEvent("paste", {{clipboardData: data, bubbles: true, cancelable: true}}))
+    }})(new DataTransfer())""")
+    page.press("Send")
+
+    assert page.shows(r"digit: 3")
+
+
+def test_a_number_is_typed(page):
+    page.open("per-replica-env")
+    page.fill("Input", "3")
+    page.press("Send")
+
+    assert page.shows(r"trace: [\d.]+")
+
+
+def test_an_endpoint_is_chosen_and_its_pictures_are_shown_as_they_come(page):
+    page.open("image-to-image", path="/image-to-image/steps")
+    page.choose_file(EXAMPLES / "image-to-image/house.png")
+    page.press("Send")
+
+    assert page.answer().count("prediction.jpeg") == 4
+    assert "4 outputs" in page.browser.run(STATUS)
+
+
+def test_a_route_takes_a_list_of_texts(page):
+    page.open("answers", path="/v1/embeddings")
+    page.fill("Input 1", "do I get money back")
+    page.press("Send")
+
+    assert page.shows("")
+
+
+def test_words_are_said_to_a_model_that_talks(page):
+    page.open("eliza")
+    page.fill("Say", "I am tired")
+    page.press("Say it")
+    said = "document.querySelector('.pg-assistant')?.innerText"
+    page.browser.wait_for(
+        f"{said}?.includes('tired') && document.querySelector('#pg-say').value === ''"
+    )
+    page.fill("Say", "My mother says so")
+    page.press("Say it")
+    page.browser.wait_for("document.querySelectorAll('.pg-said').length === 4")
+
+    assert page.browser.mistakes == []
+
+
+def test_a_stream_is_stopped(page):
+    page.open("textgen", value='{"text": "Alice was ", "letters": 2000}')
+    page.press("Send")
+    page.browser.wait_for(f"{ANSWER}.innerText.length > 5")
+    page.press("Stop")
+    page.browser.wait_for(f"{STATUS}.startsWith('Stopped')")
+
+    assert page.browser.run(f"{ANSWER}.innerText.length") < 2000
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/x-ndjson", "text/event-stream", "application/json"]
+)
+def test_a_stream_comes_as_it_is_asked_for(page, accept):
+    page.open(
+        "textgen",
+        value='{"text": "Alice was ", "letters": 4}',
+        accept=accept,
+        stream="0" if accept.endswith("json") and "x-" not in accept else "",
+    )
+    page.press("Send")
+
+    assert page.shows(".")
+
+
+def test_a_refusal_leads_to_the_field_to_mend(page):
+    page.open("shipping", value='{"weight_kg": 99, "to": "FR"}')
+    page.press("Send")
+
+    assert page.browser.run("document.activeElement.getAttribute('aria-invalid')") == "true"
+    assert "at most 30" in page.browser.run(STATUS)
+
+
+def test_the_words_of_the_service_are_shown_with_what_to_do(page):
+    page.open("shipping", value='{"weight_kg": 1, "to": "US", "express": true}')
+    page.press("Send")
+    text = page.answer()
+
+    assert "express: not offered to US" in text
+    assert "Mend the input" in text
+    assert page.browser.run(f"{ANSWER}.querySelector('[role=alert]') !== null")
+    page.browser.mistakes.clear()  # Chromium logs the status 422
+
+
+def test_a_link_keeps_what_was_filled_in(page):
+    page.open("shipping")
+    page.fill("Weight", "7.5")
+    page.browser.wait_for("location.hash.includes('7.5')")
+    link = page.browser.run("location.href")
+    page.browser.call("Page.navigate", url="about:blank")
+    page.browser.open(link)
+    page.browser.wait_for("document.querySelector('#pg-input input')?.value === '7.5'")
+
+
+def test_the_call_is_copied_as_code_with_the_answer_as_what_a_test_expects(page):
+    page.open("shipping")
+    page.click("document.querySelector('.pg-examples button')")
+    page.answer()
+    page.press("Copy as code")
+    page.browser.wait_for("document.querySelector('.pg-code pre')?.textContent.startsWith('curl')")
+    page.press("pytest")
+
+    code = page.browser.run("document.querySelector('.pg-code pre').textContent")
+    assert "client.predict('shipping', item)" in code
+    assert "pytest.approx({'price_eur': 12.5, 'days': 4})" in code
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("model", ["digits", "image-to-image", "eliza", "onnx-mlp", "textgen"])
+def test_a_page_is_accessible_and_fits(page, tmp_path_factory, model, width, scheme):
+    page.browser.look_like(width=width, scheme=scheme)
+    page.open(model)
+    page.browser.run("document.querySelector('.pg-examples button')?.click()")
+    page.browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    page.browser.wait_for(f"!{SEND}.disabled")
+    shots = tmp_path_factory.getbasetemp()  # for people
+    page.browser.screenshot(shots / f"{model}-{width}-{scheme}.png", is_whole=True)
+
+    assert page.browser.run("document.documentElement.scrollWidth") <= width
+    assert serious_findings(page.browser, axe_script(tmp_path_factory.getbasetemp())) == []
