@@ -12,7 +12,7 @@ from servekit.extension import RequestToWrite, Server
 
 __all__ = ["add_playground"]
 
-MOST_BYTES: Final = 1 << 20  #: of a request that is written as code, and of an example's file
+MOST_BYTES: Final = 1 << 20  #: the limit for a request that is written as code, and for the file of an example
 
 
 def add_playground(pages: Blueprint, server: Server) -> None:

@@ -235,7 +235,7 @@ def test_a_stream_comes_as_it_is_asked_for(page, accept):
     assert page.shows(".")
 
 
-def test_a_refusal_leads_to_the_field_to_mend(page):
+def test_a_refusal_leads_to_the_field_that_is_wrong(page):
     page.open("shipping", value='{"weight_kg": 99, "to": "FR"}')
     page.press("Send")
 
@@ -249,7 +249,7 @@ def test_the_words_of_the_service_are_shown_with_what_to_do(page):
     text = page.answer()
 
     assert "express: not offered to US" in text
-    assert "Mend the input" in text
+    assert "Correct the input" in text
     assert page.browser.run(f"{ANSWER}.querySelector('[role=alert]') !== null")
     page.browser.mistakes.clear()  # Chromium logs the status 422
 

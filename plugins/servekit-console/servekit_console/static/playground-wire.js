@@ -199,7 +199,7 @@ export function advice(status, problem, headers) {
   const id = problem.request_id ?? headers.get("X-Request-Id") ?? "";
   if (status === 401 || status === 403) return "Give a token for predictions below “Options”.";
   if (status === 413) return "Send a smaller input, or have the server started with a larger max_body.";
-  if (status === 422 || status === 400) return "Mend the input, and send it again.";
+  if (status === 422 || status === 400) return "Correct the input and send it again.";
   if (status === 406) return "Choose another answer below “Options”.";
   if (status === 429 || status === 503) return `Try again${wait ? ` in ${wait} s` : " later"}.`;
   if (status === 504) return "The model took too long; a smaller input may be answered in time.";
