@@ -12,7 +12,7 @@ from servekit.extension import RequestToWrite, Server
 
 __all__ = ["add_playground"]
 
-MOST_BYTES: Final = 1 << 20  #: the limit for a request that is written as code, and for the file of an example
+MOST_BYTES: Final = 1 << 20  #: the limit for bodies, and for files of examples
 
 
 def add_playground(pages: Blueprint, server: Server) -> None:
