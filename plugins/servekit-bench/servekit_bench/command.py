@@ -6,15 +6,18 @@ import os
 import platform
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import msgspec
 
+from servekit.errors import StartupError
 from servekit.extension.commands import Run
 from servekit_bench.load import Measurement
 from servekit_bench.options import add_flags, load_of, target_options
 from servekit_bench.progress import ProgressLine
+from servekit_bench.report.bench_page import bench_page
 from servekit_bench.report.figures import BenchReport, LoadFigures, TargetFigures
 from servekit_bench.report.table import as_text, generator_warning
 from servekit_bench.rounds import Measuring, alternate
@@ -44,7 +47,7 @@ examples:
   servekit bench http://127.0.0.1:8080
   servekit bench http://127.0.0.1:8080/digits/predict --rate 200 --duration 30s
   servekit bench digits.mar --connections 32 --input pictures/
-  servekit bench digits.mar --set digits.replicas=2 --json
+  servekit bench digits.mar --set digits.replicas=2 --html report.html
 """
 
 
@@ -66,6 +69,8 @@ def run(parsed: argparse.Namespace) -> int:
         report = _measure(parsed, progress)
     finally:
         progress.clear()
+    if parsed.html:
+        write_page(parsed.html, bench_page(report))
     if parsed.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
@@ -74,6 +79,17 @@ def run(parsed: argparse.Namespace) -> int:
         return INTERRUPTED
     has_failed = any(r.failed + r.unanswered for target in report.targets for r in target.rounds)
     return FAILED if has_failed else 0
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a report.
+
+    :raises StartupError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StartupError(f"--html: {path}: {error.strerror}") from error
 
 
 def _measure(parsed: argparse.Namespace, progress: ProgressLine) -> BenchReport:

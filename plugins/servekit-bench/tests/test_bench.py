@@ -162,3 +162,14 @@ def test_a_deadline_prints_what_was_measured():
 
     assert found["was_stopped"]
     assert found["targets"][0]["rounds"][0]["requests"] > 0
+
+
+def test_a_report_is_written_as_one_file(tmp_path):
+    file = tmp_path / "report.html"
+    with ScriptedServer() as server:
+        url = f"http://127.0.0.1:{server.port}/a"
+        bench(url, "-i", __file__, "--html", file)
+        nowhere = bench(url, "-i", __file__, "--html", tmp_path / "none" / "x", status=3)
+
+    assert file.read_text(encoding="utf-8").count("<svg") == 4
+    assert "--html" in nowhere.stderr

@@ -17,7 +17,7 @@ from servekit_bench.load.plan import ClosedLoop, LoadPlan, OpenLoop
 __all__ = ["ClosedLoopRun", "LoadRun", "OpenLoopRun", "create_run"]
 
 LOOK_S: Final = 0.1  #: between looks at timeouts
-MARKS: Final = 100  #: points of the plots over time, at most
+MARKS: Final = 60  #: points of the plots over time, at most
 STOPPED_DRAIN_S: Final = 1.0  #: how long the last answers are waited for after Ctrl-C
 
 

@@ -5,5 +5,6 @@ figures     the numbers of a report, which are also its JSON
 verdict     whether two targets differ
 table       text for a terminal
 plot        plots as SVG
-page        one HTML file
+page        one HTML file, made of tables and plots
+bench_page  the file of a report
 """

@@ -16,7 +16,15 @@ from servekit_bench.report.figures import (
     TargetFigures,
 )
 
-__all__ = ["as_text", "generator_warning", "load_words", "milliseconds", "table"]
+__all__ = [
+    "as_text",
+    "failure_rows",
+    "generator_warning",
+    "load_words",
+    "milliseconds",
+    "rows_of",
+    "table",
+]
 
 BAR: Final = 40  #: characters of the longest bar of a histogram
 LATENCIES: Final = {
@@ -32,14 +40,17 @@ LATENCIES: Final = {
 def as_text(report: BenchReport) -> str:
     """Return the report, with a newline at the end."""
     lines = [f"{load_words(report.load)}, {report.duration_s:g} s{_rounds(report)}", ""]
-    lines += table(
-        ("target", "requests/s", *LATENCIES.values(), "failed"),
-        [_row(target) for target in report.targets],
-    )
+    lines += table(*rows_of(report))
     for target in report.targets:
         lines += ["", *_details(target, with_name=len(report.targets) > 1)]
     lines += ["", *(f"note: {each}" for each in report.warnings)] if report.warnings else []
     return "\n".join(lines) + "\n"
+
+
+def rows_of(report: BenchReport) -> tuple[Sequence[str], list[list[str]]]:
+    """Return the head and the rows of the table."""
+    head = ("target", "requests/s", *LATENCIES.values(), "failed")
+    return head, [_row(target) for target in report.targets]
 
 
 def load_words(load: LoadFigures) -> str:
@@ -139,15 +150,23 @@ def _few(found: Percentiles) -> str:
     )
 
 
-def _failure_lines(target: TargetFigures) -> Iterator[str]:
+def failure_rows(target: TargetFigures) -> list[tuple[str, int, str]]:
+    """Return kind, number and first message of the failures, the most frequent first."""
     counts: dict[str, int] = {}
     messages: dict[str, str] = {}
     for each in target.rounds:
         for failure in each.failures:
             counts[failure.kind] = counts.get(failure.kind, 0) + failure.count
             messages.setdefault(failure.kind, failure.message)
-    for kind, count in sorted(counts.items(), key=lambda item: -item[1]):
-        yield f"  {count:,} failed, {kind}: {' '.join(messages[kind].split())}"
+    return [
+        (kind, count, " ".join(messages[kind].split()))
+        for kind, count in sorted(counts.items(), key=lambda item: -item[1])
+    ]
+
+
+def _failure_lines(target: TargetFigures) -> Iterator[str]:
+    for kind, count, message in failure_rows(target):
+        yield f"  {count:,} failed, {kind}: {message}"
     unanswered = sum(each.unanswered for each in target.rounds)
     if unanswered:
         yield f"  {unanswered:,} had no answer at the end"
