@@ -42,7 +42,7 @@ def of_the_front_end():
         counted.count_stream(+1)
         counted.count_mirrored("equal")
     replica = ReplicaRow(0, 1, "/run/a", "serving", pid=os.getpid())
-    table = Table([ModelRow("a", "1", "", [replica], 1, 0.0, 1.0, 1)])
+    table = Table([ModelRow("a", "1", "", [replica], 1, 0.0, 1.0, 1, may_sleep=True)])
     families = [*collect(counters, labels), *supervised(table)]
     os.close(counters.descriptor)
     return families

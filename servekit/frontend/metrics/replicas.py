@@ -24,20 +24,27 @@ def supervised(table: Table) -> Iterator[Metric]:
     Reads the memory of the workers, which takes some 20 us for each.
     """
     rows = [each for row in table.models for each in (row, *row.versions)]
-    yield _states(rows)
+    yield from _states(rows)
     yield _memory(rows)
     yield from _troubles(table, rows)
     yield from _operations(table)
     yield from _of_server(table)
 
 
-def _states(rows: list[ModelRow]) -> Metric:
+def _states(rows: list[ModelRow]) -> Iterator[Metric]:
     family = GaugeMetricFamily("servekit_replicas", "Replicas by state", labels=[*MODEL, "state"])
     for row in rows:
         states = Counter(replica.state for replica in row.replicas)
         for state in STATES:
             family.add_metric([row.name, row.version, state], states[state])
-    return family
+    yield family
+    asleep = GaugeMetricFamily(
+        "servekit_model_asleep", "1 while a model is unloaded until a request comes", labels=MODEL
+    )
+    for row in rows:
+        if row.may_sleep:
+            asleep.add_metric([row.name, row.version], row.is_asleep)
+    yield asleep
 
 
 def _memory(rows: list[ModelRow]) -> Metric:
