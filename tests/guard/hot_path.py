@@ -43,7 +43,7 @@ class FrontEndPath:
         control, worker = (listen(directory / f"{name}.sock") for name in ("control", "worker"))
         counters = Counters(create_memory())
         settings = Settings(header_timeout=1e6, keep_alive=1e6)
-        plugins = create_plugin_manager()
+        plugins = create_plugin_manager(discover=False)  # some want traces, whose cost is theirs
         resources = Resources(
             plugins=plugins,
             plugin_settings=read_plugin_settings(settings, plugins),

@@ -34,19 +34,19 @@ MAX_MEMBERS = 64  #: requests of a batch that are named
 class Tracer:
     """The tracer of one batcher."""
 
-    __slots__ = ("_slow", "_traces")
+    __slots__ = ("slow", "traces")
 
     def __init__(self, traces: Traces, model: str) -> None:
         """Look for slow requests of *model*."""
-        self._traces, self._slow = traces, traces.slow_of(model)
+        self.traces, self.slow = traces, traces.slow_of(model)
 
     def wants(self, oldest: Task, now: float) -> bool:
         """Whether a batch with *oldest* may hold requests that are traced."""
-        return self._traces.live > 0 or now - oldest.arrived >= self._slow.limit_s
+        return self.traces.live > 0 or now - oldest.arrived >= self.slow.limit_s
 
     def follow(self, exchange: Exchange, request: HttpRequest, now: float) -> RequestTrace:
         """Return the trace of *request*, whose way takes several batches."""
-        return self._traces.follow(exchange, request, now)
+        return self.traces.follow(exchange, request, now)
 
     def trace_of(self, task: Task, now: float, *, is_traced: bool = False) -> RequestTrace | None:
         """Return the trace of the request of *task*; begin it if the request is slow.
@@ -61,8 +61,8 @@ class Tracer:
         if exchange is None or exchange.request is None:
             return None
         trace: RequestTrace | None = exchange.trace
-        if trace is None and (is_traced or now - task.arrived >= self._slow.limit_s):
-            trace = RequestTrace(self._traces, exchange, exchange.request, task.arrived)
+        if trace is None and (is_traced or now - task.arrived >= self.slow.limit_s):
+            trace = RequestTrace(self.traces, exchange, exchange.request, task.arrived)
         return trace
 
     def note_end(self, task: Task, error: ServekitError | None = None) -> None:
@@ -90,10 +90,19 @@ class SlotTracer:
         Requests with large answers always are: their clients may take long to read them.
         """
         tracer = self._tracer
-        if Slab in map(type, map(CONTENT_OF, reply.answers)):
-            for task, answer in zip(batch, reply.answers, strict=True):
-                tracer.trace_of(task, now, is_traced=type(answer[2]) is Slab)
-        if not tracer.wants(batch[0], now) or not (found := self._traced(batch, now)):
+        if (
+            tracer.traces.live
+            or now - batch[0].arrived >= tracer.slow.limit_s
+            or Slab in map(type, map(CONTENT_OF, reply.answers))
+        ):
+            self._note_answered(batch, reply, sent_at, now)
+
+    def _note_answered(
+        self, batch: Sequence[Task], reply: Reply, sent_at: float, now: float
+    ) -> None:
+        for task, answer in zip(batch, reply.answers, strict=True):
+            self._tracer.trace_of(task, now, is_traced=type(answer[2]) is Slab)
+        if not (found := self._traced(batch, now)):
             return
         shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch))
         times = reply.decode_s, reply.predict_s, reply.encode_s
