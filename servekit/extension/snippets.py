@@ -13,6 +13,7 @@ class RequestToWrite(Struct, kw_only=True, forbid_unknown_fields=True):
 
     server: str  #: URL of the server, as the reader of the code reaches it
     path: str  #: one of the model's
+    version: str = ""  #: that answers; "" leaves it to the server
     value: Any = None  #: the input, or the fields of a form that are not files
     file: str = ""  #: name of a file that is the whole body
     content_type: str = ""  #: of that file

@@ -83,3 +83,16 @@ def test_several_inputs_are_sent_as_they_were_filled_in(described):
 
     assert '{"instances":[{"size":3}]}' in written["curl"]
     assert "envelope=False" in written["python"]
+
+
+def test_a_version_is_called_at_its_own_path(described):
+    call = RequestToWrite(server=SERVER, path=PATH, value=1, version="2")
+
+    assert "http://h:1/m/versions/2/predict" in write_all(described, call)["curl"]
+
+
+@pytest.mark.parametrize(("value", "text"), [("pencil", "pencil"), ("1", '"1"'), (True, "true")])
+def test_a_choice_in_a_form_is_read_as_what_it_is(described, value, text):
+    call = RequestToWrite(server=SERVER, path=PATH, value={"size": value}, files={"image": "a.png"})
+
+    assert words(write_all(described, call)["curl"])[-1] == f"size={text}"

@@ -182,3 +182,19 @@ for (const [name, output, first, hint] of [
 ]) {
   test(`${name} is shown as ${first}`, () => assert.equal(views.viewsOf(output, hint)[0], first));
 }
+
+test("what the author says stands in for a schema that says nothing", () => {
+  const inputs = [{ name: "image", dtype: "float32", shape: [8, 8] }];
+  const path = { input_schema: { description: "Converted by the service" }, signature: { inputs } };
+  const found = schema.schemaOf(path, { image: { widget: "grid" }, note: { widget: "text" }, other: {} });
+  assert.deepEqual(Object.keys(found.properties), ["image", "note"]);
+  assert.equal(schema.widgetOf(found.properties.image, {}, "grid"), "grid");
+  assert.equal(schema.schemaOf({ input_schema: {} }, { input: { widget: "image" } }).properties.b64.contentMediaType, "image/*");
+  assert.equal(schema.schemaOf({ input_schema: { type: "string" } }, { input: { widget: "json" } }).type, "string");
+});
+
+test("a version answers at a path of its own", () => {
+  assert.equal(wire.pathOf("m", "2", "/m/predict"), "/m/versions/2/predict");
+  assert.equal(wire.pathOf("m", "2", "/v1/x"), "/m/versions/2/v1/x");
+  assert.equal(wire.pathOf("m", "", "/v1/x"), "/v1/x");
+});

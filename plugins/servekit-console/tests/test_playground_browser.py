@@ -37,6 +37,33 @@ ANSWERS = [
     ("typed-text", [r"The cat saw a dog\.\s+1"]),
     ("word-vectors", [r"\[256\]"]),
 ]
+SAID = """
+name = "said"
+service = "service:Said"
+
+[playground]
+title = "What the author says"
+description = "In place of what the page would choose."
+inputs.size = { widget = "slider", label = "How large", help = "in parts of the whole" }
+inputs.kind = { widget = "hidden", example = "cat" }
+inputs.note = { example = "a note" }
+output.view = "json"
+"""
+SAID_SERVICE = """
+from typing import Annotated
+from msgspec import Meta, Struct
+from servekit import Service
+
+class Input(Struct):
+    size: Annotated[float, Meta(ge=0, le=1)]
+    kind: str
+    note: str = ""
+
+class Said(Service):
+    def predict(self, batch: list[Input]) -> list[list[dict[str, str | float]]]:
+        return [[{"label": each.kind, "score": each.size}, {"label": each.note, "score": 0.0}]
+                for each in batch]
+"""
 ANSWER = "document.querySelector('#pg-answer')"
 STATUS = "document.querySelector('.pg-status').textContent"
 SEND = "document.querySelector('.pg-actions button[type=submit]')"
@@ -84,6 +111,7 @@ class PlaygroundPage:
         root = self.browser.call("DOM.getDocument")["root"]["nodeId"]
         found = self.browser.call("DOM.querySelector", nodeId=root, selector="input[type=file]")
         self.browser.call("DOM.setFileInputFiles", files=[str(path)], nodeId=found["nodeId"])
+        self.browser.wait_for("document.querySelector('.pg-preview img')?.naturalWidth")
 
     def answer(self) -> str:
         """Return the text of the answer, once it is there."""
@@ -102,7 +130,11 @@ class PlaygroundPage:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     directory = tmp_path_factory.mktemp("examples")
-    started = ServedModel(*(build(name, directory) for name in SERVED))
+    said = directory / "said"
+    said.mkdir()
+    (said / "model.toml").write_text(SAID)
+    (said / "service.py").write_text(SAID_SERVICE)
+    started = ServedModel(said, *(build(name, directory) for name in SERVED))
     yield started.wait_ready()
     started.stop()
 
@@ -138,10 +170,29 @@ def test_each_packaged_example_is_answered_by_one_click(page, model, answers):
         assert page.shows(pattern)
 
 
+def test_the_page_is_what_the_author_says(page):
+    page.open("said")
+    shown = page.browser.run("document.querySelector('#main').innerText")
+    page.press("Send")
+
+    assert "What the author says\n" in shown
+    assert "How large" in shown
+    assert "Kind" not in shown
+    assert page.browser.run("document.querySelector('#pg-input input').type") == "range"
+    assert page.shows('label: "cat".*label: "a note"')
+
+
+def test_a_grid_is_a_form_for_what_the_author_says_of_a_signature(page):
+    page.open("digits")
+    page.press("Form")
+    page.press("Send")
+
+    assert page.shows("^digit: ")
+
+
 def test_a_chosen_picture_is_previewed_and_classified(page):
     page.open("digit-pictures")
     page.choose_file(THREE)
-    page.browser.wait_for("document.querySelector('.pg-preview img')?.naturalWidth")
     page.press("Send")
 
     assert page.shows(r"^three\s+(9\d|100)\.\d %")

@@ -10,6 +10,7 @@ from servekit.description.samples import SampleFile, SampleForm, SampleValue
 from servekit.description.snippets import FORMATS, SnippetRequest
 from servekit.extension.snippets import RequestToWrite
 from servekit.ipc.response_style import ResponseStyle
+from servekit.ipc.table import path_of_version
 
 __all__ = ["write_all"]
 
@@ -21,7 +22,9 @@ def write_all(described: PathDescription, call: RequestToWrite) -> dict[str, str
         style = ResponseStyle(is_bare=True, stream=style.stream)
     request = SnippetRequest(
         server=call.server.rstrip("/"),
-        path=call.path,
+        path=path_of_version(described.name, call.version, call.path)
+        if call.version
+        else call.path,
         sample=_sample(described, call),
         file=described.answer_file,
         streams=call.streams,
@@ -43,10 +46,19 @@ def _sample(
     known = {part.name: part for part in parts(described)}
     values = call.value if isinstance(call.value, Mapping) else {}
     texts = {
-        name: value
-        if isinstance(value, str) and not (name in known and known[name].is_json)
-        else json.dumps(value)
+        name: _text(value, is_json=name in known and known[name].is_json)
         for name, value in values.items()
     }
     lists = frozenset(name for name in call.files if name in known and known[name].is_list)
     return SampleForm(call.files, dict(values), texts, lists)
+
+
+def _text(value: object, *, is_json: bool) -> str:
+    """Return *value* as the text of a part; a string stays as it is unless it would be a number."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    try:
+        json.loads(value)
+    except ValueError:
+        return value
+    return json.dumps(value) if is_json else value

@@ -206,9 +206,10 @@ function fileField(form, spec, kind) {
     onpaste: (event) => take(event.clipboardData.files[0]),
   }, preview, input, h("span", { className: "hint" }, "or drop or paste it here"), kind === "audio" && recorder((blob) => take(new File([blob], "recording.wav", { type: blob.type }))));
   let current;
+  const nameOf = (blob) => `${kind}.${blob.type.split(/[/;+]/)[1] ?? "bin"}`;
   const take = (blob) => {
     if (!blob) return;
-    put(new Media(blob, blob.name ?? `${kind}.${blob.type.split("/")[1] ?? "bin"}`));
+    put(new Media(blob, blob.name ?? nameOf(blob)));
     zone.dispatchEvent(new Event("input", { bubbles: true }));
   };
   const put = (file) => {
@@ -228,9 +229,9 @@ function fileField(form, spec, kind) {
   const field = wrap(spec, input, {
     get: (refuse) => current ?? (spec.required ? refuse("choose a file") : undefined),
     set: (value) => {
-      if (value instanceof Media) put(value);
-      else if (typeof value === "string") put(new Media(fromBase64(value), kind));
-      else if (value?.b64) put(new Media(fromBase64(value.b64, value.content_type), value.name ?? kind));
+      if (value instanceof Media) return put(value);
+      const blob = fromBase64(value?.b64 ?? String(value), value?.content_type);
+      put(new Media(blob, value?.name ?? nameOf(blob)));
     },
   });
   input.replaceWith(zone);

@@ -55,6 +55,35 @@ export function mediaOf(schema) {
   return schema.contentEncoding === "base64" ? schema.contentMediaType || "*/*" : "";
 }
 
+// Return the schema of the input of *path*. One that says nothing is what the author says: *hints*.
+export function schemaOf(path, hints) {
+  const { description, ...rest } = path.input_schema;
+  const names = Object.keys(hints).filter((name) => hints[name].widget);
+  if (Object.keys(rest).length || !names.length) return path.input_schema;
+  const tensors = Object.fromEntries((path.signature?.inputs ?? []).map((each) => [each.name, each]));
+  const made = (name) => (tensors[name] ? tensorSchema(tensors[name]) : MADE[hints[name].widget] ?? {});
+  if (names.length === 1 && names[0] === "input" && !tensors.input) return made("input");
+  return { type: "object", properties: Object.fromEntries(names.map((name) => [name, made(name)])), required: names };
+}
+
+function tensorSchema({ dtype, shape }) {
+  const inner = { type: { bool: "boolean", str: "string" }[dtype] ?? "number" };
+  const outer = (items, size) => (size < 0 ? { type: "array", items } : { type: "array", items, minItems: size, maxItems: size });
+  return shape.toReversed().reduce(outer, inner);
+}
+
+const file = (contentMediaType) => ({ type: "object", properties: { b64: { contentEncoding: "base64", contentMediaType } } });
+const MADE = {
+  text: { type: "string", maxLength: 100 },
+  textarea: { type: "string" },
+  number: { type: "number" },
+  switch: { type: "boolean" },
+  array: { type: "array", items: { type: "number" } },
+  image: file("image/*"),
+  audio: file("audio/*"),
+  file: file("*/*"),
+};
+
 // Return the sizes of an array of numbers, with -1 for any size; null if it is something else.
 export function shapeOf(schema, definitions) {
   const sizes = [];

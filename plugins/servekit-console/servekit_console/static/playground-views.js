@@ -192,7 +192,7 @@ export function latency(parts, total) {
   return h("div", {}, bar, h("ul", { className: "pg-legend" }, h("li", {}, h("strong", {}, `${format(total)}`)), legend));
 }
 
-const WORDS = { batch: "decode", ipc: "between processes", network: "network and browser" };
+const WORDS = { batch: "decode", ipc: "between processes", network: "network and browser", first: "first output", rest: "the others" };
 
 export function format(ms) {
   return ms < 10 ? `${ms.toFixed(2)} ms` : ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(2)} s`;

@@ -93,6 +93,13 @@ export function shares(parts, total) {
   return left > 0 ? [...parts, { name: "network", ms: left, about: "" }] : parts;
 }
 
+// Return where *version* of *model* does what the default version does at *path*.
+export function pathOf(model, version, path) {
+  if (!version) return path;
+  const rest = path.startsWith(`/${model}/`) ? path.slice(model.length + 1) : path;
+  return `/${model}/versions/${encodeURIComponent(version)}${rest}`;
+}
+
 // Return {headers, body, json} of a request with *value*, which may hold files.
 // json is the value without files, or undefined if the body is a file.
 export async function makeRequest(path, value, { accept, streams, token }) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page where people try a model.
 
-import { isChat, widgetOf, choose, mediaOf } from "./playground-schema.js";
+import { choose, isChat, mediaOf, schemaOf, widgetOf } from "./playground-schema.js";
 import { makeChat } from "./playground-chat.js";
 import { FieldError, makeField, makeFile, makeJson } from "./playground-fields.js";
 import * as wire from "./playground-wire.js";
@@ -63,15 +63,24 @@ class Playground {
 
   turnTo(path, state = {}) {
     this.path = path;
+    this.sent = null;
     this.paths.value = this.model.paths.indexOf(path);
     this.about.textContent = path.description === this.model.description ? "" : path.description;
     const examples = path.examples.map((each, i) => h("button", { type: "button", className: "secondary outline", title: `Example ${i + 1}`, onclick: () => this.take(each) }, exampleName(each)));
     this.examples.replaceChildren(...(examples.length ? [h("span", { className: "hint" }, "Examples"), ...examples] : []));
     this.makeOptions(state);
     const modes = modesOf(path);
-    const given = state.value ?? path.examples.find((each) => each.input !== null)?.input ?? withoutMedia(path.sample);
+    const given = state.value ?? this.suggestion();
     const isFile = path.examples[0]?.input_file && modes.includes("file");
     this.turnMode(modes.includes(state.mode) ? state.mode : state.value === undefined && isFile ? "file" : modes[0], given);
+  }
+
+  // Return what a new form holds: an example, or a sample.
+  suggestion() {
+    const { examples, sample, instances } = this.path;
+    const example = examples.find((each) => each.input !== null);
+    const found = example ? example.input : plainSample(sample, this.model.playground.inputs ?? {});
+    return instances && found !== undefined ? { instances: [found] } : found;
   }
 
   turnMode(mode, value) {
@@ -97,7 +106,7 @@ class Playground {
     } catch {
       value = undefined;
     }
-    if (this.mode === "file") value = this.path.examples.find((each) => each.input !== null)?.input ?? withoutMedia(this.path.sample);
+    if (this.mode === "file") value = this.suggestion();
     this.turnMode(mode, value);
     this.modes.querySelector("[aria-pressed=true]")?.focus();
   }
@@ -110,15 +119,18 @@ class Playground {
     this.token = h("input", { type: "password", id: "pg-token", autocomplete: "off", value: sessionStorage.getItem(TOKEN) ?? "", onchange: () => sessionStorage.setItem(TOKEN, this.token.value) });
     this.extra = [...path.request_headers.map((name) => ["header", name]), ...path.request_query.map((name) => ["query", name])].map(([kind, name]) => [kind, name, h("input", { type: "text", "aria-label": `${kind} ${name}` })]);
     const extra = this.extra.map(([kind, name, input]) => h("label", {}, `${name} (${kind})`, input));
-    this.options.replaceChildren(
+    const isLater = model.versions.length > 1;
+    this.version = h("select", { id: "pg-version" }, h("option", { value: "" }, "chosen by the server"), model.versions.map((each) => h("option", {}, each)));
+    this.version.value = model.versions.includes(state.version) ? state.version : "";
+    this.options.replaceChildren(...[
       h("summary", {}, "Options"),
       path.streams && h("label", {}, this.streams, " Show outputs as they come"),
+      isLater && h("label", { htmlFor: "pg-version" }, "Version", this.version),
       h("label", { htmlFor: "pg-accept" }, "Answer as", this.accept),
       h("label", { htmlFor: "pg-token" }, "Token for predictions", this.token),
       h("small", { className: "hint" }, "It stays in this tab of the browser, and is sent to this server alone."),
       ...extra,
-    );
-    for (const each of [...this.options.children]) if (each === false) each.remove();
+    ].filter(Boolean));
     this.options.open = model.needs_token && !this.token.value;
   }
 
@@ -145,7 +157,7 @@ class Playground {
       error.field.fail(""); // it is judged when it is sent
     }
     const isFirst = this.path === this.model.paths[0];
-    const state = { path: isFirst ? "" : this.path.path, mode: this.mode === modesOf(this.path)[0] ? "" : this.mode, accept: this.accept.value, stream: this.path.streams && !this.streams.checked ? "0" : "", value: hasFiles ? undefined : value };
+    const state = { path: isFirst ? "" : this.path.path, mode: this.mode === modesOf(this.path)[0] ? "" : this.mode, accept: this.accept.value, version: this.version.value, stream: this.path.streams && !this.streams.checked ? "0" : "", value: hasFiles ? undefined : value };
     const [fragment, isLarge] = wire.toFragment(state);
     this.fragment = fragment;
     history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname);
@@ -205,6 +217,7 @@ class Playground {
       error.field.focus();
       return this.say(`${error.field.label}: ${error.message}`, true);
     }
+    this.sent = request;
     this.abort = new AbortController();
     this.begin();
     try {
@@ -234,7 +247,7 @@ class Playground {
   }
 
   async fetch(request) {
-    const url = new URL(this.path.path, location.origin);
+    const url = new URL(wire.pathOf(this.model.name, this.version.value, this.path.path), location.origin);
     for (const [kind, name, input] of this.extra) {
       if (input.value && kind === "query") url.searchParams.set(name, input.value);
       else if (input.value) request.headers[name] = input.value;
@@ -349,9 +362,12 @@ class Playground {
     try {
       request = await this.request();
     } catch (error) {
-      return say(error.message ? `${error.field?.label ?? "Input"}: ${error.message}` : "Fill in the input first.");
+      if (!(error instanceof FieldError)) throw error;
+      if (this.mode === "chat") request = this.sent; // what is said next is still empty
+      error.field.fail("");
+      if (!request) return say(`${error.field.label}: ${error.message}`);
     }
-    const told = { server: location.origin, path: this.path.path, instances: this.path.instances, streams: this.path.streams && this.streams.checked, needs_token: Boolean(this.token.value) };
+    const told = { server: location.origin, path: this.path.path, version: this.version.value, instances: this.path.instances, streams: this.path.streams && this.streams.checked, needs_token: Boolean(this.token.value) };
     if (request.file) Object.assign(told, { file: request.file.name, content_type: request.file.blob.type });
     else if (request.form) {
       const entries = Object.entries(request.form);
@@ -399,12 +415,14 @@ function exampleName({ input, input_file: file }) {
   return text.length > 44 ? `${text.slice(0, 43)}…` : text;
 }
 
-// Return a sample without the files that were made up for it.
-function withoutMedia(value) {
+// Return a sample without the files that were made up for it, and without what the author gives.
+function plainSample(value, hints, at = "") {
+  if (hints[at || "input"]?.example !== undefined) return undefined;
   if (typeof value !== "object" || value === null) return value ?? undefined;
-  if (Array.isArray(value)) return value.map(withoutMedia);
+  if (Array.isArray(value)) return value.map((each) => plainSample(each, {}));
   if (typeof value.b64 === "string") return undefined;
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withoutMedia(each)]).filter(([, each]) => each !== undefined));
+  const pairs = Object.entries(value).map(([name, each]) => [name, plainSample(each, hints, at ? `${at}.${name}` : name)]);
+  return Object.fromEntries(pairs.filter(([, each]) => each !== undefined));
 }
 
 function holdsFile(value) {
@@ -427,6 +445,7 @@ async function start() {
   const response = await fetch(root.dataset.source);
   if (!response.ok) return root.replaceChildren(h("p", { role: "alert" }, (await response.json()).detail ?? "The model is not known."));
   const model = await response.json();
+  for (const path of model.paths) path.input_schema = schemaOf(path, model.playground.inputs ?? {});
   if (!model.paths.length) return root.replaceChildren(h("p", {}, "This model answers at no path."));
   new Playground(root, model);
 }
