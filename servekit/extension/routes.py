@@ -17,7 +17,7 @@ __all__ = ["Routes", "merged"]
 #: part of an OpenAPI 3.1 document; or a function that gets the document without it and returns it
 Fragment = Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-#: what only routes on the public listener may have
+#: only routes on the public listener may have these
 OF_CLIENTS = ("openapi", "protected", "managed", "own_access", "pages", "home")
 
 

@@ -190,7 +190,7 @@ def judge(
 
     protected = {"/jobs/": lambda target: "echo" if target.encode().startswith(JOB) else ""}
     exchange = SimpleNamespace(peer=("192.0.2.7", 5), subject="commonName=ada")
-    access = Access(tokens or Tokens(), authorize, find, protected, ["/managed/"])
+    access = Access(tokens or Tokens(), authorize, find, protected, ["/managed/"], ["/own/"])
     given = {name.encode(): value.encode() for name, value in headers.items()}
     return access(exchange)(method, target, given, False), asked, counted
 
@@ -285,3 +285,11 @@ def test_managed_paths_need_the_token_for_management(method, given, status):
     verdict, asked, _ = judge([], method=method, target=b"/managed/x", tokens=tokens, **given)
 
     assert (verdict.status if verdict else None, asked) == (status, [])
+
+
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+def test_views_with_access_of_their_own_are_asked_without_a_token(method):
+    tokens = Tokens((sha256(b"client").digest(),), (sha256(b"manager").digest(),))
+
+    assert judge([], method=method, target=b"/own/x", tokens=tokens)[0] is None
+    assert judge([], method=b"POST", target=b"/other", tokens=tokens)[0].status == 401

@@ -113,11 +113,42 @@ def test_a_model_that_takes_a_path_of_a_plugin_leaves_the_plugin_out_of_the_docu
     assert "/openapi.json leaves out a plugin: openapi: /paths//late/predict/post" in caplog.text
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
 @pytest.mark.parametrize(
-    "more", [{"openapi": FRAGMENT}, {"protected": {"/x": str}}, {"managed": ["/x"]}]
+    ("headers", "status"),
+    [
+        pytest.param(BROWSER, 303, id="a browser"),
+        pytest.param({}, 200, id="a program"),
+        pytest.param({"Accept": "*/*"}, 200, id="curl"),
+        pytest.param({"Accept": "application/json, text/html;q=0.9"}, 200, id="JSON preferred"),
+    ],
+)
+def test_a_browser_is_sent_to_the_home_of_a_plugin(server, headers, status):
+    response = server.client(page(home="/greetings/you")).get("/", headers=headers)
+
+    assert (response.status_code, response.headers["Vary"]) == (status, "Accept")
+    assert response.headers.get("Location") == ("/greetings/you" if status == 303 else None)
+
+
+def test_there_is_one_home(server):
+    other = Routes(blueprint=blueprint("/other", "other"), home="/other")
+    with pytest.raises(PluginError, match="cannot be sent to both /greetings/you and /other"):
+        server.client(page(home="/greetings/you"), other)
+
+
+def test_pages_of_plugins_are_known_to_all_of_them(server):
+    client = server.client(page(pages={"Greetings": "/greetings/you"}))
+
+    assert client.application.extensions["servekit.pages"] == {"Greetings": "/greetings/you"}
+
+
+@pytest.mark.parametrize(
+    "more", [{"openapi": FRAGMENT}, {"protected": {"/x": str}}, {"managed": ["/x"]}, {"home": "/x"}]
 )
 def test_routes_for_management_have_no_part_in_what_is_public(more):
-    with pytest.raises(PluginError, match="routes for management have none"):
+    with pytest.raises(PluginError, match="is for the public listener"):
         page(listener="management", **more)
 
 

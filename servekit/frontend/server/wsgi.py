@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls the Flask app (PEP 3333).
 
-Each call runs in its own greenlet, so a slow view does not delay other requests.
+Each call runs in its own greenlet, so a slow view does not delay other requests. A response without
+``Content-Length`` is streamed: each piece is made when the client has taken the one before.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, nullcontext
+from itertools import chain
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import gevent
 
 from servekit.errors import ServekitError
-from servekit.extension.http import HttpResponse
+from servekit.extension.http import NO_LENGTH, WITHOUT_CONTENT, HttpResponse
 from servekit.frontend.http.targets import path_of
 
 if TYPE_CHECKING:
@@ -29,6 +35,8 @@ __all__ = ["call_application"]
 
 #: fields that the transport writes, or that are members of the response
 OURS = frozenset(("connection", "content-length", "content-type", "date", "transfer-encoding"))
+STUCK_S: Final = 30.0  #: a client that takes nothing of a stream for so long is cut off
+LOOK_S: Final = 0.02  #: how often a stream looks whether its client has taken a piece
 
 log = logging.getLogger("servekit.frontend")
 
@@ -46,31 +54,17 @@ def call_application(
     :param clients: finds the addresses of clients.
     """
     try:
-        status, headers, body = _run(application, _environ(address, clients, exchange, request))
-        response = _response(int(status[:3]), headers, body, request)
+        environ = _environ(address, clients, exchange, request)
+        _answer(application, environ, exchange, request)
     except Exception:
         log.exception("unexpected error, request %s", request.request_id)
         exchange.fail(ServekitError(), request.request_id)
-    else:
-        exchange.respond(response)
 
 
-def _response(status: int, headers: Headers, body: bytes, request: HttpRequest) -> HttpResponse:
-    known = {name.lower(): value for name, value in headers}
-    length = known.get("content-length")
-    is_head = request.method == b"HEAD"
-    return HttpResponse(
-        status,
-        body,
-        known.get("content-type", ""),
-        request.request_id,
-        fields=[(name, value) for name, value in headers if name.lower() not in OURS],
-        length=int(length) if is_head and length else None,  # as a GET would have
-    )
-
-
-def _run(application: Application, environ: dict[str, Any]) -> tuple[str, Headers, bytes]:
-    """Call *application* and return status, headers and the whole body."""
+def _answer(
+    application: Application, environ: dict[str, Any], exchange: Exchange, request: HttpRequest
+) -> None:
+    """Call *application*, and send the whole of its response or stream it."""
     started: list[Any] = []
     written: list[bytes] = []
 
@@ -78,14 +72,80 @@ def _run(application: Application, environ: dict[str, Any]) -> tuple[str, Header
         started[:] = [status, headers]
         return written.append
 
-    chunks = application(environ, start_response)
-    try:
-        written.extend(chunks)
-    finally:
-        if hasattr(chunks, "close"):
-            chunks.close()
-    status, headers = started
-    return status, headers, b"".join(written)
+    pieces = application(environ, start_response)
+    with closing(pieces) if hasattr(pieces, "close") else nullcontext():  # type: ignore[type-var]
+        status, headers = started
+        response = _response(int(status[:3]), headers, request)
+        if response.is_streamed:
+            ApplicationStream(exchange, response).send(chain(written, pieces))
+            return
+        response.body = b"".join([*written, *pieces])
+    exchange.respond(response)
+
+
+def _response(status: int, headers: Headers, request: HttpRequest) -> HttpResponse:
+    """Return the head of a response."""
+    known = {name.lower(): value for name, value in headers}
+    stated = known.get("content-length")
+    length = int(stated) if stated and request.method == b"HEAD" else None  # as a GET would have
+    if stated is None and status not in WITHOUT_CONTENT and request.method != b"HEAD":
+        length = NO_LENGTH
+    return HttpResponse(
+        status,
+        b"",
+        known.get("content-type", ""),
+        request.request_id,
+        fields=[(name, value) for name, value in headers if name.lower() not in OURS],
+        length=length,
+    )
+
+
+class ApplicationStream:
+    """A streamed response of the application, in the greenlet that makes it.
+
+    It is also the ``prediction`` of its exchange: a client that disconnects ends the greenlet, and
+    so the view, whatever it waits for.
+    """
+
+    is_sent = True
+
+    def __init__(self, exchange: Exchange, response: HttpResponse) -> None:
+        """Send *response* on *exchange*."""
+        self._exchange = exchange
+        self._greenlet = gevent.getcurrent()
+        self._size = 0
+        exchange.prediction = self
+        self._writer = exchange.begin_stream(self, response)
+
+    def cancel(self) -> None:
+        """Stop: the client has disconnected."""
+        if self._greenlet is not gevent.getcurrent():
+            gevent.kill(self._greenlet)
+
+    def fail(self, error: ServekitError) -> None:
+        """Cut the response off: the client sees that its end is missing."""
+        self._exchange.end_stream(self._size, error.status)
+        self._exchange.reset()
+
+    def send(self, pieces: Iterable[bytes]) -> None:
+        """Send *pieces*, each when the client has taken the one before."""
+        for piece in pieces:
+            if piece and not self._exchange.is_closed:
+                self._writer.write(piece)
+                self._size += len(piece)
+            if not self._is_taken():
+                return
+        self._writer.end()
+        self._exchange.end_stream(self._size)
+
+    def _is_taken(self) -> bool:
+        """Wait for the client; return whether it goes on."""
+        deadline = monotonic() + STUCK_S
+        while self._writer.is_waiting and not self._exchange.is_closed:
+            if monotonic() > deadline:
+                self._exchange.reset()
+            gevent.sleep(LOOK_S)
+        return not self._exchange.is_closed
 
 
 def _environ(
