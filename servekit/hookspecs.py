@@ -185,7 +185,8 @@ def register_settings() -> "type[Struct]":  # type: ignore[empty-body]
         of ``[plugins.NAME]`` in ``servekit.toml``, ``--plugin NAME.KEY=VALUE`` or
         ``SERVEKIT_PLUGIN_NAME_KEY``, where NAME is that of the entry point. The server does not
         start with a name, a key or a value that is not valid. ``Server.plugin_settings`` returns
-        an instance.
+        an instance. A field ``enabled: bool`` that is false leaves the plugin out of front-ends and
+        observer.
     """
 
 

@@ -4,7 +4,7 @@
 A plugin that cannot be imported is reported by name, and the others are used without it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -33,6 +33,7 @@ __all__ = [
     "implemented",
     "import_target",
     "installed_plugins",
+    "leave_out",
     "read_plugin_settings",
 ]
 
@@ -125,6 +126,13 @@ def create_plugin_manager(
     for module in extra:
         manager.register(module)
     return manager
+
+
+def leave_out(plugins: PluginManager, plugin_settings: "Mapping[str, Struct]") -> None:
+    """Unregister each plugin with a setting ``enabled`` that is false."""
+    for plugin, settings in plugin_settings.items():
+        if getattr(settings, "enabled", True) is False:
+            plugins.unregister(name=plugin)
 
 
 def read_plugin_settings(settings: "Settings", plugins: PluginManager) -> "dict[str, Struct]":

@@ -52,11 +52,23 @@ if TYPE_CHECKING:
     from servekit.extension.server import Server
     from servekit.extension.snippets import RequestToWrite
     from servekit.extension.transport import TransportOffer
-    from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
+    from servekit.ipc.model_counters import DURATIONS
+    from servekit.ipc.operations import (
+        Load,
+        Operation,
+        OperationRow,
+        ReloadModels,
+        RollBack,
+        Scale,
+        SetTraffic,
+        Swap,
+        Unload,
+    )
     from servekit.service.identity import Identity
     from servekit.service.spans import ServiceSpan
 
 __all__ = [
+    "DURATIONS",
     "ArchiveInfo",
     "BackgroundExchange",
     "BaseExchange",
@@ -86,6 +98,7 @@ __all__ = [
     "ModelUnloaded",
     "ModelView",
     "Observer",
+    "Operation",
     "OperationRow",
     "Policy",
     "PredictionCall",
@@ -98,14 +111,18 @@ __all__ = [
     "RequestToWrite",
     "RequestTraced",
     "ResponseFilter",
+    "RollBack",
     "Routes",
     "Rows",
     "RunningServer",
+    "Scale",
     "Server",
     "ServerStarted",
     "ServerStopping",
     "ServiceSpan",
+    "SetTraffic",
     "Span",
+    "Swap",
     "TracedBatch",
     "TransportOffer",
     "Unload",
@@ -160,7 +177,18 @@ MODULES = {
     ".server": ("Server",),
     ".snippets": ("RequestToWrite",),
     ".transport": ("TransportOffer",),
-    "servekit.ipc.operations": ("Load", "OperationRow", "ReloadModels", "Unload"),
+    "servekit.ipc.model_counters": ("DURATIONS",),
+    "servekit.ipc.operations": (
+        "Load",
+        "Operation",
+        "OperationRow",
+        "ReloadModels",
+        "RollBack",
+        "Scale",
+        "SetTraffic",
+        "Swap",
+        "Unload",
+    ),
     "servekit.service.identity": ("Identity",),
     "servekit.service.spans": ("ServiceSpan",),
     "servekit_archiver.migration": ("MigrationRow",),

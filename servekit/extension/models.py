@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from servekit.ipc.table import Interface
@@ -45,3 +45,8 @@ class ModelStatistics:
     batches: int
     queue_s: float  #: sum of the times that the oldest input of each batch waited
     predict_s: float  #: sum of the times in ``predict``
+    #: how many responses with an output took at most each of ``servekit.extension.DURATIONS``, but
+    #: longer than the one before it; the last number is for longer ones
+    durations: Sequence[int] = ()
+    waiting: int = 0  #: tasks in the queues; sampled ten times a second, as *running* is
+    running: int = 0  #: tasks that workers have

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.extension.models import ModelStatistics, ModelView
     from servekit.extension.snippets import RequestToWrite
-    from servekit.ipc.operations import Load, OperationRow, ReloadModels, Unload
+    from servekit.ipc.operations import Operation, OperationRow
     from servekit.settings import Settings
 
 __all__ = ["Server"]
@@ -88,6 +88,9 @@ class Server(Protocol):
     def statistics(self, model: str, version: str) -> ModelStatistics:
         """Return what *version* of *model* has done; reading it takes tens of microseconds."""
 
+    def all_statistics(self) -> Mapping[tuple[str, str], ModelStatistics]:
+        """Return the same of all versions, by model and version; the memory is read once."""
+
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not.
 
@@ -103,8 +106,18 @@ class Server(Protocol):
     def call_every(self, interval_s: float, function: Callable[[], None]) -> None:
         """Call *function* every *interval_s* seconds, as long as the process lives."""
 
-    def operate(self, operation: Load | ReloadModels | Unload, wait_s: float = 0.0) -> OperationRow:
-        """Have a model, or a version of one, loaded, reloaded or unloaded, as operators do.
+    def read_management(self, path: str) -> Any:
+        """Return what ``GET`` *path* of the management listener answers, as JSON has it.
+
+        Call it in a greenlet, and show it to those alone who may manage the server, or who are on
+        its machine.
+
+        :param path: such as ``/models``, with its query.
+        :raises ModelNotFound: *path* names a model that does not exist.
+        """
+
+    def operate(self, operation: Operation, wait_s: float = 0.0) -> OperationRow:
+        """Have *operation* done, as operators do: models loaded, swapped, scaled, unloaded ...
 
         Blocks until the operation has ended, for at most *wait_s* seconds, or until this front-end
         ends. Call it in a greenlet, such as a view of ``register_routes``. Its users can

@@ -36,6 +36,7 @@ __all__ = [
     "label_of",
     "read_activity",
     "read_version",
+    "read_versions",
 ]
 
 KEY: Final = "model"  #: the first part of the keys of the arrays; then label and version
@@ -166,7 +167,20 @@ def read_version(counters: Counters, model: str, version: str) -> VersionCounts:
     def wanted(key: Key) -> bool:
         return key[0] == KEY and key[2] == version and label_of(key).model == model
 
-    found = counters.read(wanted)
+    return _version_counts(counters.read(wanted))
+
+
+def read_versions(counters: Counters) -> dict[tuple[str, str], VersionCounts]:
+    """Return what was counted for each version, by model and version. Reads the memory once."""
+    found: dict[tuple[str, str], dict[Key, list[float]]] = {}
+    for key, numbers in counters.read(lambda key: key[0] == KEY).items():
+        label = label_of(key)
+        found.setdefault((label.model, label.version), {})[key] = numbers
+    return {version: _version_counts(arrays) for version, arrays in found.items()}
+
+
+def _version_counts(found: dict[Key, list[float]]) -> VersionCounts:
+    """Return the sums of the arrays of one version."""
     total = [sum(numbers) for numbers in zip(*found.values(), strict=True)] or [0.0] * LENGTH
     start = PLACES["request_duration_seconds"]
     return VersionCounts(

@@ -14,7 +14,7 @@ from time import monotonic
 from servekit.observer.receiver import EventReceiver, export_metrics
 from servekit.observer.subscriber import subscribers_of
 from servekit.observer.view import ObserverView
-from servekit.plugins import create_plugin_manager, implemented, read_plugin_settings
+from servekit.plugins import create_plugin_manager, implemented, leave_out, read_plugin_settings
 from servekit.settings.shared import read_settings
 from servekit.system.parent_death import die_with_parent
 
@@ -52,9 +52,10 @@ def main() -> None:
     listener = socket.socket(fileno=parsed.listener)
     listener.set_inheritable(False)
     manager = create_plugin_manager()
-    subscribers, end = subscribers_of(manager), Event()
     settings = read_settings(parsed.run_dir)
     own_settings = read_plugin_settings(settings, manager)
+    leave_out(manager, own_settings)
+    subscribers, end = subscribers_of(manager), Event()
     observer = ObserverView(settings, parsed.run_dir, own_settings)
     for subscriber in subscribers:
         subscriber.offer("observer_started", observer)

@@ -114,7 +114,7 @@ def refuse_double_slash() -> None:
 
 def harden(response: Response) -> Response:
     """Keep caches and guessing browsers away from answers that say nothing about it."""
-    if response.calculate_content_length() == 0:  # the answer to OPTIONS
+    if not response.is_streamed and response.calculate_content_length() == 0:  # for OPTIONS
         response.headers.pop("Content-Type", None)
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers.setdefault("X-Content-Type-Options", "nosniff")

@@ -5,6 +5,7 @@ import gevent
 import pytest
 
 from servekit.extension.http import HttpRequest
+from servekit.frontend.http.client_address import ClientAddresses
 from servekit.frontend.server import wsgi
 from servekit.frontend.server.wsgi import call_application
 
@@ -63,7 +64,7 @@ def exchange():
 
 
 def call(application, exchange, method=b"GET"):
-    call_application(application, ("h", 1), exchange, make_request(method))
+    call_application(application, ("h", 1), ClientAddresses(()), exchange, make_request(method))
 
 
 def test_a_response_with_a_length_is_sent_whole(exchange):

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from flask import Blueprint, jsonify
+from flask import Blueprint, Response, jsonify
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from prometheus_client.parser import text_string_to_metric_families as families
 
@@ -130,6 +130,22 @@ def test_a_browser_is_sent_to_the_home_of_a_plugin(server, headers, status):
 
     assert (response.status_code, response.headers["Vary"]) == (status, "Accept")
     assert response.headers.get("Location") == ("/greetings/you" if status == 303 else None)
+
+
+def test_a_page_that_streams_is_not_collected_first(server):
+    made = []
+
+    def pieces():
+        for number in range(3):
+            made.append(number)
+            yield b"x"
+
+    pages = Blueprint("endless", __name__)
+    pages.add_url_rule("/endless", "endless", lambda: Response(pieces(), mimetype="text/plain"))
+    response = server.client(Routes(blueprint=pages)).get("/endless", buffered=False)
+
+    assert (response.is_streamed, made) == (True, [0])  # the test client asks for one
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 def test_there_is_one_home(server):

@@ -5,14 +5,21 @@ from typing import Any, Final
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
+from msgspec import msgpack
 
 from servekit.errors import Forbidden, Unauthorized
 from servekit.extension import Server
 from servekit_console.access import COOKIE, ConsoleAccess
 from servekit_console.assets import add_assets
+from servekit_console.collector import SAMPLES, Reader
+from servekit_console.live import LiveRates, add_stream
+from servekit_console.overview import OverviewPage
+from servekit_console.pages import add_page
 from servekit_console.playground import add_playground
+from servekit_console.samples import take_samples
+from servekit_console.units import FILTERS
 
-__all__ = ["create_blueprint"]
+__all__ = ["create_blueprint", "create_samples"]
 
 #: pages load from this server alone, run only its scripts, and talk to nobody else
 POLICY: Final = (
@@ -36,7 +43,23 @@ def create_blueprint(server: Server) -> Blueprint:
     add_assets(pages)
     add_login(pages, access)
     add_playground(pages, server)
-    pages.add_url_rule("/", "overview", lambda: render_template("console/overview.html"))
+    live, reader = LiveRates(server), Reader(server.run_directory)
+    overview = OverviewPage(server, live, reader)
+    add_page(pages, "/", "overview", overview.build, twin="/overview.json")
+    add_stream(pages, server, live, overview.sparks)
+    for name, show in FILTERS.items():
+        pages.add_app_template_filter(show, name)
+    return pages
+
+
+def create_samples(server: Server) -> Blueprint:
+    """Return the route of management where the observer reads the counters."""
+    pages = Blueprint("console-samples", __name__)
+
+    def samples() -> Response:
+        return Response(msgpack.encode(take_samples(server)), mimetype="application/msgpack")
+
+    pages.add_url_rule(SAMPLES, "samples", samples)
     return pages
 
 

@@ -21,9 +21,19 @@ class StandIn:
     def __init__(self, run_directory, bind=("127.0.0.1:8080",)) -> None:
         self.settings = SimpleNamespace(bind=bind, host="127.0.0.1")
         self.run_directory = run_directory
+        self.models, self.is_draining = {}, False
 
     def plugin_settings(self, _plugin):
         return ConsoleSettings()
+
+    def read_management(self, path):
+        return {"/models": {"models": []}, "/crashes": {"crashes": []}}.get(path, {"lines": []})
+
+    def why_not_ready(self, _model=""):
+        return []
+
+    def all_statistics(self):
+        return {}
 
     def judge_manager(self, authorization: bytes | None) -> ServekitError | None:
         digest = sha256((authorization or b"").removeprefix(b"Bearer ")).digest()

@@ -20,7 +20,7 @@ from servekit.frontend.middleware.compression import create_codings
 from servekit.frontend.server.assembly import NO_ADDRESS, Assembly, Resources
 from servekit.frontend.server.contributions import check_settings
 from servekit.frontend.server.gunicorn import FrontEndArbiter, FrontEndWorker, leave
-from servekit.plugins import create_plugin_manager, read_plugin_settings
+from servekit.plugins import create_plugin_manager, leave_out, read_plugin_settings
 from servekit.settings.tls import server_context
 from servekit.settings.tokens import read_tokens
 
@@ -70,6 +70,7 @@ class Application(BaseApplication):  # type: ignore[misc]
         self._plugins = create_plugin_manager(required=settings.require_plugins)
         check_settings(settings, self._plugins)
         self._plugin_settings = read_plugin_settings(settings, self._plugins)
+        leave_out(self._plugins, self._plugin_settings)
         self._tokens = read_tokens(settings)
         self._tls = server_context(settings)
         self._codings = create_codings(settings)

@@ -92,6 +92,7 @@ class Assembly:
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
         self._management = create_management(self._view, self._metrics, self._added.management)
+        self._view.management = self._management
         middleware = [*self._middleware(is_public=True), *self._added.middleware]
         core.control.say(WantedProcesses(list(self._added.processes)))
         router, guard = core.routing.router, self._guard()

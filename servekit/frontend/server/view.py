@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from servekit.description.facts import model_facts
 from servekit.description.routes import describe_models, predict_interface
 from servekit.description.snippets.writing import write_all
-from servekit.errors import RouteNotFound
+from servekit.errors import ModelNotFound, RouteNotFound
 from servekit.extension.models import ModelStatistics, ModelView
 from servekit.frontend.middleware.auth import check_token
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Reload
 from servekit.ipc.kept_log import read_log
-from servekit.ipc.model_counters import read_version
+from servekit.ipc.model_counters import read_version, read_versions
 from servekit.ipc.operations import Operate
 from servekit.web import health, operations
 from servekit.web.table import OncePerTable, find_model
@@ -24,6 +24,7 @@ from servekit.web.table import OncePerTable, find_model
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flask import Flask
     from msgspec import Struct
     from prometheus_client import Metric
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from servekit.ipc.counters import Counters
     from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.kept_log import LogEntry
+    from servekit.ipc.model_counters import VersionCounts
     from servekit.ipc.operations import Operation, OperationRow
     from servekit.ipc.table import ModelRow, Table
     from servekit.settings import Settings
@@ -66,6 +68,7 @@ class FrontEndView:
         self.waits: list[Callable[[], bool]] = []
         self._models_of = OncePerTable(models_of)
         self._timers: list[Any] = []
+        self.management: Flask  #: the app of the management listener, set once it has been made
 
     @property
     def needs_token(self) -> bool:
@@ -117,15 +120,12 @@ class FrontEndView:
     def statistics(self, model: str, version: str) -> ModelStatistics:
         """Return what *version* of *model* has done since the server started."""
         self.routing.settle()
-        counts = read_version(self.counters, model, version)
-        return ModelStatistics(
-            statuses=counts.statuses,
-            response_s=counts.response_s,
-            inputs=sum(stage.tasks for stage in counts.stages.values()),
-            batches=sum(stage.batches for stage in counts.stages.values()),
-            queue_s=sum(stage.queue_s for stage in counts.stages.values()),
-            predict_s=sum(stage.predict_s for stage in counts.stages.values()),
-        )
+        return _statistics_of(read_version(self.counters, model, version))
+
+    def all_statistics(self) -> dict[tuple[str, str], ModelStatistics]:
+        """Return what all versions have done since the server started, by model and version."""
+        self.routing.settle()
+        return {key: _statistics_of(each) for key, each in read_versions(self.counters).items()}
 
     def find_model(self, request: HttpRequest) -> str:
         """Return the name of the model that *request* asks for a prediction; "" if it does not."""
@@ -173,6 +173,14 @@ class FrontEndView:
         """Return the lines of the log that are kept from the place *after* on, and its end."""
         return read_log(self.run_directory, after)
 
+    def read_management(self, path: str) -> Any:
+        """Return what ``GET`` *path* of the management listener answers."""
+        response = self.management.test_client().get(path)
+        found: Any = response.json
+        if response.status_code != 200:
+            raise ModelNotFound(found["detail"])
+        return found
+
     def ask_reload(self) -> None:
         """Ask the supervisor to reload, as SIGHUP does."""
         self._core.control.say(Reload())
@@ -188,6 +196,21 @@ class FrontEndView:
     def wait_for_table(self, timeout_s: float) -> None:
         """Return when a new routing table has arrived, or after *timeout_s* seconds."""
         self._core.control.wait_for_table(timeout_s)
+
+
+def _statistics_of(counts: VersionCounts) -> ModelStatistics:
+    stages = counts.stages.values()
+    return ModelStatistics(
+        statuses=counts.statuses,
+        response_s=counts.response_s,
+        inputs=sum(stage.tasks for stage in stages),
+        batches=sum(stage.batches for stage in stages),
+        queue_s=sum(stage.queue_s for stage in stages),
+        predict_s=sum(stage.predict_s for stage in stages),
+        durations=counts.durations,
+        waiting=counts.waiting,
+        running=counts.running,
+    )
 
 
 def models_of(table: Table) -> dict[str, ModelView]:

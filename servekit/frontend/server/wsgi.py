@@ -35,7 +35,7 @@ __all__ = ["call_application"]
 
 #: fields that the transport writes, or that are members of the response
 OURS = frozenset(("connection", "content-length", "content-type", "date", "transfer-encoding"))
-STUCK_S: Final = 30.0  #: a client that takes nothing of a stream for so long is cut off
+STUCK_S: Final = 30.0  #: how long a client may take nothing of a stream
 LOOK_S: Final = 0.02  #: how often a stream looks whether its client has taken a piece
 
 log = logging.getLogger("servekit.frontend")
@@ -139,7 +139,7 @@ class ApplicationStream:
         self._exchange.end_stream(self._size)
 
     def _is_taken(self) -> bool:
-        """Wait for the client; return whether it goes on."""
+        """Wait for the client; return whether it is still there."""
         deadline = monotonic() + STUCK_S
         while self._writer.is_waiting and not self._exchange.is_closed:
             if monotonic() > deadline:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small line charts as paths of SVG, drawn on the server."""
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["HEIGHT", "SHOWN", "spark_path"]
+
+SHOWN: Final = 90  #: points: a quarter of an hour
+HEIGHT: Final = 20  #: units of the picture; a point is one unit wide
+
+
+def spark_path(values: Sequence[float]) -> str:
+    """Return the ``d`` of a path through the last points of *values*, the newest at the right.
+
+    The scale begins at zero. There is a gap where a value is nan.
+    """
+    shown = values[-SHOWN:]
+    top = max((value for value in shown if value == value), default=0.0)
+    scale = (HEIGHT - 2) / top if top > 0 else 0.0
+    parts, before, first = [], False, SHOWN - len(shown)
+    for x, value in enumerate(shown, first):
+        if value != value:
+            before = False
+            continue
+        y = HEIGHT - 1 - value * scale
+        parts.append(f"{'L' if before else 'M'}{x} {y:.1f}")
+        before = True
+    return "".join(parts)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Front-ends ask the observer for the history at a Unix socket."""
+
+from http.server import BaseHTTPRequestHandler
+from socketserver import UnixStreamServer
+from threading import Event, Thread
+from time import monotonic
+
+import msgspec
+import pytest
+from servekit_console.collector import SAMPLES, Collector, Reader
+
+from .test_history import sample, trace
+
+WAIT_S = 20.0
+
+
+class FrontEnd(BaseHTTPRequestHandler):
+    """Answers as the management listener does."""
+
+    status = 200
+    asked = Event()
+
+    def do_GET(self):
+        self.asked.set()
+        body = msgspec.msgpack.encode([sample(7)]) if self.path == SAMPLES else b""
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self):
+        return "unix"
+
+    def log_message(self, *_arguments):
+        pass
+
+
+@pytest.fixture
+def front_end(tmp_path):
+    class Own(FrontEnd):
+        asked = Event()
+
+    with UnixStreamServer(str(tmp_path / "manage.sock"), Own) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield Own
+        server.shutdown()
+        thread.join(WAIT_S)
+
+
+@pytest.fixture
+def collector(front_end, tmp_path):
+    started = Collector(tmp_path)
+    started.start()
+    return started
+
+
+def wait_for(ask):
+    deadline = monotonic() + WAIT_S
+    while not (found := ask()):
+        assert monotonic() < deadline, "no answer in time"
+    return found
+
+
+def test_a_front_end_gets_traces_and_history_of_the_observer(collector, front_end, tmp_path):
+    collector.add_trace(trace("slow-one", 2.0))
+    reader = Reader(tmp_path)
+
+    assert wait_for(reader.traces)[0].request_id == "slow-one"
+    assert reader.trace("slow-one").duration_s == 2.0
+    assert reader.trace("other") is None
+    assert front_end.asked.wait(WAIT_S)
+    assert list(reader.history(["waiting"]).times) == []  # the first sample has none before it
+
+
+def test_without_an_observer_there_is_no_history(tmp_path):
+    reader = Reader(tmp_path)
+
+    assert reader.traces() == []
+    assert reader.trace("x") is None
+    assert reader.history(["waiting"]).series == {}
