@@ -4,6 +4,6 @@
 __all__ = ["counted"]
 
 
-def counted(count: int, noun: str) -> str:
-    """Return ``1 line`` or ``2 lines``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Return ``1 line`` or ``2 lines``; *nouns* is the plural if it is another one."""
+    return f"{count} {noun}" if count == 1 else f"{count} {nouns or noun + 's'}"

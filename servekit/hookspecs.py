@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TransportOffer,
     )
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
+    from servekit.extension.checks import Diagnosis
     from servekit.extension.events import (
         BatchServed,
         LogRecord,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         WorkerReady,
     )
     from servekit.service.base import Service
+    from servekit.settings import Settings
 
 __all__ = [
     "OBSERVER_HOOKS",
@@ -64,6 +66,7 @@ __all__ = [
     "accept_archive",
     "authorize",
     "batch_served",
+    "check_setup",
     "decrypt_archive",
     "enter_span",
     "explain_migration",
@@ -187,6 +190,18 @@ def register_settings() -> "type[Struct]":  # type: ignore[empty-body]
         start with a name, a key or a value that is not valid. ``Server.plugin_settings`` returns
         an instance. A field ``enabled: bool`` that is false leaves the plugin out of front-ends and
         observer.
+    """
+
+
+@hookspec
+def check_setup(settings: "Settings") -> "Iterable[Diagnosis]":  # type: ignore[empty-body]
+    """Look for the problems of this machine or of the settings that matter to this plugin.
+
+    Runs in: ``servekit doctor``, which shows what it finds.
+
+    :param settings: those of the server that is to run here, with the values of plugins.
+    :return: a ``Diagnosis`` for each problem; none if all is well. Its text names the thing and the
+        value, and its fix is a command where there is one.
     """
 
 

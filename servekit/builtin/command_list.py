@@ -32,6 +32,7 @@ SERVER_COMMANDS: Final = {
     "traffic": "decide which versions of a model answer",
     "top": "show the traffic, latency and resources of each version of each model",
     "logs": "show the last lines of a running server's log, and follow it",
+    "doctor": "look for problems of this machine, the settings or a running server",
     "reload": "make a running server load models that have changed",
     "crashes": "list crashes, hangs and failed loads of workers of a running server",
 }

@@ -11,8 +11,8 @@ __all__ = [
     "BatchRun",
     "Checked",
     "Checkup",
+    "Diagnosis",
     "ExampleRun",
-    "Finding",
     "ServiceLoaded",
     "StepStarted",
     "Tried",
@@ -75,4 +75,4 @@ class Checked(Struct, array_like=True, tag=35):
     peak_bytes: int  #: the highest RSS that the process had
 
 
-Finding = StepStarted | ServiceLoaded | ExampleRun | BatchRun | Tried | Checked | BootFailed
+Diagnosis = StepStarted | ServiceLoaded | ExampleRun | BatchRun | Tried | Checked | BootFailed

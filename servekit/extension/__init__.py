@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from servekit.extension.archives import ArchiveInfo, Kept, Policy, Refused
     from servekit.extension.background import BackgroundExchange
     from servekit.extension.base_exchange import BaseExchange
+    from servekit.extension.checks import Diagnosis
     from servekit.extension.commands import Command, RunningServer
     from servekit.extension.envelope import (
         Codecs,
@@ -76,6 +77,7 @@ __all__ = [
     "Codecs",
     "Column",
     "Command",
+    "Diagnosis",
     "EncodedInput",
     "EncodedResponse",
     "Envelope",
@@ -138,6 +140,7 @@ MODULES = {
     ".archives": ("ArchiveInfo", "Kept", "Policy", "Refused"),
     ".background": ("BackgroundExchange",),
     ".base_exchange": ("BaseExchange",),
+    ".checks": ("Diagnosis",),
     ".commands": ("Command", "RunningServer"),
     ".envelope": (
         "Codecs",

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory limits of the control groups of this process, versions 1 and 2."""
+"""The limits of the control groups of this process: memory in versions 1 and 2, others in 2."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MemoryGroup", "memory_groups", "table"]
+__all__ = ["MemoryGroup", "group_values", "memory_groups", "table"]
 
 NO_LIMIT = 1 << 60  #: version 1 writes "none" as the largest page count, version 2 as "max"
 
@@ -45,6 +46,20 @@ def memory_groups(root: Path = Path("/")) -> list[MemoryGroup]:
     places = ((names, path) for names, own in _own(root) for path in (own, *own.parents))
     found = (_read(root / names.mount / path, names) for names, path in places)
     return [group for group in found if group is not None]
+
+
+def group_values(name: str, root: Path = Path("/")) -> list[str]:
+    """Return the content of the file *name*, such as ``pids.max``, from our group up (version 2).
+
+    :param root: the directory of ``proc`` and ``sys``; another one in tests.
+    """
+    found = []
+    for own in (path for names, path in _own(root) if names is V2):
+        for group in (own, *own.parents):
+            with suppress(OSError):
+                text = (root / V2.mount / group / name).read_text(encoding="ascii")
+                found.append(text.strip())
+    return found
 
 
 def _own(root: Path) -> Iterator[tuple[Names, Path]]:

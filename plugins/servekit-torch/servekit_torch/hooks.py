@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hooks of this plugin; imports nothing of PyTorch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from servekit import hookimpl
 
-__all__ = ["SUFFIXES", "is_script", "recognise_model", "register_services"]
+if TYPE_CHECKING:
+    from servekit.extension import Diagnosis
+    from servekit.settings import Settings
 
+__all__ = ["SUFFIXES", "check_setup", "is_script", "recognise_model", "register_services"]
+
+DEVICES = Path("/dev")
 WHOLE = (".pt2", ".pt", ".pth")  #: suffixes of files that may hold a whole model
 SUFFIXES = (*WHOLE, ".safetensors")
 
@@ -17,6 +22,30 @@ SUFFIXES = (*WHOLE, ".safetensors")
 def register_services() -> Mapping[str, str]:
     """Offer the service ``torch``."""
     return {"torch": "servekit_torch.service:TorchService"}
+
+
+@hookimpl
+def check_setup(settings: "Settings") -> "Iterable[Diagnosis]":
+    """Look whether PyTorch can use the GPUs of this machine; it is not imported."""
+    from importlib import metadata  # no other process needs them
+
+    from servekit.extension import Diagnosis
+
+    del settings
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return []  # servekit doctor says so of every package
+    if not version.endswith("+cpu") or not any(DEVICES.glob("nvidia[0-9]*")):
+        return []
+    return [
+        Diagnosis(
+            severity="warning",
+            text=f"there are GPUs, and torch {version} cannot use them",
+            meaning="Models run on processors.",
+            fix="pip install --force-reinstall torch --index-url https://pypi.org/simple",
+        )
+    ]
 
 
 @hookimpl

@@ -20,6 +20,23 @@ def test_importing_the_hook_module_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
+    ("version", "devices", "count"),
+    [
+        pytest.param("2.9.1+cpu", ["nvidia0"], 1, id="a build without CUDA, and a GPU"),
+        pytest.param("2.9.1+cpu", ["nvidiactl"], 0, id="no GPU"),
+        pytest.param("2.9.1", ["nvidia0"], 0, id="a build with CUDA"),
+    ],
+)
+def test_a_build_that_cannot_use_the_gpus_is_found(monkeypatch, tmp_path, version, devices, count):
+    for name in devices:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(hooks, "DEVICES", tmp_path)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+
+    assert len(hooks.check_setup(None)) == count
+
+
+@pytest.mark.parametrize(
     ("files", "expected"),
     [
         pytest.param({"a.pt2": None}, {"service": "torch"}, id="a program is claimed"),

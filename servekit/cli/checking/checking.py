@@ -13,8 +13,8 @@ from servekit.checkup.messages import (
     BatchRun,
     Checked,
     Checkup,
+    Diagnosis,
     ExampleRun,
-    Finding,
     ServiceLoaded,
     StepStarted,
     Tried,
@@ -181,10 +181,10 @@ class Examination:
         self._timer: Timer | None = None
         self._is_over = False
         threads = max(1, usable_cores() // (settings.replicas or report.stage.replicas))
-        self._child: Child[Finding] = Child(
+        self._child: Child[Diagnosis] = Child(
             loop,
             lambda control: self._spec(control, threads),
-            Finding,
+            Diagnosis,
             on_line=lambda line: display.line(report.name, line),
             on_message=self._received,
             on_exit=self._exited,
@@ -207,7 +207,7 @@ class Examination:
             user=user,
         )
 
-    def _received(self, finding: Finding) -> None:
+    def _received(self, finding: Diagnosis) -> None:
         report = self._report
         match finding:
             case StepStarted():

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
@@ -65,7 +66,7 @@ class ManagedServer:
 
         :raises NoServer: it does not answer, or not with JSON.
         """
-        status, answer = self._request(path, method, body)
+        status, answer, _ = self._request(path, method, body)
         try:
             return status, json.loads(answer)
         except ValueError as error:
@@ -88,6 +89,13 @@ class ManagedServer:
         """
         return self._request(path, "GET", None)[1].decode()
 
+    def date(self) -> str:
+        """Return the time on the clock of the server, as HTTP has it.
+
+        :raises NoServer: it does not answer.
+        """
+        return self._request("/ping/live", "GET", None)[2].get("Date", "")
+
     def check(self, status: int, document: Any) -> None:
         """Pass if *status* is not that of an error.
 
@@ -99,7 +107,9 @@ class ManagedServer:
         hint = "; set SERVEKIT_MANAGE_TOKEN to a token for management" if status == 401 else ""
         raise RequestRefused(f"{self.shown} answers {status}: {reason}{hint}")
 
-    def _request(self, path: str, method: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+    def _request(
+        self, path: str, method: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, bytes, Message]:
         connection = self.connect()
         headers = dict(self.headers)
         encoded = None if body is None else json.dumps(body).encode()
@@ -108,7 +118,7 @@ class ManagedServer:
         try:
             connection.request(method, self.prefix + path, encoded, headers)
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, answer.read(), answer.headers
         except (OSError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or error or type(error).__name__
             place = f" at {self.address}" if self.run_dir else ""

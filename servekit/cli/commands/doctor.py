@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``servekit doctor``: what is wrong with this machine, the settings, or a running server."""
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from servekit.cli.doctor import examination
+from servekit.cli.doctor.examination import Examined
+from servekit.cli.doctor.live import LiveServer
+from servekit.cli.doctor.setup import Setup
+from servekit.cli.parsing.options import add_options, given_flags
+from servekit.cli.server import finding
+from servekit.cli.server.connection import ManagedServer, NoServer
+from servekit.errors import StartupError
+from servekit.extension.checks import Diagnosis
+from servekit.extension.commands import Run
+from servekit.settings import Settings, load_settings
+
+__all__ = ["doctor"]
+
+EPILOG = """\
+It takes the flags of `servekit start`, and checks whether that server could run well here. If a
+server of this user runs, it is checked, too; with --server, that one alone. Nothing is changed.
+
+Exit status: 0 if all is well, or there are only remarks; 1 if there is a warning; 2 if there is an
+error.
+
+examples:
+  servekit doctor --config servekit.toml
+  servekit doctor digits.mar --port 80 --verbose
+  servekit doctor --json
+  servekit doctor --server https://models.example:8081
+"""
+
+
+def doctor(parser: argparse.ArgumentParser) -> Run:
+    """Add the flags, and return what runs the command."""
+    parser.usage = "servekit doctor [OPTION ...] [MODEL ...]"
+    parser.epilog = EPILOG
+    parser.add_argument("paths", nargs="*", metavar="MODEL", help="as for servekit start")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="read settings from FILE")
+    parser.add_argument("--set", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
+    parser.add_argument("--plugin", nargs="+", action="extend", metavar="NAME.KEY=VALUE")
+    parser.add_argument("--pid", type=int, metavar="N", help="the running server, if several run")
+    parser.add_argument("--server", metavar="URL", help="check the server managed at URL alone")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what is well, too")
+    add_options(parser)
+    return run
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Print the findings; the exit status says how bad the worst one is.
+
+    :raises NoServer: the server of ``--server`` or ``--pid`` does not answer.
+    """
+    examined = list(_examine(parsed))
+    status = examination.exit_status(examined)
+    if parsed.json:
+        facts = {"status": status, "checks": examined}
+        print(msgspec.json.format(msgspec.json.encode(facts)).decode())
+    else:
+        print(examination.as_text(examined, is_verbose=parsed.verbose))
+    return status
+
+
+def _examine(parsed: argparse.Namespace) -> Iterator[Examined]:
+    """Yield what each check finds."""
+    server = _server(parsed)
+    if parsed.server is None:
+        settings, problems = _settings(parsed)
+        yield Examined("settings", "whether flags, variables and the file are valid", problems)
+        setup = Setup(settings, is_running=server is not None)
+        yield from examination.check_setup(setup)
+        yield from examination.check_plugins(setup)
+    if server is not None:
+        yield from examination.check_server(LiveServer(server))
+
+
+def _server(parsed: argparse.Namespace) -> ManagedServer | None:
+    """Return the server to check; ``None``: none runs here, and none is asked for."""
+    try:
+        server = finding.find_server(parsed)
+        server.get("/models")
+    except NoServer:
+        if parsed.server is not None or parsed.pid is not None:
+            raise
+        return None
+    return server
+
+
+def _settings(parsed: argparse.Namespace) -> tuple[Settings, list[Diagnosis]]:
+    """Return the settings, or the defaults and what is wrong with those that are given."""
+    flags = given_flags(parsed) | {"set": parsed.set, "plugin": parsed.plugin}
+    if parsed.paths:
+        flags["models"] = [*parsed.paths, *(flags["models"] or [])]
+    read = partial(load_settings, flags, parsed.config)
+    try:
+        return read(), []
+    except StartupError as error:
+        found = Diagnosis(severity="error", text=str(error), meaning="The server does not start.")
+        return Settings(), [found]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of a running server, by its management."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from prometheus_client.parser import text_string_to_metric_families
+from servekit_archiver.cli.output import human_bytes
+
+from servekit import __version__
+from servekit.cli.server.connection import ManagedServer
+from servekit.counting import counted
+from servekit.extension.checks import Diagnosis
+from servekit.settings.values import MIB
+from servekit.supervisor.os.resources import available_bytes
+
+__all__ = ["LIVE_CHECKS", "LiveCheck", "LiveServer"]
+
+RECENT: Final = timedelta(minutes=10)
+MANY_CRASHES: Final = 3  #: for one model, in that time
+FULL: Final = 0.8
+SKEW_S: Final = 5.0
+LITTLE_MEMORY: Final = 256 * MIB
+SWAPPED: Final = 16 * MIB
+REFUSED: Final = ("429", "503")
+SHARE: Final = 0.01
+
+
+@dataclass
+class LiveServer:
+    """A running server; each document is asked for once."""
+
+    server: ManagedServer
+
+    @cached_property
+    def models(self) -> list[dict[str, Any]]:
+        """The answer of ``/models``."""
+        found: list[dict[str, Any]] = self.server.get("/models")["models"]
+        return found
+
+    @cached_property
+    def crashes(self) -> list[dict[str, Any]]:
+        """The crash reports of the last minutes."""
+        since = (datetime.now(UTC) - RECENT).isoformat(timespec="milliseconds")
+        return [each for each in self.server.get("/crashes")["crashes"] if each["time"] >= since]
+
+    @property
+    def replicas(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The replicas of all versions, each with its name in the log."""
+        for model in self.models:
+            for version in (model, *model["versions"]):
+                for each in version["replicas"]:
+                    stage = each.get("stage")
+                    yield "/".join(filter(None, (model["name"], stage, str(each["index"])))), each
+
+
+def health(live: LiveServer) -> Iterator[Diagnosis]:
+    """Ask whether it is healthy."""
+    _, ping = live.server.ask("/ping")
+    for reason in ping.get("reasons", []):
+        yield Diagnosis(
+            severity="error",
+            text=reason,
+            meaning="/ping answers 503, so load balancers send no requests.",
+            fix="servekit logs --level warning; servekit models",
+        )
+
+
+def crash_loops(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look for workers that crash again and again."""
+    for name, replica in live.replicas:
+        if replica["state"] == "failed":
+            yield Diagnosis(
+                severity="error",
+                text=f"{name}: failed too often, {replica['reason']}",
+                meaning="Its worker is tried once a minute, and takes no requests.",
+                fix=f"servekit crashes --model {name.partition('/')[0]}",
+            )
+    for model, count in Counter(each["model"] for each in live.crashes).items():
+        causes = ", ".join(
+            sorted({each["cause"] for each in live.crashes if each["model"] == model})
+        )
+        yield Diagnosis(
+            severity="error" if count >= MANY_CRASHES else "warning",
+            text=f"{model}: {counted(count, 'crash', 'crashes')} in ten minutes: {causes}",
+            meaning="The requests that a worker holds when it crashes are lost.",
+            fix=f"servekit crashes --model {model}",
+        )
+
+
+def restarts(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look for replicas whose workers were replaced."""
+    for name, replica in live.replicas:
+        if replica["restarts"] and replica["state"] != "failed":
+            yield Diagnosis(
+                severity="info",
+                text=f"{name}: {counted(replica['restarts'], 'restart')} since the server started",
+                meaning="Some worker crashed, hung or was killed.",
+                fix=f"servekit crashes --model {name.partition('/')[0]}; servekit logs",
+            )
+
+
+def queues(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look at waiting requests, and at refused ones."""
+    for model in live.models:
+        waiting, capacity = model["waiting"], model["capacity"]
+        if capacity and waiting >= capacity * FULL:
+            yield Diagnosis(
+                severity="error" if waiting >= capacity else "warning",
+                text=f"{model['name']}: {waiting} of {capacity} places in the queue are taken",
+                meaning="Requests wait long, and are refused with a 429 when it is full.",
+                fix=f"servekit scale {model['name']} {len(model['replicas']) + 1}",
+            )
+    requests: Counter[tuple[str, bool]] = Counter()
+    for family in text_string_to_metric_families(live.server.text("/metrics")):
+        for sample in family.samples:
+            if sample.name == "servekit_requests_total":
+                is_refused = sample.labels["status"] in REFUSED
+                requests[sample.labels["model"], is_refused] += int(sample.value)
+    for name in sorted({name for name, _ in requests}):
+        refused, total = requests[name, True], requests[name, True] + requests[name, False]
+        if refused > total * SHARE:
+            yield Diagnosis(
+                severity="warning",
+                text=f"{name}: {refused} of {counted(total, 'request')} were refused (429, 503)",
+                meaning="More requests come than the replicas answer, or none was ready.",
+                fix=f"servekit top; servekit scale {name} N",
+            )
+
+
+def pressure(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look at the memory that is left, and at workers that are swapped out; on this machine."""
+    if live.server.run_dir is None:
+        return
+    left = available_bytes()
+    used = sum(each["memory_bytes"] or 0 for _, each in live.replicas)
+    if left is not None and left < LITTLE_MEMORY:
+        yield Diagnosis(
+            severity="error",
+            text=f"workers use {human_bytes(used)}, and {human_bytes(left)} of memory are left",
+            meaning="The kernel ends a worker when one needs more.",
+            fix="servekit scale MODEL with fewer replicas, or servekit unload MODEL",
+        )
+    for name, replica in live.replicas:
+        swapped = _swapped(replica["pid"]) if replica["pid"] else 0
+        if swapped > SWAPPED:
+            yield Diagnosis(
+                severity="warning",
+                text=f"{name}: {human_bytes(swapped)} of its memory are swapped out",
+                meaning="A request that needs them takes seconds.",
+                fix="run less on this machine, or sysctl -w vm.swappiness=1",
+            )
+
+
+def _swapped(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    found = re.search(r"^VmSwap:\s+(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
+def version(live: LiveServer) -> Iterator[Diagnosis]:
+    """Compare the version of the server with that of this command."""
+    found = live.server.get("/openapi.json")["info"]["version"]
+    if found != __version__:
+        yield Diagnosis(
+            severity="warning",
+            text=f"the server is servekit {found}, and this command {__version__}",
+            meaning="The package was changed after the server started, or elsewhere.",
+            fix="restart the server, for example systemctl restart servekit",
+        )
+
+
+def clock(live: LiveServer) -> Iterator[Diagnosis]:
+    """Compare the clocks; on this machine they are the same."""
+    date = live.server.date()
+    skew_s = abs((parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds()) if date else 0
+    if skew_s > SKEW_S:
+        yield Diagnosis(
+            severity="warning",
+            text=f"the clock of the server differs from that of this machine by {skew_s:.0f} s",
+            meaning="Logs of both do not fit together; certificates and tokens may be refused.",
+            fix="timedatectl set-ntp true, on the one that is wrong",
+        )
+
+
+def operations(live: LiveServer) -> Iterator[Diagnosis]:
+    """Look for operations that failed in the last minutes."""
+    for row in live.server.get("/operations")["operations"]:
+        if row["state"] == "failed":
+            yield Diagnosis(
+                severity="warning",
+                text=f"{row['kind']} of {row['model'] or 'a model'} failed: {row['error']}",
+                meaning="What was served before still is.",
+                fix="servekit status",
+            )
+
+
+class LiveCheck(NamedTuple):
+    """One check of a running server."""
+
+    name: str
+    summary: str  #: the things that it looks at
+    find: Callable[[LiveServer], Iterable[Diagnosis]]
+
+
+LIVE_CHECKS: Final[Iterable[LiveCheck]] = (
+    LiveCheck("health", "why /ping says unhealthy", health),
+    LiveCheck(
+        "crash loops",
+        "replicas that failed too often, crashes of the last ten minutes",
+        crash_loops,
+    ),
+    LiveCheck("restarts", "replicas whose workers were replaced", restarts),
+    LiveCheck("queues", "full queues and refused requests", queues),
+    LiveCheck("memory pressure", "memory that is left, workers that are swapped out", pressure),
+    LiveCheck("server version", "the version of the server and of this command", version),
+    LiveCheck("clock", "the clocks of the server and of this machine", clock),
+    LiveCheck("operations", "operations that failed in the last minutes", operations),
+)
