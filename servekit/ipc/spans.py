@@ -40,5 +40,6 @@ class BatchTrace(Struct, array_like=True, frozen=True):
     #: 16 hexadecimal digits: of the span that stands for the whole of it. It belongs to the trace
     #: of the first traced member
     id: str
+    start_s: float  #: ``monotonic``: when the worker began with it
     spans: list[RecordedSpan] = []  #: in the order in which they ended
     dropped: int = 0  #: how many more there were

@@ -161,6 +161,7 @@ class SpanRecorder:
         self.trace = traceparent[:TRACE_END]
         self.stage = ""
         self.enter = enter
+        self._start_s = monotonic()
         self._spans: list[RecordedSpan] = []
         self._dropped = 0
         self._is_over = False
@@ -220,7 +221,7 @@ class SpanRecorder:
     def finish(self) -> BatchTrace:
         """Return what was recorded, and record no more."""
         self._is_over = True
-        return BatchTrace(self.root.id, self._spans, self._dropped)
+        return BatchTrace(self.root.id, self._start_s, self._spans, self._dropped)
 
 
 def _value(value: Any) -> SpanValue:

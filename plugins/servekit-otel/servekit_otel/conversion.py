@@ -32,14 +32,24 @@ SCOPE: Final = InstrumentationScope("servekit", servekit.__version__)
 UNSET: Final = Status(StatusCode.UNSET)
 FAILED: Final = Status(StatusCode.ERROR)
 SERVER_ERROR: Final = 500
-OF_WORKER: Final = ("decode", "predict", "encode")
+STEPS: Final = ("decode", "predict", "encode")
 KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
 
 
-class Window(NamedTuple):
-    """When a span begins and ends, in seconds since the arrival of the request."""
+MASK: Final = (1 << 64) - 1
+ODD: Final = 0x9E3779B97F4A7C15  #: multiples of it differ in all digits
+OF_BATCHES: Final = 1 << 20  #: numbers of works; those of parts are smaller
 
-    start_s: float
+
+class Work(NamedTuple):
+    """What a worker did for the request: its part in one batch."""
+
+    batch: TracedBatch
+    id: int  #: of its span
+    context: SpanContext
+    batch_context: SpanContext | None  #: the span of the whole batch; ``None``: it has none
+    is_first: bool  #: the request is the first sampled member of the batch
+    start_s: float  #: since the arrival of the request
     end_s: float
 
 
@@ -66,14 +76,16 @@ class TraceOfRequest:
         """*own* is the span of the whole request."""
         self._event, self._own, self._resource = event, own, resource
         self._start_ns = int(event.time_s * 1e9)
-        self._windows = [self._window(at) for at in range(len(event.batches))]
+        self._base = hashed(event.traceparent)
+        self._works = [self._work(at, batch) for at, batch in enumerate(event.batches)]
 
     def spans(self) -> Iterator[ReadableSpan]:
         """Yield all of them."""
         yield self._request()
-        for at, batch in enumerate(self._event.batches):
-            yield from self._batch(batch, self._windows[at])
-            yield self._work(batch, self._windows[at])
+        for work in self._works:
+            if work.is_first:
+                yield self._span_of_batch(work)
+            yield self._span_of_work(work)
         for number, span in enumerate(self._event.spans):
             yield self._part(number, span)
 
@@ -112,85 +124,90 @@ class TraceOfRequest:
 
     # ------------------------------------------------------------ batches
 
-    def _window(self, at: int) -> Window:
-        """Return when the worker had the batch at *at*."""
+    def _work(self, at: int, batch: TracedBatch) -> Work:
+        """Return what the worker did with the batch at *at*."""
         mine = [each for each in self._event.spans if each.batch == at]
-        work = [each for each in mine if each.name in OF_WORKER and not each.id] or mine
-        start_s = min((each.start_s for each in work), default=0.0)
-        return Window(start_s, max((each.start_s + each.duration_s for each in work), default=0.0))
+        steps = [each for each in mine if each.name in STEPS and not each.id] or mine
+        first = first_sampled(batch)
+        is_first = first == self._event.traceparent
+        own_id = self._id(OF_BATCHES + at)
+        if batch.span:
+            own_id = self._recorded_id(batch.span, is_first=is_first)
+        found = context_of(first)
+        return Work(
+            batch,
+            own_id,
+            inside(self._own, own_id),
+            inside(found, hashed(batch.id + batch.span)) if found is not None else None,
+            is_first,
+            min((each.start_s for each in steps), default=0.0),
+            max((each.start_s + each.duration_s for each in steps), default=0.0),
+        )
 
-    def _batch(self, batch: TracedBatch, window: Window) -> Iterator[ReadableSpan]:
-        """Yield the span of *batch*, if the request is its first sampled member."""
-        if first_sampled(batch) != self._event.traceparent:
-            return
+    def _span_of_batch(self, work: Work) -> ReadableSpan:
+        """Return the span of a batch, with links to its members."""
+        batch = work.batch
+        assert work.batch_context is not None
         attributes = {**_facts(batch), "servekit.batch.size": batch.size}
         links = [Link(each) for each in map(context_of, dict.fromkeys(batch.traceparents)) if each]
-        yield self._span("batch", window, self._batch_id(batch), self._own, attributes, links)
+        times = work.start_s, work.end_s
+        return self._span("batch", times, work.batch_context, self._own, attributes, links)
 
-    def _batch_id(self, batch: TracedBatch) -> int:
-        return derived("batch", batch.id, batch.span)
-
-    def _work(self, batch: TracedBatch, window: Window) -> ReadableSpan:
-        """Return the span of what the worker did, around its parts."""
-        first = context_of(first_sampled(batch))
-        links = [Link(_inside(first, self._batch_id(batch)))] if first is not None else []
-        attributes: dict[str, Any] = _facts(batch)
+    def _span_of_work(self, work: Work) -> ReadableSpan:
+        """Return the span around the steps of a worker."""
+        batch, attributes = work.batch, _facts(work.batch)
+        links = [Link(work.batch_context)] if work.batch_context is not None else []
         if batch.dropped:
             attributes["servekit.dropped_spans"] = batch.dropped
         name = f"worker {batch.stage}" if batch.stage else "worker"
-        return self._span(name, window, self._work_id(batch), self._own, attributes, links)
-
-    def _work_id(self, batch: TracedBatch) -> int:
-        """Return the id of the span around what the worker did with *batch*."""
-        return self._id_of(batch, batch.span) if batch.span else self._new_id("work", batch.id)
-
-    def _id_of(self, batch: TracedBatch, recorded: str) -> int:
-        """Return *recorded*, an id from the worker, in the trace that it belongs to.
-
-        Other members of the batch may be in that trace too, and have other ids.
-        """
-        is_first = first_sampled(batch) == self._event.traceparent
-        return int(recorded, 16) if is_first else self._new_id(recorded)
+        times = work.start_s, work.end_s
+        return self._span(name, times, work.context, self._own, attributes, links)
 
     # ------------------------------------------------------------ parts
 
     def _part(self, number: int, span: Span) -> ReadableSpan:
         """Return one of the parts of the time, or a span of the service."""
-        window = Window(span.start_s, span.start_s + span.duration_s)
+        times = span.start_s, span.start_s + span.duration_s
         attributes: dict[str, Any] = dict(span.attributes)
         if span.stage:
             attributes["servekit.stage"] = span.stage
-        if span.batch < 0 or (span.name not in OF_WORKER and not span.id):
-            return self._span(span.name, window, self._part_id(number), self._own, attributes)
-        batch = self._event.batches[span.batch]
-        parent = _inside(self._own, self._parent_id(batch, span))
-        own_id = self._id_of(batch, span.id) if span.id else self._part_id(number)
+        own, work = inside(self._own, self._id(number)), None
+        if span.batch >= 0 and (span.id or span.name in STEPS):
+            work = self._works[span.batch]
+        if work is None or not span.id:
+            parent = self._own if work is None else work.context
+            return self._span(span.name, times, own, parent, attributes)
+        own = inside(self._own, self._recorded_id(span.id, is_first=work.is_first))
         kind = KINDS.get(str(attributes.pop("span.kind", "")), SpanKind.INTERNAL)
-        return self._span(span.name, window, own_id, parent, attributes, kind=kind)
+        parent = inside(self._own, self._parent_id(work, span))
+        return self._span(span.name, times, own, parent, attributes, kind=kind)
 
-    def _parent_id(self, batch: TracedBatch, span: Span) -> int:
-        """Return the id of what is around *span*: another one of the service, or a step."""
-        if span.id and span.parent != batch.span:
-            return self._id_of(batch, span.parent)
-        if span.id:
-            for number, step in enumerate(self._event.spans):
-                is_step = step.batch == span.batch and step.name in OF_WORKER and not step.id
-                if is_step and step.start_s <= span.start_s <= step.start_s + step.duration_s:
-                    return self._part_id(number)
-        return self._work_id(batch)
+    def _parent_id(self, work: Work, span: Span) -> int:
+        """Return the id of what is around *span* of a service: another one of it, or a step."""
+        if span.parent != work.batch.span:
+            return self._recorded_id(span.parent, is_first=work.is_first)
+        for number, step in enumerate(self._event.spans):
+            is_step = step.batch == span.batch and step.name in STEPS and not step.id
+            if is_step and step.start_s <= span.start_s <= step.start_s + step.duration_s:
+                return self._id(number)
+        return work.id
 
-    def _part_id(self, number: int) -> int:
-        return self._new_id("part", str(number))
+    def _id(self, number: int) -> int:
+        """Return an id that no other request has."""
+        return self._base ^ ((number + 1) * ODD & MASK) or 1
 
-    def _new_id(self, *parts: str) -> int:
-        """Return an id that no other request has, the same for the same *parts*."""
-        return derived(self._event.traceparent, *parts)
+    def _recorded_id(self, recorded: str, *, is_first: bool) -> int:
+        """Return *recorded*, an id from the worker, in the trace of this request.
+
+        It is of the trace of the first member. Others may be in that trace too, and have other ids.
+        """
+        return int(recorded, 16) if is_first else int(recorded, 16) ^ self._base or 1
 
     def _span(
         self,
         name: str,
-        window: Window,
-        own_id: int,
+        times: tuple[float, float],
+        own: SpanContext,
         parent: SpanContext,
         attributes: Mapping[str, Any],
         links: Sequence[Link] = (),
@@ -198,15 +215,15 @@ class TraceOfRequest:
     ) -> ReadableSpan:
         return ReadableSpan(
             name=name,
-            context=_inside(parent, own_id),
+            context=own,
             parent=parent,
             resource=self._resource,
             attributes=attributes,
             links=links,
             kind=kind,
             status=FAILED if "error.type" in attributes else UNSET,
-            start_time=self._start_ns + int(window.start_s * 1e9),
-            end_time=self._start_ns + int(window.end_s * 1e9),
+            start_time=self._start_ns + int(times[0] * 1e9),
+            end_time=self._start_ns + int(times[1] * 1e9),
             instrumentation_scope=SCOPE,
         )
 
@@ -224,16 +241,15 @@ def context_of(traceparent: str) -> SpanContext | None:
 
 def first_sampled(batch: TracedBatch) -> str:
     """Return the ``traceparent`` of the first member that is sampled; "" if there is none."""
-    found = ((text, context_of(text)) for text in batch.traceparents)
-    return next((text for text, each in found if each and each.trace_flags.sampled), "")
+    return next((each for each in batch.traceparents if int(each[53:55], 16) & 1), "")
 
 
-def derived(*parts: str) -> int:
-    """Return a span id made of *parts*."""
-    return int.from_bytes(blake2b("\n".join(parts).encode(), digest_size=8).digest()) or 1
+def hashed(text: str) -> int:
+    """Return a span id that is the same for the same *text*."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1
 
 
-def _inside(other: SpanContext, own_id: int) -> SpanContext:
+def inside(other: SpanContext, own_id: int) -> SpanContext:
     """Return the context of another span in the trace of *other*."""
     return SpanContext(other.trace_id, own_id, is_remote=False, trace_flags=SAMPLED)
 

@@ -49,21 +49,21 @@ class TraceExport:
         """
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # each retry is logged
         most = int(os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE") or WAITING)
-        self._losses = Losses(most)
-        exporter = CountingExporter(exporter_of(settings), self._losses)
+        self.losses = Losses(most)
+        exporter = CountingExporter(exporter_of(settings), self.losses)
         self._processor = BatchSpanProcessor(exporter, max_queue_size=most)
-        self._converter = Converter(resource_of(settings))
+        self._converter = Converter(SharedResource(resource_of(settings)))
 
     def add(self, event: RequestTraced) -> None:
         """Queue the spans of *event*; if the queue is full, spans are dropped and counted."""
         for span in self._converter.spans_of(event):
-            self._losses.queue()
+            self.losses.queue()
             self._processor.on_end(span)
 
     def end(self) -> None:
         """Export the waiting spans. Blocks as long as the collector does, at most half a minute."""
         self._processor.shutdown()  # type: ignore[no-untyped-call]
-        self._losses.report(monotonic())
+        self.losses.report(monotonic())
 
 
 class Losses:
@@ -153,6 +153,19 @@ def exporter_of(settings: OtelSettings) -> SpanExporter:
         options["headers"] = {name.lower(): text for name, text in settings.headers.items()}
     exporter: SpanExporter = found(**options)
     return exporter
+
+
+class SharedResource(Resource):
+    """A resource whose hash, which each exported span asks for, is computed once."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Be *resource*."""
+        super().__init__(resource.attributes, resource.schema_url)
+        self._hash = super().__hash__()
+
+    def __hash__(self) -> int:
+        """Return the hash of its attributes."""
+        return self._hash
 
 
 def resource_of(settings: OtelSettings) -> Resource:
