@@ -1,25 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spans that a worker records of a traced request, on their way to its front-end."""
 
-import re
-from typing import Final
-
 from msgspec import Struct
 
-__all__ = ["TRACEPARENT", "BatchTrace", "RecordedSpan", "SpanValue", "is_sampled"]
-
-TRACEPARENT: Final = "traceparent"  #: among the headers of an item
-#: W3C Trace Context, with the flag ``sampled``
-SAMPLED: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf](-.*)?"
-)
+__all__ = ["BatchTrace", "RecordedSpan", "SpanValue"]
 
 SpanValue = str | int | float | bool
-
-
-def is_sampled(traceparent: str) -> bool:
-    """Return whether *traceparent* is valid, and says that its trace is recorded."""
-    return SAMPLED.fullmatch(traceparent) is not None
 
 
 class RecordedSpan(Struct, array_like=True, frozen=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from servekit.ipc.spans import SpanValue
+    from servekit.ipc.trace_context import TraceContext
 
     #: makes a span current for a tracing library, and returns a function that ends that
     EnterSpan = Callable[["ServiceSpan"], Callable[[], None]]
@@ -42,7 +43,6 @@ MAX_ATTRIBUTES: Final = 16  #: in one span; later ones are left out
 MAX_TEXT: Final = 256  #: characters of a value
 MAX_NAME: Final = 100  #: characters of the name of a span or an attribute
 INT64: Final = range(-(1 << 63), 1 << 63)
-TRACE_END: Final = 36  #: in a traceparent: the version and the trace id, with both dashes
 
 _active: ContextVar[ServiceSpan | None] = ContextVar("servekit_span", default=None)
 
@@ -116,7 +116,7 @@ class ServiceSpan:
     @property
     def traceparent(self) -> str:
         """W3C Trace Context: a request with it, to another server, becomes a part of this span."""
-        return f"{self.recorder.trace}{self.id}-01"
+        return str(self.recorder.context._replace(span_id=self.id))
 
     def begin(self, name: str, attributes: Mapping[str, SpanValue]) -> ServiceSpan:
         """Return a span inside this one."""
@@ -153,12 +153,12 @@ class SpanRecorder:
     ``contextvars.copy_context().run(function)``.
     """
 
-    def __init__(self, traceparent: str, enter: EnterSpan) -> None:
-        """Record for the trace of *traceparent*, that of the first traced member.
+    def __init__(self, context: TraceContext, enter: EnterSpan) -> None:
+        """Record for the trace of *context*, that of the first traced member.
 
         :param enter: called when a span begins; what it returns is called at the end.
         """
-        self.trace = traceparent[:TRACE_END]
+        self.context = context
         self.stage = ""
         self.enter = enter
         self._start_s = monotonic()

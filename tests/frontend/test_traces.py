@@ -9,6 +9,7 @@ from servekit.extension import BaseExchange, HttpRequest, RequestTraced, TracedB
 from servekit.frontend.tracing.slow import MOST, PERIOD_S, SlowRequests
 from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
 from servekit.frontend.tracing.traces import Traces
+from servekit.ipc.spans import BatchTrace, RecordedSpan
 from servekit.ipc.trace_context import TraceContext
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -172,3 +173,26 @@ def test_times_become_spans_in_order():
     ]
     assert [span.batch for span in event.spans] == [-1, 0, 0, 0, 0, 0, 0, -1]
     assert (event.duration_s, event.batches) == (5.0, [shown])
+
+
+def test_what_a_worker_has_recorded_says_when_it_began():
+    traces = Traces(Port())
+    exchange, request = begin(traces)
+    request.began = 10.0
+    trace = RequestTrace(traces, exchange, request, 10.0)
+    shown = TracedBatch(
+        id="b", stage="s", replica=0, pid=1, size=2, request_ids=["r"], traceparents=[SAMPLED],
+        span="1" * 16,
+    )  # fmt: skip
+    spans = [RecordedSpan("2" * 16, "1" * 16, "tokenize", 11.5, 0.25, {"tokens": 3})]
+    recorded = BatchTrace("1" * 16, 11.25, spans)
+    note = BatchNote(shown, 11.0, 13.0, (0.25, 0.5, 0.25), {}, recorded)
+    for _element in range(2):
+        trace.visit(Visit(10.5, 13.0, note))
+    event = trace.event("sampled", 13.0)
+
+    starts = {(span.name, span.start_s, span.duration_s) for span in event.spans}
+    assert {("ipc", 1.0, 0.25), ("decode", 1.25, 0.25), ("ipc", 2.25, 0.75)} <= starts
+    (found,) = [span for span in event.spans if span.id]
+    assert (found.name, found.stage, found.start_s, found.batch) == ("tokenize", "s", 1.5, 0)
+    assert (found.id, found.parent, found.attributes) == ("2" * 16, "1" * 16, {"tokens": 3})

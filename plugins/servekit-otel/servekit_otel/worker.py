@@ -39,8 +39,8 @@ SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 def entered(span: ServiceSpan) -> Iterator[None]:
     """Make *span* the parent of the spans that begin in this block."""
     provide_tracers()
-    _, trace_id, span_id, _ = span.traceparent.split("-")
-    own = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=SAMPLED)
+    trace_id, span_id = int(span.recorder.context.trace_id, 16), int(span.id, 16)
+    own = SpanContext(trace_id, span_id, is_remote=True, trace_flags=SAMPLED)
     context = trace.set_span_in_context(NonRecordingSpan(own))
     token = attach(set_value(RECORDER, span.recorder, context))
     try:

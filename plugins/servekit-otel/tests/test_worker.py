@@ -10,6 +10,7 @@ from opentelemetry import context, propagate, trace
 from servekit_otel.worker import entered
 
 from servekit import span
+from servekit.ipc.trace_context import TraceContext
 from servekit.service.spans import SpanRecorder
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -24,7 +25,7 @@ def enter(entered_span):
 
 @pytest.fixture
 def recorder():
-    return SpanRecorder(TRACEPARENT, enter)
+    return SpanRecorder(TraceContext.parse(TRACEPARENT), enter)
 
 
 def injected():

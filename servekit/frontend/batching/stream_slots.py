@@ -106,15 +106,15 @@ class StreamSlots:
                 del self._streams[part.stream], self._numbers[response.task]
                 self._cancelled_at.pop(part.stream, None)
                 self._free.append(place)
-                self._note(response, part.stream)
+                self._note(response, part.stream, part)
                 response.end(part, now, self._lend)
         self.has_room = bool(self._free)
 
-    def _note(self, response: StreamedResponse, number: int, *, is_lost: bool = False) -> None:
-        """Note in the trace of its request how stream *number* ends."""
+    def _note(self, response: StreamedResponse, number: int, last: Part | None = None) -> None:
+        """Note in the trace of its request how stream *number* ends; ``None``: it is lost."""
         if self._tracer is not None:
-            attributes = response.described(is_answered=not is_lost)
-            self._tracer.note_stream(response.task, number, response.sent_at, attributes)
+            attributes = response.described(is_answered=last is not None)
+            self._tracer.note_stream(response.task, number, response.sent_at, attributes, last)
 
     def cancel(self, task: Task) -> None:
         """Tell the worker that the client of *task* has disconnected, if it has the task."""
@@ -141,7 +141,7 @@ class StreamSlots:
         for number, (response, _) in list(self._streams.items()):
             task = response.task
             if task.deadline <= now and not task.is_done:
-                self._note(response, number, is_lost=True)
+                self._note(response, number)
                 task.fail(DeadlineExceeded())
             if task.is_done:
                 self.cancel(task)
@@ -155,6 +155,6 @@ class StreamSlots:
         self._cancelled_at = {}
         for number, (response, _) in streams.items():
             response.forget()
-            self._note(response, number, is_lost=True)
+            self._note(response, number)
             response.task.fail(WorkerLost())
         return []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from operator import itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.frontend.batching.task import Task
     from servekit.frontend.tracing.traces import Traces
-    from servekit.ipc.batches import Reply
+    from servekit.ipc.batches import Part, Reply
+    from servekit.ipc.spans import BatchTrace, SpanValue
     from servekit.ipc.table import ModelRow, ReplicaRow
 
 __all__ = ["SlotTracer", "Tracer"]
@@ -104,9 +106,9 @@ class SlotTracer:
             self._tracer.trace_of(task, now, is_traced=type(answer[2]) is Slab)
         if not (found := self._traced(batch, now)):
             return
-        shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch))
+        shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch), reply.trace)
         times = reply.decode_s, reply.predict_s, reply.encode_s
-        _visit(found, BatchNote(shown, sent_at, now, times, reply.steps), now)
+        _visit(found, BatchNote(shown, sent_at, now, times, reply.steps, reply.trace), now)
 
     def note_loss(
         self, tasks: Sequence[Task], batch: Sequence[Task], number: int, sent_at: float
@@ -123,22 +125,30 @@ class SlotTracer:
         task: Task,
         number: int,
         sent_at: float,
-        attributes: dict[str, str | int | float | bool],
+        attributes: dict[str, SpanValue],
+        last: Part | None,
     ) -> None:
-        """Note that stream *number* of the worker, that of *task*, has ended, or that it has to."""
+        """Note that stream *number* of the worker, that of *task*, has ended, or that it has to.
+
+        :param last: what ended it; ``None``: the worker is lost, or late.
+        """
         now = monotonic()
         if self._tracer.wants(task, now) and (found := self._traced((task,), now)):
-            shown = self._shown((task,), number, 1)
-            _visit(found, BatchNote(shown, sent_at, now, None, attributes=attributes), now)
+            times, trace = (last.times, last.trace) if last is not None else (None, None)
+            shown = self._shown((task,), number, 1, trace)
+            note = BatchNote(shown, sent_at, now, times, {}, trace, attributes)
+            _visit(found, note, now)
 
     def _traced(self, tasks: Sequence[Task], now: float) -> list[tuple[Task, RequestTrace]]:
         """Return those of *tasks* whose requests are traced, with the traces."""
         found = ((task, self._tracer.trace_of(task, now)) for task in tasks)
         return [(task, trace) for task, trace in found if trace is not None]
 
-    def _shown(self, batch: Sequence[Task], number: int, size: int) -> TracedBatch:
-        row, replica, members = self._row, self._replica, batch[:MAX_MEMBERS]
-        headers = [task.item.headers or {} for task in members]
+    def _shown(
+        self, batch: Sequence[Task], number: int, size: int, trace: BatchTrace | None = None
+    ) -> TracedBatch:
+        row, replica = self._row, self._replica
+        headers = [task.item.headers or {} for task in batch]
         is_part = batch[0].consumer is not None  # a pipeline may lead through other models
         return TracedBatch(
             id=f"{row.label}/{replica.index}.{replica.generation}-{os.getpid()}-{number}",
@@ -146,8 +156,12 @@ class SlotTracer:
             replica=replica.index,
             pid=replica.pid,
             size=size,
-            request_ids=[task.request_id for task in members],
-            traceparents=[each[TRACEPARENT] for each in headers if TRACEPARENT in each],
+            request_ids=[task.request_id for task in batch[:MAX_MEMBERS]],
+            traceparents=[
+                *islice((each[TRACEPARENT] for each in headers if TRACEPARENT in each), MAX_MEMBERS)
+            ],
+            span=trace.id if trace is not None else "",
+            dropped=trace.dropped if trace is not None else 0,
         )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
+    from servekit.ipc.spans import BatchTrace, SpanValue
 
 __all__ = ["BatchNote", "RequestTrace", "TraceTaker", "Visit", "context_of"]
 
@@ -32,7 +33,8 @@ class BatchNote(Struct, eq=False):
     #: seconds to decode, predict and encode; ``None``: only when it was sent and when it ended
     times: tuple[float, float, float] | None
     steps: Mapping[str, float] = {}  #: stage to seconds, if the worker has several
-    attributes: dict[str, str | int | float | bool] = {}  #: of the span ``predict``
+    recorded: BatchTrace | None = None  #: what the worker recorded
+    attributes: dict[str, SpanValue] = {}  #: of the span ``predict``
 
 
 class Visit(NamedTuple):
@@ -136,6 +138,8 @@ class RequestTrace:
             place = notes.index(note)
             yield _span("queue", queued_at, note.sent_at, began, note.shown.stage, place)
             yield from _spans_in_worker(note, began, place)
+        for place, note in enumerate(notes):
+            yield from _spans_of_service(note, began, place)
         if self._answered_at:
             yield _span("send", self._answered_at, now, began)
 
@@ -157,7 +161,8 @@ def _span(
 def _spans_in_worker(note: BatchNote, began: float, batch: int) -> Iterator[Span]:
     """Yield the spans of *note*, one after another.
 
-    A worker says how long it took, and not when: both ways between the processes come first.
+    A worker says when it began only if a member is sampled. For other batches, both ways between
+    the processes come first.
     """
     stage, at = note.shown.stage, note.sent_at - began
     if note.times is None:
@@ -173,8 +178,29 @@ def _spans_in_worker(note: BatchNote, began: float, batch: int) -> Iterator[Span
     decode_s, predict_s, encode_s = note.times
     ipc_s = max(0.0, note.ended_at - note.sent_at - decode_s - predict_s - encode_s)
     steps = note.steps or {stage: predict_s}
-    parts = [("ipc", stage, ipc_s), ("decode", stage, decode_s)]
+    out_s = ipc_s
+    if note.recorded is not None:
+        out_s = min(ipc_s, max(0.0, note.recorded.start_s - note.sent_at))
+    parts = [("ipc", stage, out_s), ("decode", stage, decode_s)]
     parts += [("predict", each, step_s) for each, step_s in steps.items()]
-    for name, of, duration_s in [*parts, ("encode", stage, encode_s)]:
+    parts.append(("encode", stage, encode_s))
+    if ipc_s > out_s:
+        parts.append(("ipc", stage, ipc_s - out_s))
+    for name, of, duration_s in parts:
         yield Span(name=name, stage=of, start_s=at, duration_s=duration_s, batch=batch)
         at += duration_s
+
+
+def _spans_of_service(note: BatchNote, began: float, batch: int) -> Iterator[Span]:
+    """Yield the spans that a service gave."""
+    for each in note.recorded.spans if note.recorded is not None else ():
+        yield Span(
+            name=each.name,
+            stage=each.stage or note.shown.stage,
+            start_s=each.start_s - began,
+            duration_s=each.duration_s,
+            batch=batch,
+            attributes=each.attributes,
+            id=each.id,
+            parent=each.parent,
+        )

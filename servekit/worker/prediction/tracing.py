@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from servekit.ipc.spans import TRACEPARENT, is_sampled
+from servekit.ipc.trace_context import TRACEPARENT, TraceContext
 from servekit.plugins import implemented
 from servekit.service.spans import SpanRecorder
 from servekit.worker.process.log import report
@@ -35,9 +35,9 @@ class Tracing:
     def recorder_of(self, items: Iterable[OpenItem]) -> SpanRecorder | None:
         """Return what records the spans of *items*; ``None`` if none of them is traced."""
         for headers in filter(None, map(HEADERS_OF, items)):
-            traceparent = headers.get(TRACEPARENT)
-            if traceparent is not None and is_sampled(traceparent):
-                return SpanRecorder(traceparent, self._enter)
+            context = TraceContext.parse(headers.get(TRACEPARENT, ""))
+            if context is not None and context.is_sampled:
+                return SpanRecorder(context, self._enter)
         return None
 
     def _enter(self, span: ServiceSpan) -> Callable[[], None]:

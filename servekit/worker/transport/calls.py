@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from servekit.errors import CallError, CallUnavailable, ResultNotEncodable
 from servekit.ipc.calls import CallAnswer, CancelCall, ModelCall
 from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame
-from servekit.ipc.spans import TRACEPARENT
+from servekit.ipc.trace_context import TRACEPARENT
 from servekit.service.calls import not_named
 from servekit.service.request import Request
 from servekit.service.spans import active_span

@@ -13,6 +13,7 @@ import pytest
 from servekit.errors import CallError, CallUnavailable
 from servekit.ipc.calls import CallAnswer, CallRequest, CancelCall, ModelCall
 from servekit.ipc.channel import FrameReader, encode_frame
+from servekit.ipc.trace_context import TraceContext
 from servekit.service.identity import Identity
 from servekit.service.request import Request
 from servekit.service.spans import SpanRecorder, span
@@ -280,7 +281,7 @@ def test_a_child_that_the_service_forks_has_no_socket(sockets, front_end, caller
 
 def test_a_call_within_a_traced_batch_is_inside_the_active_span():
     traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    recorder = SpanRecorder(traceparent, lambda _span: lambda: None)
+    recorder = SpanRecorder(TraceContext.parse(traceparent), lambda _span: lambda: None)
     asking = request("r", monotonic() + 60, headers={"traceparent": traceparent})
     with recorder.active(), span("ask") as active:
         call = call_of("other", b"", [asking])
