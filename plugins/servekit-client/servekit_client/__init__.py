@@ -9,6 +9,7 @@ from servekit_client.answers import Answer, Health
 from servekit_client.async_client import AsyncClient
 from servekit_client.client import Client
 from servekit_client.descriptions import Description
+from servekit_client.discovery import Discovery, DnsDiscovery, FileDiscovery
 from servekit_client.errors import (
     AnswerMalformed,
     ConnectionRefused,
@@ -34,6 +35,9 @@ __all__ = [
     "ConnectionRefused",
     "DeadlineExceeded",
     "Description",
+    "Discovery",
+    "DnsDiscovery",
+    "FileDiscovery",
     "Health",
     "InputError",
     "Job",

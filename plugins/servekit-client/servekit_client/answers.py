@@ -22,6 +22,7 @@ class Answer:
 
     body: bytes
     headers: Mapping[str, str]  #: looked up in any case
+    server: str = ""  #: the URL of the server that answered
 
     @property
     def content_type(self) -> str:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client for asyncio; ``client`` is the same without ``await``."""
 
+import asyncio
 from asyncio import sleep
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,32 +15,37 @@ from servekit_client.answers import JSON, Answer, Health, names
 from servekit_client.attempts import Attempts
 from servekit_client.calls import Call, CallBuilder, transport_errors
 from servekit_client.descriptions import Description, description
-from servekit_client.errors import ServekitError, Unavailable
+from servekit_client.discovery import Discovery
+from servekit_client.errors import ServekitError, Unavailable, is_final
 from servekit_client.events import Events
 from servekit_client.jobs import AsyncJob
 from servekit_client.problems import outcomes, problem
+from servekit_client.servers import Lease, Servers
 
 __all__ = ["AsyncClient"]
 
 
 class AsyncClient:
-    """Calls one server over a pool of connections, from any number of tasks of one loop.
+    """Calls a server, or several, over a pool of connections, from tasks of one loop.
 
     What is tried again, and what parameters mean, is as in ``Client``.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str] | Discovery,
         *,
         token: str | None = None,
         timeout_s: float = 30.0,
         retries: int = 2,
+        hedge_after_s: float | None = None,
         compress: bool = False,
         http: httpx.AsyncClient | None = None,
     ) -> None:
         """Store; nothing is sent yet."""
-        self._server = CallBuilder(url, token, compress=compress)
+        self._servers = Servers(url)
+        self._server = CallBuilder(token, compress=compress)
+        self._hedge_after_s = hedge_after_s
         self._timeout_s = timeout_s
         self._retries = retries
         self._http = http or httpx.AsyncClient()
@@ -57,7 +64,8 @@ class AsyncClient:
 
         :raises ServekitError: any of ``servekit_client.errors``.
         """
-        answer = await self._ask(self._server.predict(model, input, request_id), timeout_s)
+        call = self._server.predict(model, input, request_id)
+        answer = await self._ask(call, timeout_s, may_hedge=True)
         return answer.output if envelope else answer.value
 
     async def raw(
@@ -72,7 +80,7 @@ class AsyncClient:
     ) -> Answer:
         """Return the response to an encoded body: a picture, a ``.npy`` file, text."""
         call = self._server.raw(model, body, content_type, accept, request_id)
-        return await self._ask(call, timeout_s)
+        return await self._ask(call, timeout_s, may_hedge=True)
 
     async def stream(
         self,
@@ -94,8 +102,9 @@ class AsyncClient:
         """
         silence_s = self._timeout_s if timeout_s is None else timeout_s
         call = self._server.stream(model, input, request_id, silence_s)
-        response = await self._send(call, Attempts(self._retries, silence_s, call.request_id))
-        with transport_errors(call):
+        attempts = Attempts(self._retries, silence_s, call.request_id)
+        response, lease = await self._send(call, attempts, [])
+        with lease, transport_errors(call, lease.url):
             async with aclosing(response):
                 events = Events(call.request_id, response.headers, raw=raw, end=end)
                 async for piece in response.aiter_bytes():
@@ -120,7 +129,8 @@ class AsyncClient:
         :param envelope: as in ``predict``.
         """
         call = self._server.instances(path, inputs, request_id)
-        return outcomes(await self._ask(call, timeout_s), envelope=envelope)
+        answer = await self._ask(call, timeout_s, may_hedge=True)
+        return outcomes(answer, envelope=envelope)
 
     async def submit(
         self,
@@ -132,7 +142,8 @@ class AsyncClient:
     ) -> AsyncJob:
         """Have *model* predict, and come back for its output; the server needs ``jobs`` for it."""
         call = self._server.submit(model, input, request_id)
-        return AsyncJob(self._ask, self._server, await self._ask(call, timeout_s))
+        answer = await self._ask(call, timeout_s)
+        return AsyncJob(partial(self._ask, only=answer.server), self._server, answer)
 
     async def models(self) -> list[str]:
         """Return the names of the models of the server."""
@@ -168,33 +179,97 @@ class AsyncClient:
         await self.close()
 
     async def _ask(
-        self, call: Call, timeout_s: float | None = None, retries: int | None = None
+        self,
+        call: Call,
+        timeout_s: float | None = None,
+        retries: int | None = None,
+        *,
+        only: str = "",
+        may_hedge: bool = False,
     ) -> Answer:
         attempts = Attempts(
             self._retries if retries is None else retries,
             self._timeout_s if timeout_s is None else timeout_s,
             call.request_id,
         )
-        response = await self._send(call, attempts)
-        return Answer(await self._read(response, call, attempts), response.headers)
+        if may_hedge and self._hedge_after_s is not None and len(self._servers.urls) > 1:
+            return await self._hedge(call, attempts, self._hedge_after_s)
+        return await self._answer(call, attempts, [], only)
 
-    async def _send(self, call: Call, attempts: Attempts) -> httpx.Response:
-        """Try until a response is not an error; its body has not been read yet."""
+    async def _hedge(self, call: Call, attempts: Attempts, after_s: float) -> Answer:
+        """Ask a second server if the first has not answered *after_s*; take the first answer.
+
+        The other call is cancelled, so its server drops the request.
+        """
+        tried: list[str] = []  # by either: the second avoids the server of the first
+        tasks = [asyncio.ensure_future(self._answer(call, attempts, tried))]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=after_s)
+            if not done:
+                tasks.append(asyncio.ensure_future(self._answer(call, attempts, tried)))
+            left = set(tasks)
+            while left:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if is_final(task.exception()):
+                        return task.result()
+            return tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _answer(
+        self, call: Call, attempts: Attempts, tried: list[str], only: str = ""
+    ) -> Answer:
+        response, lease = await self._send(call, attempts, tried, only)
+        try:
+            body = await self._read(response, call, attempts, lease)
+        except ServekitError as error:
+            lease.end(error)
+            raise
+        finally:
+            lease.end()
+        return Answer(body, response.headers, lease.url)
+
+    async def _send(
+        self, call: Call, attempts: Attempts, tried: list[str], only: str = ""
+    ) -> tuple[httpx.Response, Lease]:
+        """Try until a response is not an error; its body has not been read yet.
+
+        :param tried: the servers that have been asked, which are asked again after all others.
+        :param only: the one server to ask.
+        """
         while True:
+            if self._servers.is_ready:
+                lease = self._servers.lease(tried, only)
+            else:  # looking up a name may take seconds
+                lease = await asyncio.to_thread(self._servers.lease, tried, only)
+            tried.append(lease.url)
             try:
-                with transport_errors(call):
-                    request = self._http.build_request(**call.arguments(attempts.left_s()))
-                    response = await self._http.send(request, stream=True)
-                if response.is_success:
-                    return response
-                body = await self._read(response, call, attempts)
-                raise problem(response.status_code, response.headers, body, call.request_id)
+                return await self._open(call, attempts, lease), lease
             except ServekitError as error:
-                await sleep(attempts.pause_s(error))
+                lease.end(error)
+                elsewhere = not only and self._servers.has_other(tried)
+                pause_s = attempts.pause_s(error, elsewhere=elsewhere)
+            except BaseException:
+                lease.end()
+                raise
+            await sleep(pause_s)
 
-    async def _read(self, response: httpx.Response, call: Call, attempts: Attempts) -> bytes:
+    async def _open(self, call: Call, attempts: Attempts, lease: Lease) -> httpx.Response:
+        with transport_errors(call, lease.url):
+            request = self._http.build_request(**call.arguments(lease.url, attempts.left_s()))
+            response = await self._http.send(request, stream=True)
+        if response.is_success:
+            return response
+        body = await self._read(response, call, attempts, lease)
+        raise problem(response.status_code, response.headers, body, call.request_id)
+
+    async def _read(
+        self, response: httpx.Response, call: Call, attempts: Attempts, lease: Lease
+    ) -> bytes:
         pieces = []
-        with transport_errors(call):
+        with transport_errors(call, lease.url):
             async with aclosing(response):
                 async for piece in response.aiter_bytes():
                     attempts.left_s()  # an answer in drops must not outlast the call

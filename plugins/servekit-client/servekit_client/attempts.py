@@ -34,12 +34,15 @@ class Attempts:
             raise DeadlineExceeded(request_id=self._request_id)
         return left_s
 
-    def pause_s(self, error: ServekitError) -> float:
+    def pause_s(self, error: ServekitError, *, elsewhere: bool = False) -> float:
         """Return how long to wait before the next try.
 
+        :param elsewhere: the next try is at a server that has not been tried: at once.
         :raises ServekitError: *error* itself, if there is no next try: its kind is not tried
             again, the tries are used up, or the deadline comes before the wait is over.
         """
+        if error.may_retry and elsewhere and monotonic() < self._deadline:
+            return 0.0
         if not error.may_retry or self._retries <= 0:
             raise error
         wait_s = max(error.retry_after_s or 0.0, self._backoff_s)

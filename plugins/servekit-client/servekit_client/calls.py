@@ -26,7 +26,7 @@ class Call:
     """One request, however often it is tried."""
 
     method: str
-    url: str
+    path: str  #: below the URL of the server
     headers: dict[str, str]
     body: bytes | None = None
     silence_s: float | None = None  #: longest pause of a stream, which has no deadline
@@ -37,14 +37,14 @@ class Call:
         """The id of the request in the server's log."""
         return self.headers["X-Request-Id"]
 
-    def arguments(self, left_s: float) -> dict[str, Any]:
-        """Return what ``build_request`` of httpx takes for a try of at most *left_s*."""
+    def arguments(self, url: str, left_s: float) -> dict[str, Any]:
+        """Return what ``build_request`` of httpx takes for a try of at most *left_s* at *url*."""
         headers = dict(self.headers)
         if self.silence_s is None and self.tells_deadline:
             headers["X-Request-Timeout-Ms"] = str(max(1, int(left_s * 1000)))
         return {
             "method": self.method,
-            "url": self.url,
+            "url": url + self.path,
             "headers": headers,
             "content": self.body,
             "timeout": self.silence_s or left_s,
@@ -52,13 +52,10 @@ class Call:
 
 
 class CallBuilder:
-    """Makes the calls of one server."""
+    """Makes the calls of one client."""
 
-    def __init__(self, url: str, token: str | None, *, compress: bool) -> None:
-        """Store; *url* may hold a path, *token* goes along with every call."""
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"url: {url!r} begins with neither http:// nor https://")
-        self._url = url.rstrip("/")
+    def __init__(self, token: str | None, *, compress: bool) -> None:
+        """Store; *token* goes along with every call."""
         self._compress = compress
         self._headers = {"User-Agent": AGENT}
         if token:
@@ -106,28 +103,28 @@ class CallBuilder:
         return Call("GET", self._at(*steps), self._with({"Accept": JSON}, None))
 
     def _where(self, model: str) -> str:
-        """Return the URL of the model of this name, or of this path, which begins with a slash."""
+        """Return the path of the model of this name, or of this path, which begins with a slash."""
         if model.startswith("/"):
-            return f"{self._url}{quote(model)}"
+            return quote(model)
         return self._at(model, "predict")
 
     def _at(self, *steps: str) -> str:
-        return f"{self._url}/{'/'.join(quote(step, safe='') for step in steps if step)}"
+        return f"/{'/'.join(quote(step, safe='') for step in steps if step)}"
 
     def _with(self, headers: dict[str, str], request_id: str | None) -> dict[str, str]:
         return {**self._headers, **headers, "X-Request-Id": request_id or uuid.uuid4().hex}
 
 
 @contextmanager
-def transport_errors(call: Call) -> Iterator[None]:
-    """Raise errors between here and the server as errors of this package."""
+def transport_errors(call: Call, url: str) -> Iterator[None]:
+    """Raise errors between here and the server at *url* as errors of this package."""
     try:
         yield
     except httpx.TimeoutException as error:
         raise DeadlineExceeded(request_id=call.request_id) from error
     except httpx.RequestError as error:
         kind = ConnectionRefused if _is_refused(error) else Unreachable
-        detail = f"{call.url}: {error or type(error).__name__}"
+        detail = f"{url}{call.path}: {error or type(error).__name__}"
         raise kind(detail=detail, request_id=call.request_id) from error
 
 

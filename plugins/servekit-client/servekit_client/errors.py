@@ -128,3 +128,8 @@ class Unavailable(ServekitError):
 
 class ServiceError(ServekitError):
     """The model failed."""
+
+
+def is_final(error: BaseException | None) -> bool:
+    """Return whether another server would end a call in the same way: the request is to blame."""
+    return error is None or isinstance(error, RequestError) or not isinstance(error, ServekitError)

@@ -65,7 +65,7 @@ def test_nobody_listens_is_tried_again_until_somebody_does(call, scripted, monke
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
 
-    def open_up(self, error):
+    def open_up(self, error, *, elsewhere):
         assert isinstance(error, ConnectionRefused)
         scripted(OK, port=port)
         return 0.0
