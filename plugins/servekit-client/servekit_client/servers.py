@@ -29,7 +29,7 @@ class _Server:
     """One server, as far as this client knows it."""
 
     url: str
-    calls: int = 0  #: that wait for it to answer
+    calls: int = 0  #: waiting for it to answer
     failures: int = 0  #: since it has answered last
     rests: int = 0  #: one after the other
     rests_until: float = 0.0  #: ``monotonic``: it gets no calls before
