@@ -12,7 +12,7 @@ from servekit.errors import StartupError
 from servekit_bench.load import ClosedLoop, Load, OpenLoop, Tls
 from servekit_bench.targets import TargetOptions
 
-__all__ = ["add_flags", "load_of", "target_options"]
+__all__ = ["add_flags", "add_search", "load_of", "target_options"]
 
 TOKEN_VARIABLE: Final = "SERVEKIT_PREDICT_TOKEN"  # noqa: S105 - a name, not a token
 CONNECTIONS: Final = 8
@@ -50,7 +50,13 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
         default="poisson",
         help="moments of an open loop: as of many independent clients, or evenly spaced",
     )
-    group.add_argument("-d", "--duration", type=duration, metavar="TIME", help="default 10s")
+    group.add_argument(
+        "-d",
+        "--duration",
+        type=duration,
+        metavar="TIME",
+        help="of a measurement; default 10s, 5s for two targets, 3s for each step of --saturation",
+    )
     group.add_argument("--warm-up", type=duration, default=2.0, metavar="TIME", help="default 2s")
     group.add_argument(
         "--rounds", type=whole, metavar="N", help="measurements of each target (1; 5 for two)"
@@ -124,6 +130,18 @@ def _add_archives(parser: argparse.ArgumentParser) -> None:
             metavar="OPTION=VALUE",
             help=f"options of servekit start, such as replicas=2 front-ends=2{words}",
         )
+
+
+def add_search(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the search for the saturation."""
+    group = parser.add_argument_group("saturation")
+    group.add_argument(
+        "--saturation",
+        action="store_true",
+        help="raise the load until throughput stops rising, then find the highest rate that is"
+        " kept: answered in time, at most 1 %% failed, within --p99",
+    )
+    group.add_argument("--p99", type=duration, metavar="TIME", help="such as 20ms")
 
 
 def load_of(parsed: argparse.Namespace) -> Load:

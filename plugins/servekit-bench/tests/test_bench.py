@@ -173,3 +173,35 @@ def test_a_report_is_written_as_one_file(tmp_path):
 
     assert file.read_text(encoding="utf-8").count("<svg") == 4
     assert "--html" in nowhere.stderr
+
+
+def test_two_servers_are_compared_in_alternating_rounds():
+    with ScriptedServer(late(0.01)) as fast, ScriptedServer(late(0.02)) as slow:
+        urls = [f"http://127.0.0.1:{each.port}/a" for each in (fast, slow)]
+        found = report(*urls, "-i", __file__, "--rounds", "3", "-c", "1")
+
+    verdicts = {each["figure"]: each["verdict"] for each in found["comparison"]["differences"]}
+    assert [len(each["rounds"]) for each in found["targets"]] == [3, 3]
+    assert verdicts["p50"] == "higher"
+
+
+def test_one_archive_with_two_settings(model):
+    words = (model, model, "--other-set", "sum.replicas=2", "--rounds", "1")
+
+    text = bench(*words, "--rate", "20").stdout
+
+    assert "sum (other) against" in text
+    assert "p50: too few rounds" in text
+
+
+def test_the_saturation_of_a_server(tmp_path):
+    file = tmp_path / "report.html"
+    with ScriptedServer(late(0.02)) as server:
+        url = f"http://127.0.0.1:{server.port}/a"
+        words = (url, "-i", __file__, "--saturation", "--deadline", "4", "--html", file)
+        found = report(*words, "--warm-up", "0", status=130)
+        nonsense = bench(url, "--saturation", "--rate", "9", status=3)
+
+    assert found["saturation"]["capacity"]["requests_per_s"] > 40
+    assert "<svg" in file.read_text(encoding="utf-8")
+    assert "--saturation" in nonsense.stderr

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from servekit_bench.load import ClosedLoop, OpenLoop
 from servekit_bench.load.measurement import percentile
+from servekit_bench.report.bench_report import BenchReport
+from servekit_bench.report.distributions import histogram, percentile_curve
 from servekit_bench.report.figures import (
-    BenchReport,
     LoadFigures,
     Percentiles,
-    RoundFigures,
     TargetFigures,
-    histogram,
-    percentile_curve,
 )
 from servekit_bench.report.table import as_text, generator_warning, milliseconds, size
 
@@ -28,9 +26,7 @@ def report(*targets, load=ClosedLoop(2), **more):  # noqa: B008 - frozen
         duration_s=1.0,
         warmup_s=0.5,
         targets=list(targets),
-        warnings=[],
-        was_stopped=False,
-        **more,
+        **({"comparison": None, "saturation": None, "warnings": [], "was_stopped": False} | more),
     )
 
 
@@ -118,11 +114,11 @@ def test_the_text_describes_streams():
     ids=["generator", "machine"],
 )
 def test_the_report_says_when_the_generator_is_the_limit(seen, words):
-    assert words in generator_warning("a", RoundFigures.of(seen).generator)
+    assert words in generator_warning(figures(seen))
 
 
 def test_a_generator_with_time_to_spare_is_not_mentioned():
-    assert generator_warning("a", RoundFigures.of(measured()).generator) is None
+    assert generator_warning(figures(measured())) is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ plan         requests, the server that gets them, how often
 generating   starts the processes and adds up their reports
 process      one of them: ``python -m servekit_bench.load.process``
 loops        when it sends: closed loop, open loop
-client       its connections
+client       sends and receives: the hot path
+connection   its sockets
 answers      an answer that is not short and plain: parsed by llhttp
 records      the report of one process
 measurement  all reports together

@@ -6,7 +6,6 @@ go to ``ParsedAnswer``. Runs in: a load generator.
 """
 
 import select
-import socket
 import ssl
 from collections import deque
 from itertools import cycle
@@ -15,10 +14,11 @@ from time import monotonic
 from typing import Final
 
 from servekit_bench.load.answers import HttpParserError, ParsedAnswer
-from servekit_bench.load.plan import Target, Tls
+from servekit_bench.load.connection import LoadConnection, connect, kind_of, tls_context
+from servekit_bench.load.plan import Target
 from servekit_bench.load.records import Recorder
 
-__all__ = ["LoadClient", "LoadConnection", "tls_context"]
+__all__ = ["LoadClient"]
 
 READ_BYTES: Final = 1 << 16  # more would be mapped and unmapped by each recv
 PAUSE_S: Final = 0.1  #: before a connection that failed is opened again
@@ -27,20 +27,6 @@ OK: Final = b"HTTP/1.1 200"
 CLOSE: Final = b": close\r\n"
 LENGTHS: Final = (b"\r\nContent-Length: ", b"\r\ncontent-length: ")
 WAITS: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class LoadConnection:
-    """A socket, and the request on it."""
-
-    __slots__ = ("answer", "due", "freed", "is_busy", "recv", "rest", "send", "sock")
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock, self.recv, self.send = sock, sock.recv, sock.send
-        self.due = 0.0  #: when its request should have been sent
-        self.freed = monotonic()  #: when its last request was answered
-        self.is_busy = False
-        self.rest: memoryview | None = None  #: the part of the request that could not be sent yet
-        self.answer: ParsedAnswer | None = None  #: an answer that does not go the fast way
 
 
 class LoadClient:
@@ -221,7 +207,7 @@ class LoadClient:
     def _lose(self, connection: LoadConnection, error: Exception) -> bool:
         """Count the request of a connection that failed, and open another one in a while."""
         if connection.is_busy:
-            self._fail(connection, _kind(error), str(error) or type(error).__name__)
+            self._fail(connection, kind_of(error), str(error) or type(error).__name__)
         if isinstance(error, ConnectionRefusedError):
             self._drop(connection)
             self._broken.append(monotonic() + PAUSE_S)
@@ -250,7 +236,7 @@ class LoadClient:
     def _open(self, *, is_waiting: bool = False) -> None:
         """Open a connection; the next request can be sent at once."""
         try:
-            sock = _connect(self._target, self._tls, self._timeout_s, is_waiting=is_waiting)
+            sock = connect(self._target, self._tls, self._timeout_s, is_waiting=is_waiting)
         except OSError:
             if is_waiting:
                 raise
@@ -260,52 +246,3 @@ class LoadClient:
         self.by_fd[sock.fileno()] = connection
         self.epoll.register(sock, EPOLLIN)
         self.free.append(connection)
-
-
-def _connect(
-    target: Target, tls: ssl.SSLContext | None, timeout_s: float, *, is_waiting: bool
-) -> socket.socket:
-    """Return a socket that does not block; without *is_waiting* perhaps still connecting."""
-    if target.unix_path:
-        sock = socket.socket(socket.AF_UNIX)
-        sock.settimeout(timeout_s)
-        sock.connect(target.unix_path)
-    elif is_waiting or tls:
-        sock = socket.create_connection((target.host, target.port), timeout_s)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    else:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            target.host, target.port, type=socket.SOCK_STREAM
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setblocking(False)
-        sock.connect_ex(address)
-    if tls:
-        sock = tls.wrap_socket(sock, server_hostname=target.host)
-    sock.setblocking(False)
-    return sock
-
-
-def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Return the context of the connections.
-
-    :raises OSError: a file cannot be read, or is not PEM.
-    """
-    context = ssl.create_default_context(cafile=tls.ca or None)
-    if not tls.is_verified:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if tls.certificate:
-        context.load_cert_chain(tls.certificate, tls.key or None)
-    return context
-
-
-def _kind(error: Exception) -> str:
-    """Return one word for what went wrong with a connection."""
-    if isinstance(error, HttpParserError):
-        return "not HTTP"
-    if isinstance(error, ConnectionRefusedError):
-        return "refused"
-    if isinstance(error, ConnectionResetError | BrokenPipeError):
-        return "reset"
-    return "closed" if isinstance(error, ConnectionAbortedError) else "connection"

@@ -4,10 +4,23 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from servekit_bench.report.figures import BenchReport, CoursePoint, TargetFigures
+from servekit_bench.report.bench_report import BenchReport
+from servekit_bench.report.figures import (
+    CoursePoint,
+    RoundFigures,
+    SaturationFigures,
+    TargetFigures,
+)
 from servekit_bench.report.page import figure, heading, html_page, html_table, paragraph
-from servekit_bench.report.plot import Axis, Plot, PlotSeries
-from servekit_bench.report.table import failure_rows, load_words, milliseconds, rows_of
+from servekit_bench.report.plot import Axis, Guide, Plot, PlotSeries
+from servekit_bench.report.table import (
+    failure_rows,
+    load_words,
+    milliseconds,
+    rows_of,
+    saturation_lines,
+    step_rows,
+)
 
 __all__ = ["bench_page"]
 
@@ -16,18 +29,28 @@ NINES: Final = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 
 def bench_page(report: BenchReport) -> str:
     """Return the file."""
-    title = " and ".join(each.name for each in report.targets) or "no target"
+    names = [each.name for each in report.targets]
+    if report.saturation:
+        names.append(report.saturation.name)
+    title = " and ".join(names) or "no target"
     return html_page(f"servekit bench: {title}", _parts(report))
 
 
 def _parts(report: BenchReport) -> Iterator[str]:
+    load = load_words(report.load) if report.load else "rising load"
     yield paragraph(
-        f"{load_words(report.load)}; {report.duration_s:g} s after {report.warmup_s:g} s of "
-        f"warm-up; {report.began}; {report.machine}"
+        f"{load}; {report.duration_s:g} s after {report.warmup_s:g} s of warm-up; "
+        f"{report.began}; {report.machine}"
     )
-    yield html_table(*rows_of(report))
+    if report.saturation:
+        yield from _saturation(report.saturation)
+    else:
+        yield html_table(*rows_of(report))
+    for each in report.comparison.lines if report.comparison else []:
+        yield paragraph(each, is_strong=True)
     for each in report.warnings:
         yield paragraph(each)
+    yield figure(_rounds(report), "The targets alternate; each point is one round.")
     yield from _failures(report)
     yield figure(
         _percentiles(report), "Up to this share of the requests was answered within this time."
@@ -35,6 +58,46 @@ def _parts(report: BenchReport) -> Iterator[str]:
     yield figure(_histogram(report), "Answers by latency, all rounds together.")
     yield figure(_course(report, "Latency over time", "ms", _p50, _p99), "In the last round.")
     yield figure(_course(report, "Answers over time", "answers/s", _rate), "In the last round.")
+
+
+def _saturation(found: SaturationFigures) -> Iterator[str]:
+    for each in saturation_lines(found):
+        yield paragraph(each, is_strong=True)
+    yield html_table(*step_rows(found))
+    rising = [step for step in found.steps if step.rate is None]
+    points = [(float(step.connections), step.requests_per_s) for step in rising]
+    plot = Plot(
+        "Throughput of a closed loop",
+        Axis("connections", is_log=True, ticks=[(x, f"{x:.0f}") for x, _ in points]),
+        Axis("requests/s", low=0),
+        [PlotSeries("", points)],
+    )
+    yield figure(plot)
+    rated = sorted((step for step in found.steps if step.rate), key=lambda step: step.rate or 0)
+    bound = [Guide(found.p99_ms, f"bound {milliseconds(found.p99_ms)}")] if found.p99_ms else []
+    series = [
+        PlotSeries("p50", [(s.rate or 0, s.p50_ms) for s in rated if s.p50_ms]),
+        PlotSeries("p99", [(s.rate or 0, s.p99_ms) for s in rated if s.p99_ms], hue=1),
+    ]
+    axis = Axis("requests/s that were asked for")
+    yield figure(Plot("Latency at a given rate", axis, Axis("ms", is_log=True), series, bound))
+
+
+def _rounds(report: BenchReport) -> Plot:
+    """Draw the 99th percentile of each round, if there are several."""
+    series = [
+        PlotSeries(target.name, _of_rounds(target, lambda each: each.latency_ms.p99), hue=hue)
+        for hue, target in enumerate(report.targets)
+        if len(target.rounds) > 1
+    ]
+    return Plot("p99 of each round", Axis("round"), Axis("ms", low=0), series)
+
+
+def _of_rounds(
+    target: TargetFigures, figure_of: Callable[[RoundFigures], float | None]
+) -> list[tuple[float, float]]:
+    found = [(float(number), figure_of(each)) for number, each in enumerate(target.rounds, 1)]
+    return [(x, y) for x, y in found if y is not None]
 
 
 def _failures(report: BenchReport) -> Iterator[str]:

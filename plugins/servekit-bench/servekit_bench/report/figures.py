@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a report: ``servekit bench --json`` prints them as they are declared here.
+"""The numbers of a report, as ``servekit bench --json`` prints them.
 
 Names end in their units. A missing number (a percentile without answers) is ``null`` in JSON.
 """
@@ -14,25 +14,24 @@ from msgspec import Struct
 
 from servekit_bench.load import ClosedLoop, Load, Measurement
 from servekit_bench.load.measurement import Floats, percentile
+from servekit_bench.report.distributions import Bin, histogram, percentile_curve
 
 __all__ = [
     "PERCENTILES",
-    "BenchReport",
-    "Bin",
     "CoursePoint",
     "FailureFigures",
     "GeneratorFigures",
     "LoadFigures",
+    "LoadStep",
     "Percentiles",
     "RoundFigures",
+    "SaturationFigures",
     "Spread",
     "StreamFigures",
     "TargetFigures",
 ]
 
 PERCENTILES: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
-BINS: Final = 30  #: bars of a histogram
-CURVE: Final = 120  #: points of the curve of percentiles
 
 
 class Percentiles(Struct, frozen=True):
@@ -144,14 +143,6 @@ class Spread(Struct, frozen=True):
         return cls(median(values), min(values), max(values))
 
 
-class Bin(Struct, frozen=True):
-    """A bar of a histogram."""
-
-    from_ms: float
-    to_ms: float
-    count: int
-
-
 class TargetFigures(Struct, frozen=True):
     """All measurements of one target."""
 
@@ -192,39 +183,28 @@ class LoadFigures(Struct, frozen=True):
         return cls("open loop", load.connections, load.rate, load.arrivals)
 
 
-class BenchReport(Struct, frozen=True):
-    """Everything that a run of ``servekit bench`` found."""
+class LoadStep(Struct, frozen=True):
+    """One load of a search for the saturation."""
 
-    began: str  #: ISO 8601, UTC
-    machine: str
-    load: LoadFigures
-    duration_s: float  #: length of a round
-    warmup_s: float
-    targets: list[TargetFigures]
-    warnings: list[str]
-    was_stopped: bool  #: before its end, by Ctrl-C or the deadline
-
-
-def histogram(sorted_s: Floats) -> list[Bin]:
-    """Count latencies in bins of equal ratio, from the fastest to the slowest."""
-    if not len(sorted_s):
-        return []
-    low, high = 1e3 * max(sorted_s[0], 1e-6), 1e3 * max(sorted_s[-1], 1e-6) * (1 + 1e-9)
-    edges = np.geomspace(low, max(high, low * 1.05), BINS + 1)
-    edges[0] = 0.0 if low <= 1e-3 else low * (1 - 1e-9)
-    counts, _ = np.histogram(1e3 * sorted_s, edges)
-    pairs = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
-    return [Bin(a, b, count) for a, b, count in pairs]
+    connections: int
+    rate: float | None  #: requests/s of an open loop; ``None`` for a closed loop
+    requests_per_s: float  #: good answers
+    p50_ms: float | None
+    p99_ms: float | None
+    failed_share: float  #: share of the requests that failed or had no answer
+    is_kept: bool  #: whether the target kept up, without failures and within the bound
+    limit: str  #: ``generator`` or ``machine`` if that, and not the server, limited the load
 
 
-def percentile_curve(sorted_s: Floats) -> list[tuple[float, float]]:
-    """Return percentiles, closer together towards 100, as far as there are enough values."""
-    count = len(sorted_s)
-    if not count:
-        return []
-    parts = np.geomspace(1.0, 1 / count, CURVE)  # the share of slower ones
-    percents = sorted({round(100 * (1 - each), 9) for each in parts.tolist()})
-    return [(each, 1e3 * percentile(sorted_s, each)) for each in percents]
+class SaturationFigures(Struct, frozen=True):
+    """The load that a target can take."""
+
+    name: str
+    url: str
+    p99_ms: float | None  #: the bound that was asked for
+    capacity: LoadStep | None  #: the closed loop with the highest throughput
+    highest: LoadStep | None  #: the open loop with the highest rate that was kept
+    steps: list[LoadStep]  #: in the order in which they were tried
 
 
 def _stream(seen: Measurement) -> StreamFigures | None:

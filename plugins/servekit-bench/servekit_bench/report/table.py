@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
+from servekit_bench.report.bench_report import BenchReport
+from servekit_bench.report.distributions import Bin
 from servekit_bench.report.figures import (
-    BenchReport,
-    Bin,
-    GeneratorFigures,
     LoadFigures,
     Percentiles,
     RoundFigures,
+    SaturationFigures,
     Spread,
     TargetFigures,
 )
@@ -20,9 +20,12 @@ __all__ = [
     "as_text",
     "failure_rows",
     "generator_warning",
+    "limit_warnings",
     "load_words",
     "milliseconds",
     "rows_of",
+    "saturation_lines",
+    "step_rows",
     "table",
 ]
 
@@ -39,10 +42,16 @@ LATENCIES: Final = {
 
 def as_text(report: BenchReport) -> str:
     """Return the report, with a newline at the end."""
-    lines = [f"{load_words(report.load)}, {report.duration_s:g} s{_rounds(report)}", ""]
-    lines += table(*rows_of(report))
+    lines: list[str] = []
+    if report.load:
+        lines += [f"{load_words(report.load)}, {report.duration_s:g} s{_rounds(report)}", ""]
+        lines += table(*rows_of(report))
     for target in report.targets:
         lines += ["", *_details(target, with_name=len(report.targets) > 1)]
+    if report.comparison:
+        lines += ["", *report.comparison.lines]
+    if report.saturation:
+        lines += [*table(*step_rows(report.saturation)), "", *saturation_lines(report.saturation)]
     lines += ["", *(f"note: {each}" for each in report.warnings)] if report.warnings else []
     return "\n".join(lines) + "\n"
 
@@ -53,12 +62,50 @@ def rows_of(report: BenchReport) -> tuple[Sequence[str], list[list[str]]]:
     return head, [_row(target) for target in report.targets]
 
 
+def step_rows(found: SaturationFigures) -> tuple[Sequence[str], list[list[str]]]:
+    """Return the head and the rows of the steps of a search for the saturation."""
+    head = ("load", "requests/s", "p50", "p99", "failed", "kept")
+    return head, [
+        [
+            f"{step.rate:.4g} requests/s" if step.rate else connections_words(step.connections),
+            f"{step.requests_per_s:,.0f}",
+            milliseconds(step.p50_ms),
+            milliseconds(step.p99_ms),
+            f"{step.failed_share:.1%}",
+            "yes" if step.is_kept else "no",
+        ]
+        for step in found.steps
+    ]
+
+
+def saturation_lines(found: SaturationFigures) -> list[str]:
+    """Say in sentences which load the target can take."""
+    if found.capacity is None:
+        return [f"{found.name}: the search ended before it found anything"]
+    most = found.capacity
+    rate, connections = f"{most.requests_per_s:,.0f}", connections_words(most.connections)
+    lines = [f"{found.name}: the most in a closed loop is {rate} requests/s, with {connections}"]
+    bound = f" within {milliseconds(found.p99_ms)}" if found.p99_ms else ""
+    if found.highest and found.highest.rate:
+        lines.append(
+            f"it keeps up with {found.highest.rate:,.0f} requests/s{bound}: "
+            f"p50 {milliseconds(found.highest.p50_ms)}, p99 {milliseconds(found.highest.p99_ms)}"
+        )
+    elif any(step.rate for step in found.steps):
+        lines.append(f"none of the rates was kept{bound}")
+    return lines
+
+
 def load_words(load: LoadFigures) -> str:
     """Describe a load in words."""
     if load.rate is None:
-        plural = "s" if load.connections != 1 else ""
-        return f"closed loop, {load.connections} connection{plural}"
+        return f"closed loop, {connections_words(load.connections)}"
     return f"open loop, {load.rate:g} requests/s, {load.arrivals} arrivals"
+
+
+def connections_words(count: int) -> str:
+    """Return a number of connections in words."""
+    return f"{count} connection{'s' if count != 1 else ''}"
 
 
 def milliseconds(value: float | None) -> str:
@@ -83,20 +130,33 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def generator_warning(name: str, generator: GeneratorFigures) -> str | None:
-    """Say in a sentence that the server was not what limited the load, if that is so."""
-    if generator.limit == "generator":
+def generator_warning(target: TargetFigures) -> str | None:
+    """Say in a sentence that something else than the server limited the load, if that is so."""
+    limited = [each.generator for each in target.rounds if each.generator.limit]
+    if not limited:
+        return None
+    if any(each.limit == "generator" for each in limited):
+        busiest = max(limited, key=lambda each: each.cpu)
         return (
-            f"{name}: the load generator itself is the limit (its busiest process used "
-            f"{generator.cpu:.0%} of a core): the server may be faster; try --processes "
-            f"{generator.processes + 1}"
+            f"{target.name}: the load generator itself is the limit (its busiest process used "
+            f"{busiest.cpu:.0%} of a core): the server may be faster; try --processes "
+            f"{busiest.processes + 1}"
         )
-    if generator.limit == "machine":
-        return (
-            f"{name}: the load generator waited for a core {generator.cpu_wait:.0%} of the time: "
-            "it shares a busy machine with the server, and latencies contain that wait"
-        )
-    return None
+    waited = max(each.cpu_wait for each in limited)
+    return (
+        f"{target.name}: the load generator waited for a core {waited:.0%} of the time: "
+        "it shares a busy machine with the server, and latencies contain that wait"
+    )
+
+
+def limit_warnings(found: SaturationFigures) -> list[str]:
+    """Say whether something else than the server limited the load in the steps of a search."""
+    limits = {step.limit for step in found.steps}
+    if "generator" in limits:
+        return ["the load generator itself was the limit in some steps; try --processes 2"]
+    if "machine" in limits:
+        return ["the load generator shares a busy machine with the server, and waited for cores"]
+    return []
 
 
 def _rounds(report: BenchReport) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from servekit.errors import StartupError
 from servekit_bench.load import Target, TimedRequest
-from servekit_bench.load.client import tls_context
+from servekit_bench.load.connection import tls_context
 
 __all__ = ["ask", "ask_json", "where"]
 
