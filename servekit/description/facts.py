@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from servekit.description.interface import MAX_EXAMPLE_BYTES, ExampleRequest, PathDescription
-from servekit.description.routes import describe_models
+from servekit.description.routes import describe_model
 from servekit.description.samples import FilledArray, SampleValue, sample
 from servekit.description.schemas import definitions, input_schema, output_schema
 from servekit.ipc.table import ModelRow
@@ -22,7 +22,6 @@ def model_facts(row: ModelRow, models: Sequence[ModelRow]) -> dict[str, Any]:
 
     :param models: all models of the server: a pipeline may call them.
     """
-    paths = [each for each in describe_models(models) if each.name == row.name]
     return {
         "name": row.name,
         "version": row.version,
@@ -31,7 +30,7 @@ def model_facts(row: ModelRow, models: Sequence[ModelRow]) -> dict[str, Any]:
         "playground": row.manifest.get("playground", {}),
         "paths": [
             path_facts(each) | {"sample": _sample(each)}
-            for each in paths
+            for each in describe_model(row, models)
             if not each.is_of_versions
         ],
     }

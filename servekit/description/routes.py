@@ -21,7 +21,7 @@ from servekit.ipc.response_style import ResponseStyle
 from servekit.ipc.stream_formats import STREAM_FORMATS
 from servekit.ipc.table import Interface, ModelRow, RouteRow, StepRow, path_of_version, stage_rows
 
-__all__ = ["describe_models", "predict_interface"]
+__all__ = ["describe_model", "describe_models", "predict_interface"]
 
 #: media types that can hold a mapping, or a list of anything
 STRUCTURED: Final = (
@@ -41,6 +41,14 @@ def describe_models(models: Sequence[ModelRow]) -> list[PathDescription]:
     """Return a description of each path of *models*, ``/predict`` before the others of a model."""
     rows = {row.name: row for row in models}
     return [each for row in models for each in _with_versions(row, _describe(row, rows))]
+
+
+def describe_model(row: ModelRow, models: Sequence[ModelRow]) -> list[PathDescription]:
+    """Return a description of each path of the model of *row*, ``/predict`` first.
+
+    :param models: all models of the server: a pipeline may call them.
+    """
+    return list(_with_versions(row, _describe(row, {each.name: each for each in models})))
 
 
 def predict_interface(row: ModelRow, models: Sequence[ModelRow]) -> Interface | None:

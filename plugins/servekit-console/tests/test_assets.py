@@ -22,18 +22,8 @@ def test_every_minified_file_is_listed():
     assert {path.name for path in STATIC.glob("*.min.*")} == set(DIGESTS)
 
 
-@pytest.mark.parametrize("is_playground", [False, True])
-def test_the_scripts_and_styles_of_a_page_are_small(is_playground):
-    charts = (
-        "uPlot.iife.min.js",
-        "uPlot.min.css",
-    )  # not in the playground, whose own are nowhere else
+def test_the_scripts_and_styles_of_the_pages_are_small():
     files = [path for path in STATIC.iterdir() if path.suffix in assets.MEDIA_TYPES]
-    left_out = [path for path in files if path.name in charts or path.name.startswith("playground")]
-    shown = [
-        path
-        for path in files
-        if path not in left_out or path.name.startswith("playground") == is_playground
-    ]
+    shown = [path for path in files if not path.name.startswith("playground")]  # it has a test too
 
     assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in shown) < MOST_BYTES

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages of the playground are made of, around a server that does not run."""
 
+import gzip
 import re
 from types import SimpleNamespace
+from urllib.parse import urljoin
 
 import pytest
 
@@ -10,6 +12,7 @@ from servekit.errors import ModelNotFound, RouteNotFound
 
 from .conftest import StandIn, client_of
 
+IMPORT = re.compile(r'from "(\./[^"]+)"')
 LINK = re.compile(r'(?:href|src)="(/console/static/[^"]+)"')
 CALL = {"server": "http://h:1", "path": "/digits/predict", "value": {"x": 1}}
 
@@ -54,6 +57,19 @@ def test_a_page_names_its_model_and_loads_what_is_there(client):
     assert "<h1>digits</h1>" in page.text
     assert "Reads &lt;digits&gt;." in page.text
     assert {client.get(link).status_code for link in LINK.findall(page.text)} == {200}
+
+
+def test_all_that_a_page_loads_is_small(client):
+    wanted, sizes = LINK.findall(client.get("/console/playground/digits").text), {}
+    while wanted:
+        link = wanted.pop()
+        content = client.get(link).data
+        sizes[link] = len(gzip.compress(content, 9))
+        imported = [urljoin(link, name) for name in IMPORT.findall(content.decode())]
+        wanted += [each for each in imported if each not in sizes]
+
+    assert len(sizes) > 8
+    assert sum(sizes.values()) < 60_000
 
 
 def test_an_author_chooses_title_and_description(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servekit.description.facts import model_facts
-from servekit.description.routes import describe_models, predict_interface
+from servekit.description.routes import describe_model, predict_interface
 from servekit.description.snippets.writing import write_all
 from servekit.errors import ModelNotFound, RouteNotFound
 from servekit.extension.models import ModelStatistics, ModelView
@@ -93,8 +93,9 @@ class FrontEndView:
 
     def write_snippets(self, model: str, request: RequestToWrite) -> dict[str, str]:
         """Return code that makes *request* to *model*, by format."""
-        paths = describe_models(self.routing.table.models)
-        found = [each for each in paths if (each.name, each.path) == (model, request.path)]
+        table = self.routing.table
+        paths = describe_model(find_model(table, model), table.models)
+        found = [each for each in paths if each.path == request.path]
         if not found:
             raise RouteNotFound(f"{model} does not answer at {request.path}")
         return write_all(found[0], request)

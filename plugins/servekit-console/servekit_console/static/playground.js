@@ -318,7 +318,9 @@ class Playground {
   refused(response, problem) {
     const status = problem.status ?? response.status;
     this.say(`${status} · refused`, true);
-    const errors = (problem.errors ?? []).map(({ field, message }) => {
+    const named = /^([\w.[\]]+): (.*)/s.exec(problem.detail ?? "");
+    const told = named && this.fields.has(named[1]) ? [{ field: named[1], message: named[2] }] : [];
+    const errors = (problem.errors ?? told).map(({ field, message }) => {
       const found = this.fields.get(field);
       found?.fail(message);
       const name = found ? h("button", { type: "button", className: "pg-jump", onclick: () => found.focus() }, field) : h("code", {}, field);
