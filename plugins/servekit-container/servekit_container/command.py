@@ -24,8 +24,9 @@ __all__ = ["dockerfile"]
 EPILOG = """\
 The command writes a Dockerfile to DIR with everything that it copies: the archives, their
 requirements, and the versions of servekit and the plugins that are installed here (as wheels, if
-they did not come from an index); also compose.yaml with a Prometheus, and kubernetes.yaml. It
-warns about imports of the models that no package provides: add those to their requirements.
+they did not come from an index); also compose.yaml, kubernetes.yaml, and monitoring/ with
+dashboards and alerts, as `servekit dashboards` writes them. It warns about imports of the models
+that no package provides: add those to their requirements.
 
 examples:
   servekit dockerfile digits.mar -o digits-image
@@ -189,7 +190,7 @@ def as_text(image: ImagePlan, directory: Path) -> str:
         f"packages {_packages(image)}\n"
         f"build    {build_command(image, directory)}\n"
         f"run      {run_it} {image.tag}\n"
-        f"or both, with Prometheus: {together} up --build --wait"
+        f"or both, with Prometheus and Grafana: {together} up --build --wait"
     )
 
 

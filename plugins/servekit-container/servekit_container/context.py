@@ -15,7 +15,7 @@ from servekit_archiver import build_archive, unpack
 
 from servekit.errors import StartupError
 from servekit.settings import ModelSource
-from servekit_container.deployments import compose, kubernetes, prometheus
+from servekit_container.deployments import compose, kubernetes, write_monitoring
 from servekit_container.dockerfile import dockerfile, dockerignore
 from servekit_container.image import ImagePlan, MissingModule, PackedModel, tag_of
 from servekit_container.imports import imported_modules, lacking
@@ -91,6 +91,7 @@ def _fill(order: ImageOrder, draft: Path, tell: Tell) -> ImagePlan:
     )
     for name, text in _texts(image, lines).items():
         (draft / name).write_text(text, encoding="utf-8")
+    write_monitoring(draft / "monitoring")
     return image
 
 
@@ -150,7 +151,6 @@ def _texts(image: ImagePlan, lines: Sequence[str]) -> dict[str, str]:
         "Dockerfile": dockerfile(image),
         ".dockerignore": dockerignore(image),
         "compose.yaml": compose(image),
-        "prometheus.yml": prometheus(),
         "kubernetes.yaml": kubernetes(image),
     }
 

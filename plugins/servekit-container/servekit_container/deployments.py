@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of ``compose.yaml``, ``prometheus.yml`` and ``kubernetes.yaml``."""
+"""The text of ``compose.yaml`` and ``kubernetes.yaml``, and the files in ``monitoring/``."""
 
+import subprocess
+import sys
+from pathlib import Path
+
+from servekit.errors import StartupError
 from servekit.settings import Settings
 from servekit_container.dockerfile import CACHE, PORT, USER_ID
 from servekit_container.image import ImagePlan
 
-__all__ = ["compose", "kubernetes", "prometheus"]
+__all__ = ["compose", "kubernetes", "write_monitoring"]
 
 SPARE_S = 5  #: after the grace period, for the processes to end
 DRAIN_DELAY_S = 5  #: until the last proxy of a cluster has heard that a pod leaves
 
 COMPOSE = """\
 # docker compose up --build --wait
+# Prometheus answers at http://127.0.0.1:9090, Grafana at http://127.0.0.1:3000.
 # Settings: any SERVEKIT_* variable of docs/settings.md, below environment.
 services:
   servekit:
@@ -28,23 +34,27 @@ services:
 {volumes}
   prometheus:
     image: prom/prometheus:v3.5.0
-    volumes: ["./prometheus.yml:/etc/prometheus/prometheus.yml:ro"]
+    command: ["--config.file=/etc/prometheus/prometheus.yml", "--enable-feature=exemplar-storage"]
+    volumes:
+      - ./monitoring/prometheus.yml:/etc/prometheus/prometheus.yml:ro
+      - ./monitoring/rules:/etc/prometheus/rules:ro
     ports: ["127.0.0.1:9090:9090"]
     depends_on: [servekit]
     restart: unless-stopped
-"""
-
-PROMETHEUS = """\
-global:
-  scrape_interval: 15s
-scrape_configs:
-  - job_name: servekit
-    static_configs:
-      - targets: ["servekit:{port}"]
+  grafana:
+    image: grafana/grafana:12.0.0
+    environment: {{GF_AUTH_ANONYMOUS_ENABLED: "true"}} # to look, not to change
+    volumes:
+      - ./monitoring/grafana:/etc/grafana/provisioning:ro
+      - ./monitoring/dashboards:/var/lib/grafana/dashboards:ro
+    ports: ["127.0.0.1:3000:3000"]
+    depends_on: [prometheus]
+    restart: unless-stopped
 """
 
 KUBERNETES = """\
 # kubectl apply -f kubernetes.yaml, once the image is where the cluster finds it.
+# monitoring/kubernetes.yaml: dashboards and alerts, where there is the operator of Prometheus.
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -55,7 +65,7 @@ spec:
     matchLabels: {{app: {name}}}
   template:
     metadata:
-      labels: {{app: {name}}}
+      labels: {{app: {name}, servekit.io/metrics: "true"}}
       annotations:
         prometheus.io/scrape: "true"
         prometheus.io/port: "{port}"
@@ -110,7 +120,7 @@ spec:
 
 
 def compose(image: ImagePlan) -> str:
-    """Return a server of *image*, and a Prometheus that watches it."""
+    """Return a server of *image*, a Prometheus that watches it, and a Grafana."""
     mount = f"    volumes: [cache:{CACHE}] # the assets, which its first start fetches\n"
     text = COMPOSE.format(
         tag=image.tag,
@@ -121,9 +131,16 @@ def compose(image: ImagePlan) -> str:
     return text + ("volumes:\n  cache: {}\n" if image.fetches_at_start else "")
 
 
-def prometheus() -> str:
-    """Return what Prometheus is to scrape."""
-    return PROMETHEUS.format(port=PORT)
+def write_monitoring(directory: Path) -> None:
+    """Write dashboards, alerts and the configuration of Prometheus into *directory*.
+
+    :raises StartupError: ``servekit dashboards`` fails.
+    """
+    command = [sys.executable, "-m", "servekit", "dashboards", str(directory)]
+    command += ["--target", f"servekit:{PORT}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StartupError(done.stderr.strip())
 
 
 def kubernetes(image: ImagePlan) -> str:

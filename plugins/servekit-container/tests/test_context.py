@@ -200,14 +200,18 @@ def test_archives_are_whole_and_the_image_says_their_digests(context):
 
 def test_compose_runs_it_without_rights_and_gives_it_time_to_drain(context):
     services = yaml.safe_load((context / "compose.yaml").read_text())["services"]
-    scraped = yaml.safe_load((context / "prometheus.yml").read_text())["scrape_configs"]
+    monitoring = context / "monitoring"
+    scraped = yaml.safe_load((monitoring / "prometheus.yml").read_text())["scrape_configs"]
     server = services["servekit"]
 
     assert (server["read_only"], server["cap_drop"], server["tmpfs"]) == (True, ["ALL"], ["/tmp"])
     assert (server["image"], server["stop_grace_period"]) == ("toy-2:2.1", "35s")
     assert server["ports"] == ["127.0.0.1:8080:8080"]
     assert scraped[0]["static_configs"] == [{"targets": ["servekit:8080"]}]
-    assert set(services) == {"servekit", "prometheus"}
+    assert set(services) == {"servekit", "prometheus", "grafana"}
+    mounts = [*services["prometheus"]["volumes"], *services["grafana"]["volumes"]]
+    assert all((context / mount.split(":")[0]).exists() for mount in mounts)
+    assert len(list((monitoring / "dashboards").iterdir())) == 3
 
 
 def test_kubernetes_probes_what_the_server_has_and_lets_it_drain(context):
@@ -220,7 +224,12 @@ def test_kubernetes_probes_what_the_server_has_and_lets_it_drain(context):
     assert container["env"] == [{"name": "SERVEKIT_DRAIN_DELAY", "value": "5"}]
     assert pod["terminationGracePeriodSeconds"] == 5 + 30 + 5
     assert container["resources"]["requests"]["cpu"] == "5"  # three workers, one, the front-end
-    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    monitor = next(yaml.safe_load_all((context / "monitoring" / "kubernetes.yaml").read_text()))
+    chosen = (
+        deployment["spec"]["selector"]["matchLabels"] | monitor["spec"]["selector"]["matchLabels"]
+    )
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    assert chosen == deployment["spec"]["template"]["metadata"]["labels"]
     assert service["metadata"]["name"] == "toy-2"
 
 
