@@ -16,7 +16,7 @@ from servekit_archiver.cli.output import human_bytes
 
 from archiver.tests.forging import Item
 
-COMMANDS = ("build", "inspect", "verify", "extract", "init", "migrate", "sbom")
+COMMANDS = ("build", "inspect", "verify", "extract", "init", "migrate", "sbom", "completion")
 PATIENCE_S = 30
 
 

@@ -24,12 +24,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    from servekit_archiver.cli.completion import is_completing
     from servekit_archiver.errors import ArchiveError
 
     from servekit.cli.parsing.command_table import BUILT_IN, installed_commands
     from servekit.cli.parsing.parser import create_parser
     from servekit.errors import PluginError, StartupError
 
+    if is_completing():
+        from servekit.cli.completion import complete_command
+
+        complete_command()
     command = next((word for word in arguments if not word.startswith("-")), None)
     is_known = command in BUILT_IN.commands or "--version" in arguments
     table = BUILT_IN if is_known else installed_commands()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from servekit_archiver.cli.completion import complete, is_completing
 from servekit_archiver.cli.exit_status import INTERRUPTED, REFUSED
 from servekit_archiver.cli.parser import Parser, add_command
 from servekit_archiver.errors import ArchiveError
@@ -22,6 +23,7 @@ COMMANDS = {
     "extract": "unpack the model directory of an archive",
     "migrate": "turn a model of another server into an archive, with a report",
     "sbom": "list the packages, files and assets of an archive as CycloneDX",
+    "completion": "print code for a shell that completes commands, flags and models",
 }
 EXAMPLES = """examples:
   %(prog)s init hello           # a model directory to start from
@@ -35,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in arguments if not word.startswith("-")), None)
     try:
+        if is_completing():
+            complete(create_parser)
         args = create_parser(command).parse(arguments)
         status = args.run(args)
         sys.stdout.flush()

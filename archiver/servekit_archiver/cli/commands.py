@@ -9,6 +9,7 @@ from pathlib import Path
 from servekit_archiver.archive.builder import build_archive
 from servekit_archiver.archive.reader import open_archive
 from servekit_archiver.cli import contents
+from servekit_archiver.cli.completion import completion
 from servekit_archiver.cli.guarded import guarded
 from servekit_archiver.cli.migrate import migrate
 from servekit_archiver.cli.output import human_bytes, progress_bar
@@ -17,7 +18,7 @@ from servekit_archiver.counting import counted
 from servekit_archiver.directory.scaffold import scaffold
 from servekit_archiver.errors import ArchiveError
 
-__all__ = ["build", "extract", "init", "inspect", "migrate", "sbom", "verify"]
+__all__ = ["build", "completion", "extract", "init", "inspect", "migrate", "sbom", "verify"]
 
 
 def init(parser: ArgumentParser) -> Run:
