@@ -18,6 +18,7 @@ OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"),
     *("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1200,1600"),
+    "--use-fake-device-for-media-stream",  # a microphone that beeps
 )
 
 

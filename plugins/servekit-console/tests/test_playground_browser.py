@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example of this repository is tried in the page, by clicking and typing as people do."""
 
-import json
-import re
-from urllib.parse import quote
-
 import pytest
 
 from servekit.testing import ServedModel
 from tests.browser.axe import axe_script, serious_findings
 from tests.browser.driver import CHROMIUM, Browser
 from tests.built_examples import EXAMPLES, build
+
+from .playground_page import ANSWER, SEND, STATUS, PlaygroundPage
 
 pytestmark = [
     pytest.mark.e2e,
@@ -64,67 +62,7 @@ class Said(Service):
         return [[{"label": each.kind, "score": each.size}, {"label": each.note, "score": 0.0}]
                 for each in batch]
 """
-ANSWER = "document.querySelector('#pg-answer')"
-STATUS = "document.querySelector('.pg-status').textContent"
-SEND = "document.querySelector('.pg-actions button[type=submit]')"
 THREE = EXAMPLES / "digits/three.png"
-
-
-class PlaygroundPage:
-    """The page of one model, and a person before it."""
-
-    def __init__(self, browser: Browser, url: str) -> None:
-        self.browser, self.url = browser, url
-
-    def open(self, model: str, **state: object) -> None:
-        """Open the page of *model*, by a link that keeps *state*."""
-        self.browser.mistakes.clear()
-        self.browser.call("Page.navigate", url="about:blank")  # a fragment alone loads no page
-        pairs = [f"{name}={quote(str(value), safe='')}" for name, value in state.items()]
-        self.browser.open(f"{self.url}/console/playground/{model}#{'&'.join(pairs)}")
-        self.browser.wait_for("document.querySelector('#pg-input')?.children.length")
-
-    def click(self, element: str) -> None:
-        """Click in the middle of an element, which is a JavaScript expression."""
-        self.browser.run(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        middle = "(box => [box.x + box.width / 2, box.y + box.height / 2])"
-        box = f"{middle}({element}.getBoundingClientRect())"
-        x, y = self.browser.run(box)
-        for kind in ("mousePressed", "mouseReleased"):
-            how = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
-            self.browser.call("Input.dispatchMouseEvent", **how)
-
-    def press(self, text: str) -> None:
-        """Click the visible button called *text*."""
-        named = f"each.textContent.trim() === {json.dumps(text)} && each.offsetParent"
-        self.click(f"[...document.querySelectorAll('button, summary')].find(each => {named})")
-
-    def fill(self, label: str, text: str) -> None:
-        """Type *text* in place of what is in the field called *label*."""
-        named = f"each.textContent.trim().startsWith({json.dumps(label)})"
-        field = f"[...document.querySelectorAll('label')].find(each => {named}).control"
-        self.browser.run(f"{field}.focus(); {field}.select?.()")
-        self.browser.call("Input.insertText", text=text)
-
-    def choose_file(self, path: object) -> None:
-        """Choose the file at *path*."""
-        root = self.browser.call("DOM.getDocument")["root"]["nodeId"]
-        found = self.browser.call("DOM.querySelector", nodeId=root, selector="input[type=file]")
-        self.browser.call("DOM.setFileInputFiles", files=[str(path)], nodeId=found["nodeId"])
-        self.browser.wait_for("document.querySelector('.pg-preview img')?.naturalWidth")
-
-    def answer(self) -> str:
-        """Return the text of the answer, once it is there."""
-        self.browser.wait_for(f"{SEND} && !{SEND}.disabled && !{STATUS}.startsWith('Nothing')")
-        return str(self.browser.run(f"{ANSWER}.innerText"))
-
-    def shows(self, pattern: str) -> bool:
-        """Whether the answer, once it is there, has *pattern*, and nothing went wrong."""
-        text = self.answer()
-        assert re.search(pattern, text, re.DOTALL), f"{text}\n{self.browser.run(STATUS)}"
-        assert self.browser.run(STATUS).startswith("200")
-        assert self.browser.mistakes == []
-        return True
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +72,8 @@ def server(tmp_path_factory):
     said.mkdir()
     (said / "model.toml").write_text(SAID)
     (said / "service.py").write_text(SAID_SERVICE)
-    started = ServedModel(said, *(build(name, directory) for name in SERVED))
-    yield started.wait_ready()
-    started.stop()
+    with ServedModel(said, *(build(name, directory) for name in SERVED)) as started:
+        yield started.wait_ready()
 
 
 @pytest.fixture(scope="module")
