@@ -8,12 +8,14 @@ from unittest.mock import Mock
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 
 from servekit.frontend.batching.batch_slot import answer_batch
 from servekit.frontend.batching.replies import count_stages
 from servekit.frontend.batching.task_route import make_task
 from servekit.frontend.metrics import counters as metrics
 from servekit.frontend.metrics.counters import ModelMetrics
+from servekit.frontend.metrics.exemplars import Exemplars
 from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.known import MAX_GONE, KnownMetrics
 from servekit.ipc.batches import Item, MethodCall, Reply
@@ -231,6 +233,25 @@ def test_calls_of_predict_are_counted_with_their_rows(counters):
         'servekit_requests_total{model="a",status="200",version="1"} 2.0',
     ):
         assert line in text
+
+
+def test_the_newest_sampled_request_of_a_bucket_is_its_exemplar(counters):
+    counted, exemplars = counting(counters), Exemplars()
+    counted.observe_response(200, 0.02)
+    for number, duration_s in enumerate((0.02, 0.021, 3.0)):
+        exemplars.note("a", "1", duration_s, f"{number:032x}")
+    exemplars.note("b", "1", 0.02, "b" * 32)
+    registry = CollectorRegistry()
+    registry.register(Mock(spec=["collect"], collect=lambda: collect(counters, A, exemplars)))
+    text = openmetrics(registry).decode()
+    bucket = 'servekit_request_duration_seconds_bucket{le="0.025",model="a",version="1"} 1.0'
+    (line,) = [each for each in text.splitlines() if " # " in each and each[0] != "#"]
+
+    assert line.startswith(f'{bucket} # {{trace_id="{1:032x}"}} 0.021 1')
+    assert " # " not in generate_latest(registry).decode().replace("# HELP", "").split(bucket)[1]
+    exemplars.keep({("b", "1")})
+    assert not exemplars.of("a", "1")
+    assert exemplars.of("b", "1")
 
 
 @pytest.mark.parametrize("count", [1, 2, 500])

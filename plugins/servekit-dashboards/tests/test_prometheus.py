@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from time import monotonic
+from time import monotonic, time
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -77,7 +77,12 @@ def server(tmp_path_factory):
         (directory / "service.py").write_text(service)
         (directory / "model.toml").write_text(f'name = "{name}"\nversion = "1.0"\n{settings}')
         models[name] = directory
-    with servekit.serve(models, block=False, port=0, replicas=1) as running:
+    with pytest.MonkeyPatch.context() as patch:  # servekit-journal samples every request
+        patch.setenv("JOURNAL_FILE", str(root / "journal"))
+        patch.setenv("JOURNAL_ALSO", "traces")
+        patch.setenv("JOURNAL_TRACES", "1")
+        started = servekit.serve(models, block=False, port=0, replicas=1)
+    with started as running:
         address, is_over = urlsplit(running.url).netloc, threading.Event()
         clients = [
             threading.Thread(target=ask_until, args=(is_over, address, f"/{name}/predict", body))
@@ -239,3 +244,15 @@ def test_rules_are_evaluated_and_a_crash_is_an_alert(prometheus):
     assert crashed()[0]["annotations"]["summary"] == "workers of plain crashed: exited"
     assert {rule["health"] for rule in rules} == {"ok"}
     assert numbers(prometheus.result("model:servekit_requests:rate5m"))
+
+
+def test_exemplars_lead_from_a_bucket_to_the_trace_of_a_request(prometheus):
+    def found():
+        series = "servekit_request_duration_seconds_bucket"
+        return prometheus.get("query_exemplars", query=series, start=time() - 60, end=time() + 60)
+
+    wait_until(found, "there are no exemplars")
+    for each in found():
+        for exemplar in each["exemplars"]:
+            assert re.fullmatch("[0-9a-f]{32}", exemplar["labels"]["trace_id"])
+            assert float(exemplar["value"]) <= float(each["seriesLabels"]["le"])

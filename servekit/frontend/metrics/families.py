@@ -2,8 +2,8 @@
 """The counters of the hot path as ``/metrics`` shows them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -11,7 +11,9 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.samples import Exemplar
 
+from servekit.frontend.metrics.exemplars import Exemplars
 from servekit.ipc.counters import Counters
 from servekit.ipc.model_counters import (
     CACHED,
@@ -42,13 +44,16 @@ STAGE = (*MODEL, "stage")  #: labels of the series of a stage
 Totals = dict[tuple[str, ...], list[float]]
 
 
-def collect(counters: Counters, shown: Collection[Label]) -> Iterator[Metric]:
+def collect(
+    counters: Counters, shown: Collection[Label], exemplars: Exemplars | None = None
+) -> Iterator[Metric]:
     """Yield the series of all models and stages, summed over all front-ends, past ones too.
 
     Requests are counted for their model, or for the one stage that answered them. A model with
     stages has series of queues and batches for each of them.
 
     :param shown: the labels that have series: versions that are gone for long have none.
+    :param exemplars: of the durations of requests.
     """
     models: Totals = {}
     stages: Totals = {}
@@ -63,7 +68,8 @@ def collect(counters: Counters, shown: Collection[Label]) -> Iterator[Metric]:
         else:
             models[label.model, label.version] = values
     for name in HISTOGRAMS:
-        yield _histogram(f"servekit_{name}", name, MODEL, models)
+        traced = exemplars if name == "request_duration_seconds" else None
+        yield _histogram(f"servekit_{name}", name, MODEL, models, traced)
     yield _counters("servekit_requests", "Predictions by status", "status", SHOWN, models, STATUSES)
     yield _counters("servekit_tasks_dropped", "Tasks dropped from a queue", "reason", DROPS, models)
     yield _counters(
@@ -126,12 +132,17 @@ def _of_streams(totals: Totals) -> Iterator[Metric]:
 
 
 def _histogram(
-    name: str, kind: str, labels: Sequence[str], totals: Totals
+    name: str,
+    kind: str,
+    labels: Sequence[str],
+    totals: Totals,
+    exemplars: Exemplars | None = None,
 ) -> HistogramMetricFamily:
     text, bounds = (HISTOGRAMS | STREAMS)[kind]
     family = HistogramMetricFamily(name, text, labels=labels)
     for key, values in totals.items():
-        _add_histogram(family, key, bounds, values[PLACES[kind] :])
+        traced = exemplars.of(*key) if exemplars is not None else {}
+        _add_histogram(family, key, bounds, values[PLACES[kind] :], traced)
     return family
 
 
@@ -147,13 +158,15 @@ def _add_histogram(
     key: tuple[str, ...],
     bounds: tuple[float, ...],
     values: list[float],
+    traced: Mapping[int, Exemplar],
 ) -> None:
-    counts = [0.0]
-    for value in values[: len(bounds) + 1]:
-        counts.append(counts[-1] + value)
-    names = [*map(str, bounds), "+Inf"]
-    buckets = [(name, after) for name, (_, after) in zip(names, pairwise(counts), strict=True)]
-    family.add_metric(key, buckets=buckets, sum_value=values[len(bounds) + 1])
+    names = (*map(str, bounds), "+Inf")
+    counts = accumulate(values[: len(names)])
+    buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = [
+        (name, count, traced[place]) if place in traced and values[place] else (name, count)
+        for place, (name, count) in enumerate(zip(names, counts, strict=True))
+    ]
+    family.add_metric(key, buckets=buckets, sum_value=values[len(names)])
 
 
 def _counters(

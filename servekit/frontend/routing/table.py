@@ -96,7 +96,9 @@ class Routing:
     def collect(self) -> Iterable[Metric]:
         """Yield the hot path's series of all front-ends, and those of services."""
         self.settle()
-        yield from collect(self._counters, self._metrics)
+        traces = self._environment.traces
+        exemplars = traces.exemplars if traces is not None else None
+        yield from collect(self._counters, self._metrics, exemplars)
         yield from supervised(self.table)
         yield from own_metrics(self._service_metrics())
 
@@ -117,7 +119,10 @@ class Routing:
         """Take over what the supervisor says now."""
         self.table, self.has_table = table, True
         self.batchers.update(table)
-        self._metrics.keep({(each.row.name, each.row.version) for each in self.batchers})
+        served = {(each.row.name, each.row.version) for each in self.batchers}
+        self._metrics.keep(served)
+        if self._environment.traces is not None:
+            self._environment.traces.exemplars.keep(served)
         self._caches.update([each for row in table.models for each in (row, *row.versions)])
         versions = VersionRoutes(
             table, self.batchers, self._metrics, self._caches, self._environment.loop

@@ -83,6 +83,11 @@ class RequestTrace:
         exchange.add_observer(self._on_response)
         taker.begin()
 
+    @property
+    def response_s(self) -> float:
+        """The time from the complete request to its response."""
+        return self._answered_at - self._handled_at
+
     def join(self, context: TraceContext, parent_span: str = "") -> None:
         """Have the request be the span *context* of a trace that is sampled."""
         self.context, self.parent_span, self.is_sampled = context, parent_span, True

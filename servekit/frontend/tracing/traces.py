@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from random import random
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from servekit.frontend.metrics.exemplars import Exemplars
 from servekit.frontend.tracing.slow import SlowRequests
 from servekit.frontend.tracing.trace import RequestTrace, context_of
 from servekit.ipc.trace_context import TRACEPARENT, TraceContext
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.frontend.tracing.observer_port import ObserverPort
+    from servekit.ipc.table import ModelRow
 
 __all__ = ["Traces"]
 
@@ -29,6 +32,7 @@ class Traces:
     def __init__(self, port: ObserverPort) -> None:
         """Send to *port*. No request is sampled before ``share`` is set."""
         self._port = port
+        self.exemplars = Exemplars()  #: the sampled requests that ``/metrics`` shows
         self.share: float | None = (
             None  #: requests without ``traceparent`` that are sampled, from 0 to 1
         )
@@ -78,11 +82,17 @@ class Traces:
         if route is None:  # not a prediction
             return
         if trace.is_sampled:
+            self._note_exemplar(trace, route.row)
             self._port.send(trace.event("sampled", now))
             return
         slow = self._slow.get(route.row.name)
         if slow is not None and now - trace.began >= slow.limit_s:
             slow.add(trace.event("slow", now))
+
+    def _note_exemplar(self, trace: RequestTrace, row: ModelRow) -> None:
+        if trace.status == HTTPStatus.OK and trace.context is not None:
+            version, trace_id = trace.version or row.version, trace.context.trace_id
+            self.exemplars.note(row.name, version, trace.response_s, trace_id)
 
     def sweep(self, now: float) -> None:
         """Send the slow requests, once a second."""
