@@ -21,6 +21,7 @@ from servekit.system.parent_death import die_with_parent
 __all__ = ["main"]
 
 INTERVAL_S = 10.0  #: between two calls of ``export_metrics``
+NICE = 10  #: whatever plugins do with events, the processes that serve go first
 END_S = 2.0  #: for the plugins to take the last events
 
 
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--log-format", default="text", choices=["text", "json"])
     parsed = parser.parse_args()
     die_with_parent(parsed.parent)
+    os.nice(NICE)
     handler = logging.StreamHandler()
     is_json = parsed.log_format == "json"
     handler.setFormatter(JsonFormatter() if is_json else logging.Formatter("%(message)s"))

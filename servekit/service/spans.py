@@ -161,7 +161,7 @@ class SpanRecorder:
         self.context = context
         self.stage = ""
         self.enter = enter
-        self._start_s = monotonic()
+        self._start_s = 0.0
         self._spans: list[RecordedSpan] = []
         self._dropped = 0
         self._is_over = False
@@ -172,7 +172,8 @@ class SpanRecorder:
         """Record in this block. A stream has one for each of its turns."""
         before = _active.get()
         _active.set(self._active)
-        leave = self.enter(self._active)
+        leave = self.enter(self._active)  # the first time, a plugin may import a library
+        self._start_s = self._start_s or monotonic()
         try:
             yield
         finally:

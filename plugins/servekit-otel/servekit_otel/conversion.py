@@ -38,14 +38,14 @@ KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
 
 MASK: Final = (1 << 64) - 1
 ODD: Final = 0x9E3779B97F4A7C15  #: multiples of it differ in all digits
-OF_BATCHES: Final = 1 << 20  #: numbers of works; those of parts are smaller
+OF_BATCHES: Final = 1 << 20  #: numbers from here on are for works, and smaller ones for parts
 
 
 class Work(NamedTuple):
-    """What a worker did for the request: its part in one batch."""
+    """The part of a worker in the request: its work on one batch."""
 
     batch: TracedBatch
-    id: int  #: of its span
+    id: int  #: the span id
     context: SpanContext
     batch_context: SpanContext | None  #: the span of the whole batch; ``None``: it has none
     is_first: bool  #: the request is the first sampled member of the batch
@@ -183,14 +183,15 @@ class TraceOfRequest:
         return self._span(span.name, times, own, parent, attributes, kind=kind)
 
     def _parent_id(self, work: Work, span: Span) -> int:
-        """Return the id of what is around *span* of a service: another one of it, or a step."""
+        """Return the id of what is around *span* of a service: another one, or the last step."""
         if span.parent != work.batch.span:
             return self._recorded_id(span.parent, is_first=work.is_first)
-        for number, step in enumerate(self._event.spans):
+        found = work.id
+        for number, step in enumerate(self._event.spans):  # in the order in which they began
             is_step = step.batch == span.batch and step.name in STEPS and not step.id
-            if is_step and step.start_s <= span.start_s <= step.start_s + step.duration_s:
-                return self._id(number)
-        return work.id
+            if is_step and step.start_s <= span.start_s:
+                found = self._id(number)
+        return found
 
     def _id(self, number: int) -> int:
         """Return an id that no other request has."""
