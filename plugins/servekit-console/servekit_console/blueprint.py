@@ -12,11 +12,14 @@ from servekit.extension import Server
 from servekit_console.access import COOKIE, ConsoleAccess
 from servekit_console.assets import add_assets
 from servekit_console.collector import SAMPLES, Reader
+from servekit_console.crashes import CrashPage
 from servekit_console.live import LiveRates, add_stream
+from servekit_console.model import ModelPages, add_model
 from servekit_console.overview import OverviewPage
 from servekit_console.pages import add_page
 from servekit_console.playground import add_playground
 from servekit_console.samples import take_samples
+from servekit_console.slow import SlowPages
 from servekit_console.units import FILTERS
 
 __all__ = ["create_blueprint", "create_samples"]
@@ -30,7 +33,12 @@ POLICY: Final = (
 OPEN: Final = {"console.asset", "console.login", "console.log_in"}  #: endpoints without a token
 #: endpoints that are asked by POST and change nothing
 HARMLESS: Final = {"console.snippets"}
-NAVIGATION: Final = {"Overview": "/console/", "Playground": "/console/playground/"}
+NAVIGATION: Final = {
+    "Overview": "/console/",
+    "Slow requests": "/console/slow",
+    "Crashes": "/console/crashes",
+    "Playground": "/console/playground/",
+}
 
 
 def create_blueprint(server: Server) -> Blueprint:
@@ -47,6 +55,13 @@ def create_blueprint(server: Server) -> Blueprint:
     overview = OverviewPage(server, live, reader)
     add_page(pages, "/", "overview", overview.build, twin="/overview.json")
     add_stream(pages, server, live, overview.sparks)
+    models = ModelPages(server, live, reader, lambda: access.may_change(request))
+    add_page(pages, "/models/<name>", "model", models.build)
+    add_model(pages, models)
+    slow = SlowPages(server, reader)
+    add_page(pages, "/slow", "slow", slow.build_list)
+    add_page(pages, "/slow/<path:request_id>", "trace", slow.build_one)
+    add_page(pages, "/crashes", "crashes", CrashPage(server).build)
     for name, show in FILTERS.items():
         pages.add_app_template_filter(show, name)
     return pages

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers as people read them: three digits that matter, and a unit."""
 
+import json
 from datetime import UTC, datetime
 from typing import Final
 
 __all__ = ["FILTERS", "count", "duration", "memory", "number", "percent"]
 
+LINE: Final = 80  #: characters
 NOTHING: Final = "–"
 THIN: Final = "\N{NARROW NO-BREAK SPACE}"
 PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -73,6 +75,12 @@ def _digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def plain_json(value: object) -> str:
+    """Return JSON for people: short values on one line."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LINE else json.dumps(value, ensure_ascii=False, indent=2)
+
+
 FILTERS: Final = {
     "clock": clock,
     "count": count,
@@ -80,4 +88,5 @@ FILTERS: Final = {
     "memory": memory,
     "number": number,
     "percent": percent,
+    "plain_json": plain_json,
 }

@@ -39,6 +39,7 @@ function filter() {
 }
 
 document.addEventListener("input", (event) => { if (event.target.id === "filter") filter() })
+document.addEventListener("change", (event) => { if ("submit" in event.target.dataset) event.target.form.submit() })
 document.addEventListener("htmx:afterSettle", filter)
 const stream = document.querySelector("[data-stream]")
 if (stream) follow(stream.dataset.stream)

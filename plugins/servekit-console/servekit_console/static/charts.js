@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The charts of a model: the last half hour, with a new point every ten seconds.
+
+const section = document.querySelector("[data-series]")
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name)
+const colours = () => ["--info", "--warn", "--ok"].map(colour)
+const seconds = (value) => value < 0.001 ? `${+(value * 1e6).toPrecision(3)} µs`
+  : value < 1 ? `${+(value * 1e3).toPrecision(3)} ms` : `${+value.toPrecision(3)} s`
+const units = {"s": seconds, "/s": (value) => `${+value.toPrecision(3)}/s`, "": (value) => `${+value.toPrecision(3)}`}
+
+function draw(figure, series) {
+  const fields = figure.dataset.chart.split(" ")
+  const text = units[figure.dataset.unit]
+  const axis = {stroke: colour("--soft"), grid: {stroke: colour("--line"), width: 1}, ticks: {show: false}, font: "11px system-ui"}
+  const value = (_, raw) => raw == null ? "–" : text(raw)
+  return new uPlot({
+    width: figure.clientWidth - 28,
+    height: 150,
+    legend: {live: true},
+    cursor: {sync: {key: "model"}, points: {size: 5}},
+    scales: {y: {range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1]}},
+    axes: [
+      {...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, 5))},
+      {...axis, size: 58, values: (_, ticks) => ticks.map(text)},
+    ],
+    series: [{value: (_, time) => time == null ? "" : new Date(time * 1000).toTimeString().slice(0, 8)},
+      ...fields.map((field, place) => ({
+        label: field.replace("_per_s", "/s").replace(/_s$/, "").replace("_", " "), value,
+        stroke: colours()[place], width: 1.5, points: {show: false},
+      }))],
+  }, [series.times, ...fields.map((field) => series[field])], figure)
+}
+
+const read = () => fetch(section.dataset.series).then((answer) => answer.json())
+let plots = []
+
+async function begin() {
+  const series = await read()
+  plots.forEach((plot) => plot.destroy())
+  plots = [...section.querySelectorAll("figure")].map((figure) => draw(figure, series))
+}
+
+async function follow() {
+  const series = await read()
+  section.querySelectorAll("figure").forEach((figure, place) =>
+    plots[place]?.setData([series.times, ...figure.dataset.chart.split(" ").map((field) => series[field])]))
+}
+
+begin()
+document.body.addEventListener("point", follow)
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", begin)
+addEventListener("resize", () => plots.forEach((plot) =>
+  plot.setSize({width: plot.root.parentElement.clientWidth - 28, height: 150})))

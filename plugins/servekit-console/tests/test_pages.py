@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real server with a slow model, one that crashes, and two versions of one."""
+
+import json
+from html.parser import HTMLParser
+from time import monotonic
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+WAIT_S = 60.0
+TOKEN = "manage-me"
+SERVICE = """
+import os
+import time
+
+from servekit import Service
+
+
+class Sleepy(Service):
+    def predict(self, batch: list[float]) -> list[float]:
+        if min(batch) < 0:
+            os.kill(os.getpid(), 11)
+        time.sleep(max(batch))
+        return batch
+"""
+
+
+def write_model(directory, version):
+    directory.mkdir()
+    text = f'name = "sleepy"\nversion = "{version}"\nservice = "service:Sleepy"\n'
+    (directory / "model.toml").write_text(f'{text}[worker.env]\nSECRET = "hush-hush"\n')
+    (directory / "service.py").write_text(SERVICE)
+    return directory
+
+
+@pytest.fixture
+def served(serve_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", TOKEN)
+    return serve_model(write_model(tmp_path / "one", "1.0"))
+
+
+@pytest.fixture
+def console(served):
+    with httpx.Client(base_url=f"{served.url}/console/", timeout=WAIT_S) as client:
+        yield client
+
+
+def wait_for(ask, what):
+    deadline = monotonic() + WAIT_S
+    while not (found := ask()):
+        assert monotonic() < deadline, f"no {what} in time"
+    return found
+
+
+class Links(HTMLParser):
+    """Collects the text and the target of each link."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [value for name, value in attributes if (tag, name) == ("a", "href")]
+
+
+def follow(console, links, start):
+    """Return the page of the first of *links* that begins with *start*."""
+    return console.get(next(link for link in links if link.startswith(start))[len("/console/") :])
+
+
+def test_two_clicks_lead_from_a_slow_model_to_the_part_that_was_slow(served, console):
+    served.predict(0.3)
+    wait_for(lambda: console.get("slow.json").json()["requests"], "trace")
+    overview = Links(console.get("").text).found
+    first = follow(console, overview, "/console/slow?model=sleepy")
+    second = follow(console, Links(first.text).found, "/console/slow/")
+
+    assert "mostly" in second.text
+    assert console.get("slow.json").json()["requests"][0]["main"]["name"] == "predict"
+    assert httpx.get(f"{second.url}.json").json()["duration_s"] >= 0.3
+    assert console.get("slow.json?model=other").json()["requests"] == []
+    assert console.get("slow/unknown").status_code == 404
+
+
+def test_a_crash_is_shown_with_the_requests_that_the_worker_held(served, console):
+    answer = served.predict(-1.0)
+    crash = wait_for(lambda: console.get("crashes.json").json()["crashes"], "crash")[0]
+    page = console.get("crashes").text
+
+    assert crash["signal"] == "SIGSEGV"
+    assert answer.headers["X-Request-Id"] in crash["request_ids"]
+    assert "SIGSEGV" in page
+    assert answer.headers["X-Request-Id"] in page
+
+
+def test_the_page_of_a_model_says_where_its_settings_come_from(console):
+    document = console.get("models/sleepy.json").json()
+    rows = {row["name"]: row["source"] for row in document["versions"][0]["settings"]}
+
+    assert document["summary"]["state"] == "ready"
+    assert rows["batching.max_batch_size"] == "default"
+    assert "model.toml" not in document["environment"]
+    assert console.get("models/sleepy").status_code == 200
+    assert console.get("models/unknown").status_code == 404
+    assert console.get("models/sleepy/series.json").json().keys() >= {"times", "p99_s"}
+
+
+def test_variables_of_the_environment_are_shown_to_those_with_the_token_alone(console):
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+
+    for path in ("models/sleepy.json", "models/sleepy"):
+        assert "hush-hush" not in console.get(path).text
+        assert "hush-hush" in console.get(path, headers=bearer).text
+
+
+def test_operators_scale_swap_and_roll_back(console, tmp_path):
+    path = "models/sleepy/scale"
+    assert console.post(path, data={"replicas": "2"}).status_code == 401
+    console.post("login", data={"token": TOKEN})
+
+    def replicas():
+        return len(console.get("models/sleepy.json").json()["summary"]["replicas"])
+
+    def version():
+        return console.get("models/sleepy.json").json()["summary"]["version"]
+
+    assert console.post(path, data={"replicas": "2"}).status_code == 303
+    wait_for(lambda: replicas() == 2 and state_of(console) == "done", "second replica")
+    source = write_model(tmp_path / "two", "2.0")
+    form = {"source": str(source), "watch_s": "0.1"}
+    assert console.post("models/sleepy/swap", data=form).status_code == 303
+    wait_for(lambda: version() == "2.0", "swap")
+    assert "Roll back" in console.get("models/sleepy").text
+    wait_for(lambda: state_of(console) == "done", "end of the swap")
+    assert console.post("models/sleepy/rollback").status_code == 303
+    wait_for(lambda: version() == "1.0", "rollback")
+
+
+def state_of(console):
+    return console.get("models/sleepy.json").json()["operations"][0]["state"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("scale", {"replicas": "x"}), ("scale", {}), ("swap", {}), ("scale", {"replicas": "5000"})],
+)
+def test_a_form_that_is_not_valid_changes_nothing(console, kind, form):
+    console.post("login", data={"token": TOKEN})
+
+    assert console.post(f"models/sleepy/{kind}", data=form).status_code == 422
+    assert json.loads(console.get("models/sleepy.json").text)["operations"] == []
