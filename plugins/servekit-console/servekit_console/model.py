@@ -33,7 +33,7 @@ LOG_LINES: Final = 60
 HIDDEN: Final = "hidden; log in to see it"
 #: files that say what a model needs, in its directory
 ENVIRONMENT_FILES: Final = ("requirements.lock", "requirements.txt")
-MOST_CHARACTERS: Final = 20_000  #: of a file that is shown
+MOST_CHARACTERS: Final = 20_000  #: longer files are cut
 CHARTED: Final = (
     *("requests_per_s", "errors_per_s", "p50_s", "p99_s"),
     *("queue_s", "predict_s", "batch_size", "waiting", "running"),
