@@ -12,7 +12,8 @@ from servekit.extension import RequestToWrite, Server
 
 __all__ = ["add_playground"]
 
-MOST_BYTES: Final = 1 << 20  #: the limit for bodies, and for files of examples
+MOST_BYTES: Final = 1 << 20  #: of a body that is written as code
+MOST_FILE_BYTES: Final = 16 << 20  #: of an example
 
 
 def add_playground(pages: Blueprint, server: Server) -> None:
@@ -74,7 +75,7 @@ class PlaygroundViews:
         if name not in types or directory is None:
             raise RouteNotFound(f"no example of {model} has the file {name}")
         path = directory / name
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > MOST_FILE_BYTES:
             abort(404)
         response = Response(path.read_bytes(), mimetype="application/octet-stream")
         response.headers["Content-Disposition"] = "attachment"  # it is not ours: never a page

@@ -125,6 +125,12 @@ test("a file is the body where the model takes it as it is", async () => {
   assert.equal(request.body, photo.blob);
 });
 
+test("a file whose type the browser does not know has that of its name", async () => {
+  const array = new wire.Media(new Blob(["x"]), "a.npy");
+  const request = await wire.makeRequest({ ...PATH, consumes: ["application/x-npy"] }, array, {});
+  assert.equal(request.headers["Content-Type"], "application/x-npy");
+});
+
 test("a file among fields is a part of a form, or base64", async () => {
   const form = await wire.makeRequest({ ...PATH, consumes: ["multipart/form-data"] }, { image: photo, size: 3, text: "a" }, {});
   assert.deepEqual([form.body.get("size"), form.body.get("text"), form.body.get("image").name], ["3", "a", "a.png"]);

@@ -28,7 +28,9 @@ instances = true
 service = "service:Unused"
 """
 SERVICE = """
+from collections.abc import Iterator
 from datetime import date
+from time import sleep
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -62,6 +64,12 @@ class Forms(Service):
     @endpoint()
     def quieter(self, batch: list[Audio]) -> list[Annotated[Audio, Format("audio/wav")]]:
         return [Audio(each.samples / 2, each.sample_rate) for each in batch]
+
+    @endpoint()
+    def slowly(self, words: int) -> Iterator[str]:
+        for number in range(words):
+            sleep(0.02)
+            yield f"{number} "
 
     @endpoint()
     def sizes(self, batch: list[list[File]]) -> list[list[int]]:
@@ -200,6 +208,17 @@ def test_a_sound_is_recorded_as_wav(page):
 
     page.answer()
     page.browser.wait_for(f"{ANSWER}.querySelector('audio').duration > 0.1")
+    assert page.browser.mistakes == []
+
+
+def test_a_stream_is_stopped(page):
+    page.open("forms", path="/forms/slowly", value="2000")
+    page.press("Send")
+    page.browser.wait_for(f"{ANSWER}.innerText.includes('3')")
+    page.press("Stop")
+    page.browser.wait_for(f"{STATUS}.startsWith('Stopped after')")
+
+    assert page.browser.run(f"{ANSWER}.innerText.includes('1 2 3')")
     assert page.browser.mistakes == []
 
 

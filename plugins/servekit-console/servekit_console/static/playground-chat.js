@@ -4,9 +4,12 @@
 import { h } from "./playground-views.js";
 import { FieldError } from "./playground-fields.js";
 
+const ROLES = ["assistant", "developer", "system", "tool", "user"];
+
 // Return a field whose value is a conversation; *send* sends it.
 export function makeChat(value, model, send) {
-  const { messages = [], ...rest } = value ?? { model };
+  const isTold = value?.messages?.every((each) => ROLES.includes(each.role)); // not made of the schema
+  const { messages = [], ...rest } = isTold ? value : { model };
   let said = messages.slice(0, -1);
   const log = h("div", { className: "pg-chat", role: "log", "aria-label": "Conversation", tabIndex: 0 });
   const problem = h("small", { className: "pg-problem" });

@@ -9,6 +9,7 @@ const LISTS = ["probabilities", "scores", "confidences", "probs"];
 const MOST_BARS = 20;
 const MOST_ITEMS = 100;
 const MOST_ROWS = 200;
+const MOST_TEXT = 200_000;
 
 // Make an element: h("a", {href}, "text", element ...).
 export function h(tag, props = {}, ...children) {
@@ -112,7 +113,7 @@ export const NAMES = {
 export function show(output, name) {
   const media = () => [output].flat().flatMap((each) => (isMedia(each) || each instanceof Blob ? each : Object.values(each))).filter((each) => isMedia(each) || each instanceof Blob);
   const views = {
-    text: () => h("pre", { className: "pg-text", tabIndex: 0 }, typeof output === "string" ? output : JSON.stringify(output)),
+    text: () => h("pre", { className: "pg-text", tabIndex: 0 }, cut(typeof output === "string" ? output : JSON.stringify(output))),
     json: () => h("div", { className: "pg-tree" }, tree(output)),
     table: () => table(output),
     bars: () => bars(output),
@@ -121,6 +122,10 @@ export function show(output, name) {
     file: () => h("div", { className: "pg-media" }, media().map(showMedia)),
   };
   return views[name]();
+}
+
+function cut(text) {
+  return text.length > MOST_TEXT ? `${text.slice(0, MOST_TEXT)} … the download has all` : text;
 }
 
 // Return an element for a blob, or for {b64, content_type}.

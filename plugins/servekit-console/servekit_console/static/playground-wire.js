@@ -106,8 +106,9 @@ export async function makeRequest(path, value, { accept, streams, token }) {
   const headers = { Accept: acceptOf(path, accept, streams) };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (value instanceof Media) {
-    if (canBe(path.consumes, value.blob.type)) {
-      headers["Content-Type"] = value.blob.type || "application/octet-stream";
+    const type = typeOf(value);
+    if (canBe(path.consumes, type)) {
+      headers["Content-Type"] = type;
       return { headers, body: value.blob, file: value };
     }
     if (path.consumes.includes("multipart/form-data")) value = { file: value };
@@ -124,13 +125,18 @@ export async function makeRequest(path, value, { accept, streams, token }) {
 
 function acceptOf(path, accept, streams) {
   if (streams) return accept || (path.produces.includes(EVENTS) ? EVENTS : LINES[0]);
-  if (accept) return accept;
-  return /^(image|audio|video)\//.test(path.produces[0] ?? "") ? "*/*" : "application/json, */*;q=0.9";
+  return accept || "*/*";
 }
 
 function canBe(consumes, type) {
   const range = `${type.split("/")[0]}/*`;
-  return consumes.some((each) => [type || "application/octet-stream", range, "*/*"].includes(each));
+  return consumes.some((each) => [type, range, "*/*"].includes(each));
+}
+
+// Return the media type of a file; browsers do not know all that models take.
+function typeOf({ blob, name }) {
+  const own = { npy: "application/x-npy", msgpack: "application/msgpack", json: "application/json" };
+  return own[name.split(".").at(-1)] ?? (blob.type || "application/octet-stream");
 }
 
 function isTable(value) {

@@ -223,7 +223,7 @@ class Playground {
     try {
       await this.fetch(request);
     } catch (error) {
-      if (error.name === "AbortError") this.say(`Stopped after ${this.outputs.length} outputs.`);
+      if (error.name === "AbortError") this.say(this.outputs.length ? `Stopped after ${this.outputs.length} outputs.` : "Stopped.");
       else this.say(`The server cannot be reached, or it closed the connection: ${error.message}`, true);
     } finally {
       this.abort = null;
@@ -287,6 +287,7 @@ class Playground {
     const list = h("div", { className: "pg-media" });
     this.answer.replaceChildren(text, list);
     let first = 0;
+    let told = 0;
     let failed = null;
     for await (const piece of pieces(response.body.pipeThrough(new TextDecoderStream()))) {
       for (const { output, error } of read(piece)) {
@@ -297,9 +298,12 @@ class Playground {
         const words = wire.textOf(output);
         if (typeof words === "string") {
           text.append(words);
+          text.scrollTop = text.scrollHeight;
           this.field.heard?.(words);
         } else list.append(output?.b64 ? showMedia(output) : h("pre", {}, JSON.stringify(output)));
       }
+      if (performance.now() - told < 1000) continue; // those who have it read aloud can follow
+      told = performance.now();
       this.say(`${this.outputs.length} outputs · the first after ${format(first)}`);
     }
     if (failed) return this.refused(response, failed);
@@ -434,7 +438,8 @@ function holdsFile(value) {
 
 function version(response) {
   const name = response.headers.get("X-Model-Version");
-  return name ? ` · version ${name}` : "";
+  const isKept = response.headers.get("X-Cache") === "hit";
+  return (name ? ` · version ${name}` : "") + (isKept ? " · from the cache" : "");
 }
 
 async function* pieces(stream) {
