@@ -4,8 +4,8 @@
 from servekit_dashboards.panels import (
     Dashboard,
     Panel,
+    PanelRow,
     Query,
-    Row,
     fleet_rate_by,
     in_an_hour,
     of_fleet,
@@ -13,7 +13,7 @@ from servekit_dashboards.panels import (
 
 __all__ = ["FLEET"]
 
-NOW = Row(
+NOW = PanelRow(
     "Now",
     (
         Panel(
@@ -72,7 +72,7 @@ NOW = Row(
         ),
     ),
 )
-TRAFFIC = Row(
+TRAFFIC = PanelRow(
     "Traffic",
     (
         Panel(
@@ -121,7 +121,7 @@ TRAFFIC = Row(
         ),
     ),
 )
-WORKERS = Row(
+WORKERS = PanelRow(
     "Workers",
     (
         Panel(

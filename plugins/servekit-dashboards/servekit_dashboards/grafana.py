@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from servekit_dashboards.panels import DOCS, Dashboard, Panel, Query, Row
+from servekit_dashboards.panels import DOCS, Dashboard, Panel, PanelRow, Query
 
 __all__ = ["grafana_json"]
 
@@ -140,7 +140,7 @@ def _panels(dashboard: Dashboard) -> Iterator[Json]:
         y += (line + 1) * height
 
 
-def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
+def _placed(row: PanelRow) -> Iterator[tuple[Panel, int, int]]:
     """Yield each panel of *row* with its column and its line."""
     x = line = 0
     for panel in row.panels:

@@ -4,8 +4,8 @@
 from servekit_dashboards.panels import (
     Dashboard,
     Panel,
+    PanelRow,
     Query,
-    Row,
     of_model,
     p99_by,
     quantiles,
@@ -24,7 +24,7 @@ def mean_of(part: str) -> Query:
     )
 
 
-REQUESTS = Row(
+REQUESTS = PanelRow(
     "Requests",
     (
         Panel(
@@ -87,7 +87,7 @@ REQUESTS = Row(
         ),
     ),
 )
-TIME = Row(
+TIME = PanelRow(
     "Where the time goes",
     (
         Panel(
@@ -114,7 +114,7 @@ TIME = Row(
         ),
     ),
 )
-BATCHES = Row(
+BATCHES = PanelRow(
     "Batches",
     (
         Panel(
@@ -165,7 +165,7 @@ BATCHES = Row(
         ),
     ),
 )
-WORKERS = Row(
+WORKERS = PanelRow(
     "Workers",
     (
         Panel(
@@ -222,7 +222,7 @@ WORKERS = Row(
         ),
     ),
 )
-STAGES = Row(
+STAGES = PanelRow(
     "Stages",
     (
         Panel(

@@ -8,8 +8,8 @@ __all__ = [
     "DOCS",
     "Dashboard",
     "Panel",
+    "PanelRow",
     "Query",
-    "Row",
     "fleet_rate_by",
     "in_an_hour",
     "of_fleet",
@@ -56,7 +56,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """Panels below a headline."""
 
     title: str
@@ -71,7 +71,7 @@ class Dashboard:
     uid: str
     title: str
     description: str
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]
     #: variables besides the data source, the job and the instance: name to the series whose
     #: label of that name has the values
     variables: dict[str, str] = field(default_factory=dict)

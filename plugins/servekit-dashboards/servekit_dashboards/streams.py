@@ -4,8 +4,8 @@
 from servekit_dashboards.panels import (
     Dashboard,
     Panel,
+    PanelRow,
     Query,
-    Row,
     of_model,
     p99_by,
     quantiles,
@@ -24,7 +24,7 @@ def heat(series: str) -> tuple[Query, ...]:
     return (Query(of_model(f"sum by (le) (increase({series}_bucket{{@}}[RATE]))"), "{{le}}"),)
 
 
-LATENCY = Row(
+LATENCY = PanelRow(
     "Latency",
     (
         Panel(
@@ -67,7 +67,7 @@ LATENCY = Row(
         ),
     ),
 )
-THROUGHPUT = Row(
+THROUGHPUT = PanelRow(
     "Throughput",
     (
         Panel(

@@ -141,3 +141,31 @@ def test_what_would_break_a_file_is_refused(arguments, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(str(tmp_path / "d"), *arguments)
     assert "is not" in capsys.readouterr().err
+
+
+#: parts of dashboards that the classes leave out: those of Prometheus, and of newer versions
+LEFT_OUT = {"definition", "step", "titleFormat", "textFormat", "mode"}
+
+
+@pytest.mark.parametrize("path", JSON)
+def test_grafana_reads_a_dashboard_as_it_is_meant(path):
+    models = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+
+    register_default_plugins()
+    read = json.loads(JSONEncoder().encode(models.Dashboard.from_json(JSON[path])))
+
+    assert lost(JSON[path], read) <= LEFT_OUT
+
+
+def lost(written, read):
+    """Return the keys of *written* that *read* does not have; their values have to be equal."""
+    if isinstance(written, dict):
+        inner = (lost(value, read[key]) for key, value in written.items() if key in read)
+        return (written.keys() - read.keys()).union(*inner)
+    if isinstance(written, list):
+        assert len(written) == len(read)
+        return set().union(*map(lost, written, read))
+    assert written == read
+    return set()
