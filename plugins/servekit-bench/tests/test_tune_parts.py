@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a search alone: curves, the simulated queue, settings, timings, the page."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servekit_bench.tune.bursts import read_timing
+from servekit_bench.tune.candidate import Candidate
+from servekit_bench.tune.costs import CostCurve, fit_line
+from servekit_bench.tune.page import tune_page
+from servekit_bench.tune.planning import Goal
+from servekit_bench.tune.simulation import Workload, highest_rate, simulate
+from servekit_bench.tune.trials import MeasuredCandidate, Trial, search_rate
+
+from .planted_lab import PlantedLab, batch, search
+
+
+@given(st.floats(1e-3, 1), st.floats(1e-4, 0.1), st.integers(0, 6))
+def test_a_line_is_found_despite_an_outlier(base, each, outlier):
+    points = [(size, base + each * size) for size in (1, 2, 4, 8, 16, 32, 64)]
+    size, seconds = points[outlier]
+    points[outlier] = (size, 5 * seconds)
+    found = fit_line(points)
+
+    assert found.each_s == pytest.approx(each, rel=0.5, abs=base)
+    assert found.error < 0.3
+
+
+def test_a_curve_goes_through_the_medians_and_continues_along_the_line():
+    times = [(1, 1), (1, 1), (1, 9), (2, 2), (4, 4), (8, 8)]
+    curve = CostCurve([batch(size, seconds) for size, seconds in times])
+
+    assert [curve.seconds(size) for size in (1, 2, 3, 6, 8, 16)] == [1, 2, 3, 6, 8, 16]
+
+
+def test_a_simulated_queue_answers_at_once_while_it_is_idle():
+    work = Workload(seconds=lambda size: 0.01)
+    found = simulate(work, Candidate(max_batch_size=8), 0.1)
+
+    assert found.p99_s == pytest.approx(0.01, rel=0.01)
+    assert found.batch_size == pytest.approx(1, rel=0.01)
+
+
+def test_a_simulated_queue_grows_without_end_above_its_capacity():
+    work = Workload(seconds=lambda size: 0.01)
+
+    assert simulate(work, Candidate(max_batch_size=2), 400).p99_s > 1
+    assert simulate(work, Candidate(max_batch_size=8), 400).p99_s < 0.05
+
+
+def test_a_delay_makes_batches_larger_and_answers_later():
+    work = Workload(seconds=lambda size: 0.001)
+    at_once, later = (
+        simulate(work, Candidate(max_batch_size=16, max_delay_ms=delay), 500) for delay in (0, 20)
+    )
+
+    assert later.batch_size > 2 * at_once.batch_size
+    assert later.p99_s == pytest.approx(0.021, rel=0.1)
+
+
+def test_the_front_end_limits_the_rate():
+    work = Workload(seconds=lambda size: 0.001, front_end_s=0.001)
+    one, two = (
+        highest_rate(work, Candidate(max_batch_size=64, front_ends=count), 0.1) for count in (1, 2)
+    )
+
+    assert 900 < one < 1000
+    assert two > 1.8 * one
+
+
+def test_no_rate_keeps_a_latency_below_that_of_one_batch():
+    work = Workload(seconds=lambda size: 0.1)
+
+    assert highest_rate(work, Candidate(max_batch_size=4), 0.05) == 0
+
+
+def test_settings_are_a_section_of_servekit_toml():
+    chosen = Candidate(max_batch_size=16, max_delay_ms=2.5, replicas=2, threads=1, front_ends=2)
+    batching = {"max_batch_size": 16, "max_delay_ms": 2.5}
+
+    assert tomllib.loads(chosen.to_toml("resnet-1.5")) == {
+        "front_ends": 2,
+        "models": {"resnet-1.5": {"replicas": 2, "threads": 1, "batching": batching}},
+    }
+    assert '"resnet-1.5".threads=1' in chosen.assignments("resnet-1.5")
+
+
+def test_timings_of_an_answer():
+    text = "queue;dur=1.0, batch;dur=0.5;desc=8, predict;dur=10.0, encode;dur=0.25, ipc;dur=0.125"
+    found = read_timing(text)
+
+    assert (found.size, found.predict_s, found.total_s) == (8, 0.01, pytest.approx(0.010875))
+    assert read_timing("cache;dur=0.1") is None
+
+
+def trial_of(limit):
+    def run(rate, duration_s):
+        return Trial(rate, min(rate, limit), 0.01, 0.02 if rate <= limit else 5.0, 0)
+
+    return run
+
+
+@pytest.mark.parametrize("guess", [5, 80, 120, 2000])
+def test_the_highest_rate_is_found_from_any_guess(guess):
+    goal, measured = Goal(0.1), MeasuredCandidate(Candidate(max_batch_size=1), guess)
+    search_rate(trial_of(100), measured, goal, guess, float("inf"))
+
+    if guess in (80, 120):
+        assert 80 <= measured.rate(goal) <= 100
+    assert len(measured.trials) <= 6
+
+
+def test_the_page_has_the_plots():
+    outcome = search(PlantedLab(lambda size, threads: 0.02 + 0.002 * size), 0.12)
+    page = tune_page("m", outcome)
+
+    for title in ("Latency against throughput", "Cost of a batch", "Predictions and measurements"):
+        assert f"<h2>{title}</h2>" in page
+    assert page.count("<svg") >= 3
