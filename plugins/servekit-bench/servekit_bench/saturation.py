@@ -81,6 +81,11 @@ class _Search:
         return (share * capacity for share in SHARES)
 
     def _at(self, rate: float) -> LoadStep:
+        """Try a rate; one that is not kept is tried again, since it may have been bad luck."""
+        step = self._once(rate)
+        return step if step.is_kept or self.is_over else self._once(rate)
+
+    def _once(self, rate: float) -> LoadStep:
         return self._try(OpenLoop(rate, self._arrivals, CONNECTIONS[-1]), f"{rate:.4g} requests/s")
 
     def _try(self, load: Load, what: str) -> LoadStep:

@@ -9,11 +9,12 @@ from servekit_bench.load.measurement import Second
 def measured(latencies_ms=(1.0, 2.0, 3.0), *, duration_s=1.0, **more) -> Measurement:
     latencies_s = np.sort(np.array(latencies_ms, np.float64)) / 1e3
     none = np.array([], np.float64)
+    refused = {int(each.kind): each.count for each in more.get("failures", ())}
     fields = {
         "latencies_s": latencies_s,
         "duration_s": duration_s,
         "answered": len(latencies_s),
-        "statuses": {200: len(latencies_s)},
+        "statuses": {200: len(latencies_s), **refused},
         "failures": (),
         "unanswered": 0,
         "sent_bytes": 1000,

@@ -50,10 +50,13 @@ class ScriptedServer:
         while True:
             try:
                 sock, _ = self.listener.accept()
-                if self._tls:
-                    sock = self._tls.wrap_socket(sock, server_side=True)
             except OSError:
                 return
+            try:
+                if self._tls:
+                    sock = self._tls.wrap_socket(sock, server_side=True)
+            except OSError:  # the client refuses the certificate
+                continue
             self._sockets.append(sock)
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 

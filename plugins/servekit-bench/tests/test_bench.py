@@ -158,7 +158,7 @@ def test_ctrl_c_prints_what_was_measured():
 def test_a_deadline_prints_what_was_measured():
     with ScriptedServer(late(0.001)) as server:
         url = f"http://127.0.0.1:{server.port}/a"
-        found = report(url, "-i", __file__, "--duration", "60", "--deadline", "1", status=130)
+        found = report(url, "-i", __file__, "--duration", "60", "--deadline", "5", status=130)
 
     assert found["was_stopped"]
     assert found["targets"][0]["rounds"][0]["requests"] > 0
@@ -176,7 +176,7 @@ def test_a_report_is_written_as_one_file(tmp_path):
 
 
 def test_two_servers_are_compared_in_alternating_rounds():
-    with ScriptedServer(late(0.01)) as fast, ScriptedServer(late(0.02)) as slow:
+    with ScriptedServer(late(0.005)) as fast, ScriptedServer(late(0.08)) as slow:
         urls = [f"http://127.0.0.1:{each.port}/a" for each in (fast, slow)]
         found = report(*urls, "-i", __file__, "--rounds", "3", "-c", "1")
 

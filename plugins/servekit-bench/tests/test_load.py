@@ -3,12 +3,15 @@
 
 import signal
 import socket
+import ssl
 import threading
 import time
 
 import numpy as np
 import pytest
-from servekit_bench.load import ClosedLoop, OpenLoop, Target, TimedRequest, generate
+import trustme
+from msgspec.structs import replace
+from servekit_bench.load import ClosedLoop, OpenLoop, Target, TimedRequest, Tls, generate
 
 from servekit.errors import StartupError
 
@@ -140,6 +143,39 @@ def test_outputs_of_a_stream_are_timed_one_by_one():
     assert found.first_outputs_s[0] >= 0.02
     assert np.median(found.gaps_s) >= 0.015
     assert found.percentile_s(50) >= 0.08
+
+
+def test_a_stream_that_says_that_it_failed_is_a_failure():
+    body = b'data: 1\n\nevent: error\ndata: {"status":500}\n\n'
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    chunk = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with ScriptedServer(lambda number: [head + chunk]) as server:
+        found = measure(server, ClosedLoop(1))
+
+    (failure,) = found.failures
+    assert failure.kind == "stream"
+    assert failure.message == 'event: error\ndata: {"status":500}'
+    assert found.answered == 0
+    assert found.requests == failure.count
+
+
+def test_tls_with_a_certificate_of_our_own_authority(tmp_path):
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    ca = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca))
+    with ScriptedServer(tls=context) as server:
+        target = Target("127.0.0.1", server.port, (REQUEST,), tls=Tls(ca=str(ca)))
+        found = generate(target, ClosedLoop(2), duration_s=0.3, warmup_s=0.1)
+        strangers = replace(target, tls=Tls())
+        with pytest.raises(StartupError, match="certificate verify failed"):
+            generate(strangers, ClosedLoop(1), duration_s=0.1)
+        unverified = replace(target, tls=Tls(is_verified=False))
+        seen = generate(unverified, ClosedLoop(1), duration_s=0.1, warmup_s=0)
+
+    assert found.failures == seen.failures == ()
+    assert min(found.answered, seen.answered) > 0
 
 
 def test_large_requests_and_answers():

@@ -14,8 +14,8 @@ SEPARATORS: Final = {
     b"application/x-ndjson": b"\n",
     b"application/jsonl": b"\n",
 }
-#: events that are not outputs
-ENDS: Final = (b"data: [DONE]", b"event: end", b"event: error", b'{"error":')
+ERRORS: Final = (b"event: error", b'{"error":')  #: how a stream says that it failed
+ENDS: Final = (b"data: [DONE]", b"event: end", b":")  #: events that are not outputs, and comments
 
 
 class ParsedAnswer:
@@ -29,6 +29,7 @@ class ParsedAnswer:
         self.outputs = 0  #: of a stream
         self.first_s = self.last_s = 0.0  #: when its outputs came; 0 before the first
         self.gaps_s: list[float] = []  #: between outputs
+        self.error = ""  #: the event that says that the stream failed
         self._separator: bytes | None = None
         self._rest = b""
         self._new = 0
@@ -81,11 +82,19 @@ class ParsedAnswer:
             self.text += data[: KEPT_BYTES - len(self.text)]
         if self._separator is not None:
             *whole, self._rest = (self._rest + data).split(self._separator)
-            self._new += sum(is_output(each) for each in whole)
+            for each in whole:
+                self._take(each.strip())
 
     def on_message_complete(self) -> None:
         """Note the end; an interim answer (1xx) is not the end."""
         self.is_complete = self.status >= 200
+
+    def _take(self, event: bytes) -> None:
+        """Take an event, or a line, of a stream."""
+        if event.startswith(ERRORS):
+            self.error = event.decode(errors="replace")
+        elif event and not event.startswith(ENDS):
+            self._new += 1
 
     def _note(self, now: float) -> None:
         """Note when outputs came; those that came in one piece have no gap between them."""
@@ -96,9 +105,3 @@ class ParsedAnswer:
         self.gaps_s += [0.0] * (self._new - 1)
         self.outputs += self._new
         self.last_s, self._new = now, 0
-
-
-def is_output(event: bytes) -> bool:
-    """Return whether an event, or a line, of a stream is an output: not its end or a comment."""
-    event = event.strip()
-    return bool(event) and not event.startswith((*ENDS, b":"))

@@ -184,15 +184,16 @@ class LoadClient:
         now, recorder, status = monotonic(), self.recorder, answer.status
         connection.answer, connection.is_busy = None, False
         recorder.received_bytes += answer.received
-        if 200 <= status < 300:
-            recorder.answered += 1
+        is_good = 200 <= status < 300 and not answer.error
+        recorder.answered += is_good
         if connection.due >= recorder.begin_s:
             recorder.count(status)
-            if 200 <= status < 300:
+            if is_good:
                 recorder.latencies_s.append(now - connection.due)
                 self._note_outputs(connection.due, answer)
             else:
-                recorder.fail(str(status), answer.text.decode(errors="replace"))
+                kind = "stream" if answer.error else str(status)
+                recorder.fail(kind, answer.error or answer.text.decode(errors="replace"))
         if answer.is_kept_alive and answer.is_complete and not connection.rest:
             return True
         self._replace(connection)

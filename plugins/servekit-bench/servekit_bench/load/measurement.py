@@ -22,9 +22,14 @@ STARVED: Final = 0.25  #: above this share of its time in wait for a core, the m
 class LoadFailure:
     """Requests that failed in one way."""
 
-    kind: str  #: a status such as ``429``, or ``timeout``, ``refused``, ``reset``, ``closed``, ...
+    kind: str  #: a status, ``stream``, ``timeout``, ``refused``, ``reset``, ``closed``, ...
     count: int
     message: str  #: the first one
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the server answered: with an error, or with a stream that failed."""
+        return self.kind == "stream" or self.kind.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,9 @@ class Measurement:
     @property
     def requests(self) -> int:
         """Requests whose fate is known, and the unanswered ones."""
-        good = sum(number for status, number in self.statuses.items() if 200 <= status < 300)
-        return good + self.failed + self.unanswered
+        answers = sum(self.statuses.values())
+        others = sum(each.count for each in self.failures if not each.is_answer)
+        return answers + others + self.unanswered
 
     @property
     def mean_s(self) -> float:

@@ -57,7 +57,7 @@ class Percentiles(Struct, frozen=True):
 class FailureFigures(Struct, frozen=True):
     """Requests that failed in one way."""
 
-    kind: str  #: a status, ``timeout``, ``refused``, ``reset``, ``closed``, ``not HTTP``
+    kind: str  #: a status, ``stream``, ``timeout``, ``refused``, ``closed``, ...
     count: int
     message: str  #: the first one
 

@@ -21,7 +21,8 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 p, figcaption { color: var(--faint); } .strong { color: var(--text); font-weight: 600; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--line); }
+th, td { white-space: nowrap; padding: .3rem .8rem; text-align: right;
+  border-bottom: 1px solid var(--line); }
 th { color: var(--faint); font-weight: 500; } th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--faint); }

@@ -210,10 +210,12 @@ def _legend(series: Sequence[PlotSeries]) -> Iterator[str]:
     """Name the series, if there are several."""
     named = [each for each in series if each.label]
     x = float(LEFT)
+    most = (WIDTH - LEFT) // (7 * max(1, len(named))) - 5
     for each in named if len(named) > 1 else []:
+        label = each.label if len(each.label) <= most else f"...{each.label[3 - most :]}"
         yield f'<circle class="s{each.hue % HUES}" cx="{x + 5:.0f}" cy="8" r="4"/>'
-        yield _text(x + 14, 12, each.label)
-        x += 34 + 7 * len(each.label)
+        yield _text(x + 14, 12, label)
+        x += 34 + 7 * len(label)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", more: str = "") -> str:
