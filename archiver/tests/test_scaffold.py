@@ -3,7 +3,7 @@ import importlib.util
 
 import pytest
 from servekit_archiver import ArchiveError, build_archive, load_directory
-from servekit_archiver.directory.scaffold import scaffold
+from servekit_archiver.directory.scaffold import TEMPLATES, scaffold
 
 
 def test_what_is_written_builds(tmp_path):
@@ -56,3 +56,21 @@ def test_nothing_is_overwritten(tmp_path):
         scaffold(tmp_path, "m")
 
     assert [path.name for path in tmp_path.iterdir()] == ["service.py"]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_can_be_built_under_any_name(tmp_path, template):
+    directory = tmp_path / "my-own.model"
+    scaffold(directory, template=template)
+    model = load_directory(directory / TEMPLATES[template].model, name="my-own.model")
+    texts = [path.read_text() for path in directory.rglob("*") if path.suffix in (".md", ".toml")]
+
+    assert model.name == "my-own.model"
+    assert not any("hello" in text.replace("Hello", "") for text in texts)
+
+
+def test_a_plugin_has_names_that_python_can_import(tmp_path):
+    scaffold(tmp_path / "my-own", template="plugin")
+    hooks = tmp_path / "my-own" / "servekit_my_own" / "hooks.py"
+
+    assert '{"my-own": "servekit_my_own.service:Greeter"}' in hooks.read_text()

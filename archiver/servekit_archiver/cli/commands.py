@@ -4,6 +4,7 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 
 from servekit_archiver.archive.builder import build_archive
@@ -15,24 +16,49 @@ from servekit_archiver.cli.migrate import migrate
 from servekit_archiver.cli.output import human_bytes, progress_bar
 from servekit_archiver.commands import Run
 from servekit_archiver.counting import counted
-from servekit_archiver.directory.scaffold import scaffold
+from servekit_archiver.directory.scaffold import DEFAULT_TEMPLATE, TEMPLATES, scaffold
 from servekit_archiver.errors import ArchiveError
 
 __all__ = ["build", "completion", "extract", "init", "inspect", "migrate", "sbom", "verify"]
 
 
 def init(parser: ArgumentParser) -> Run:
-    """``init``: write a model directory to start from."""
-    parser.epilog = "examples:\n  %(prog)s hello\n  %(prog)s . --name hello\n"
-    parser.add_argument("directory", type=Path, metavar="DIR", help="created if it does not exist")
+    """``init``: write a directory to start from."""
+    parser.epilog = """examples:
+  %(prog)s hello
+  %(prog)s . --name hello
+  %(prog)s chat --template openai
+  %(prog)s --list
+"""
+    parser.add_argument(
+        "directory", nargs="?", type=Path, metavar="DIR", help="created if it does not exist"
+    )
     parser.add_argument("--name", help="name of the model; default: name of the directory")
-    return guarded(_init)
+    parser.add_argument(
+        "--template",
+        choices=TEMPLATES,
+        default=DEFAULT_TEMPLATE,
+        help=f"what to start from; default: {DEFAULT_TEMPLATE}",
+    )
+    parser.add_argument("--list", action="store_true", help="list the templates")
+    return guarded(partial(_init, parser))
 
 
-def _init(args: Namespace) -> None:
-    for path in scaffold(args.directory, args.name):
+def _init(parser: ArgumentParser, args: Namespace) -> None:
+    if args.list:
+        for name, template in TEMPLATES.items():
+            print(f"{name:<9} {template.summary}")
+        return
+    if args.directory is None:
+        parser.error("DIR is missing")
+    for path in scaffold(args.directory, args.name, args.template):
         print(path)
-    print(f"next: {args.program} build {args.directory}")
+    template = TEMPLATES[args.template]
+    if template.needs:
+        print(f"needs: pip install {template.needs}")
+    if template.first:
+        print(f"first: {template.first.format(directory=args.directory)}")
+    print(f"next: {args.program} build {args.directory / template.model}")
 
 
 def build(parser: ArgumentParser) -> Run:
