@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example of this repository is tried in the page, by clicking and typing as people do."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from servekit.testing import ServedModel
@@ -253,6 +256,18 @@ def test_the_call_is_copied_as_code_with_the_answer_as_what_a_test_expects(page)
     code = page.browser.run("document.querySelector('.pg-code pre').textContent")
     assert "client.predict('shipping', item)" in code
     assert "pytest.approx({'price_eur': 12.5, 'days': 4})" in code
+
+
+def test_the_page_is_as_the_documentation_shows_it(page, tmp_path):
+    page.browser.look_like(height=720)
+    page.open("digits")
+    page.click("document.querySelector('.pg-examples button')")
+    page.answer()
+    page.press("Copy as code")
+    page.browser.wait_for("document.querySelector('.pg-code pre')?.textContent.startsWith('curl')")
+    pictures = Path(os.environ.get("SCREENSHOTS", tmp_path))
+    page.browser.run("scrollTo(0, 0)")
+    page.browser.screenshot(pictures / "playground.png", is_whole=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

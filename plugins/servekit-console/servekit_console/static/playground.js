@@ -262,7 +262,7 @@ class Playground {
     const [output, whole] = await this.read(blob, type);
     this.say(`${response.status} · ${format(total)} · ${type.split(";")[0]} · ${sizeOf(blob.size)}${version(response)}`);
     this.timing.replaceChildren(latency(wire.shares(wire.parseTiming(response.headers.get("Server-Timing")), total), total));
-    if (request.json !== undefined && !(output instanceof Blob)) this.last = { text: JSON.stringify(request.json), output: this.path.instances ? whole : output };
+    if (!(output instanceof Blob)) this.last = { text: JSON.stringify(described(request)), output: this.path.instances ? whole : output };
     this.field.answered?.(output);
     this.present(output, output, blob);
   }
@@ -314,7 +314,7 @@ class Playground {
     this.say(`${response.status} · ${outputs.length} outputs in ${format(total)}, the first after ${format(first)}${version(response)}`);
     const parts = [{ name: "first", ms: first, about: "" }, { name: "rest", ms: total - first, about: "" }];
     this.timing.replaceChildren(latency(parts, total));
-    if (request.json !== undefined) this.last = { text: JSON.stringify(request.json), output: outputs };
+    this.last = { text: JSON.stringify(described(request)), output: outputs };
     this.field.answered?.(words.join(""));
     this.present(isText ? words.join("") : outputs, outputs);
   }
@@ -374,14 +374,9 @@ class Playground {
       if (!request) return say(`${error.field.label}: ${error.message}`);
     }
     const told = { server: location.origin, path: this.path.path, version: this.version.value, instances: this.path.instances, streams: this.path.streams && this.streams.checked, needs_token: Boolean(this.token.value) };
-    if (request.file) Object.assign(told, { file: request.file.name, content_type: request.file.blob.type });
-    else if (request.form) {
-      const entries = Object.entries(request.form);
-      told.files = Object.fromEntries(entries.filter(([, each]) => holdsFile(each)).map(([name, each]) => [name, [each].flat()[0].name]));
-      told.value = Object.fromEntries(entries.filter(([, each]) => !holdsFile(each)));
-    } else told.value = request.json;
-    if (this.last?.text === JSON.stringify(told.value) && JSON.stringify(this.last.output).length < MOST_WRITTEN) told.output = this.last.output;
-    const body = JSON.stringify(told);
+    const input = described(request);
+    const isAnswered = this.last?.text === JSON.stringify(input) && JSON.stringify(this.last.output).length < MOST_WRITTEN;
+    const body = JSON.stringify({ ...told, ...input, ...(isAnswered ? { output: this.last.output } : {}) });
     if (body.length > MOST_WRITTEN) return say("This input is too long to be written as code.");
     const response = await fetch(`${this.root.dataset.base}/snippets`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
     if (!response.ok) return say((await response.json()).detail ?? "The server did not write it.");
@@ -429,6 +424,15 @@ function plainSample(value, hints, at = "") {
   if (typeof value.b64 === "string") return undefined;
   const pairs = Object.entries(value).map(([name, each]) => [name, plainSample(each, hints, at ? `${at}.${name}` : name)]);
   return Object.fromEntries(pairs.filter(([, each]) => each !== undefined));
+}
+
+// Return the input of a request, with the names of files in place of the files.
+function described(request) {
+  if (request.file) return { file: request.file.name, content_type: request.file.blob.type };
+  if (!request.form) return { value: request.json };
+  const entries = Object.entries(request.form);
+  const names = entries.filter(([, each]) => holdsFile(each)).map(([name, each]) => [name, [each].flat()[0].name]);
+  return { value: Object.fromEntries(entries.filter(([, each]) => !holdsFile(each))), files: Object.fromEntries(names) };
 }
 
 function holdsFile(value) {
