@@ -49,10 +49,12 @@ if TYPE_CHECKING:
     from servekit.extension.problems import error_fields, error_message, problem_response
     from servekit.extension.processes import ProcessOffer
     from servekit.extension.protocol import PredictionCall, Protocol, RequestHead
+    from servekit.extension.replay import ReplayForm, replay_text
     from servekit.extension.routes import Routes
     from servekit.extension.server import Server
     from servekit.extension.snippets import RequestToWrite
     from servekit.extension.transport import TransportOffer
+    from servekit.ipc.crash_reports import CrashReport, HeldRequest
     from servekit.ipc.model_counters import DURATIONS
     from servekit.ipc.operations import (
         Load,
@@ -77,12 +79,14 @@ __all__ = [
     "Codecs",
     "Column",
     "Command",
+    "CrashReport",
     "Diagnosis",
     "EncodedInput",
     "EncodedResponse",
     "Envelope",
     "EnvelopeRequest",
     "Exchange",
+    "HeldRequest",
     "HttpRequest",
     "HttpResponse",
     "Identity",
@@ -109,6 +113,7 @@ __all__ = [
     "Protocol",
     "Refused",
     "ReloadModels",
+    "ReplayForm",
     "RequestHead",
     "RequestToWrite",
     "RequestTraced",
@@ -134,6 +139,7 @@ __all__ = [
     "error_message",
     "problem_response",
     "read_instances",
+    "replay_text",
 ]
 
 MODULES = {
@@ -176,10 +182,12 @@ MODULES = {
     ".observer": ("Observer",),
     ".processes": ("ProcessOffer",),
     ".protocol": ("PredictionCall", "Protocol", "RequestHead"),
+    ".replay": ("ReplayForm", "replay_text"),
     ".routes": ("Routes",),
     ".server": ("Server",),
     ".snippets": ("RequestToWrite",),
     ".transport": ("TransportOffer",),
+    "servekit.ipc.crash_reports": ("CrashReport", "HeldRequest"),
     "servekit.ipc.model_counters": ("DURATIONS",),
     "servekit.ipc.operations": (
         "Load",

@@ -117,6 +117,7 @@ class WorkerExited(LifeEvent, frozen=True):
     has_given_up: bool  #: its replica failed too often: one try now and then
     request_ids: list[str] = []  #: of the batch that it held
     last_lines: list[str] = []  #: of its stdout and stderr
+    source: str = ""  #: the path or URL that the operator named
 
 
 class BatchServed(LifeEvent, frozen=True):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.extension.models import ModelStatistics, ModelView
     from servekit.extension.snippets import RequestToWrite
+    from servekit.ipc.crash_reports import CrashReport
     from servekit.ipc.operations import Operation, OperationRow
     from servekit.settings import Settings
 
@@ -83,6 +84,17 @@ class Server(Protocol):
         """Return why *model*, or the server with all of its models, is not ready.
 
         :raises ModelNotFound: there is no such model.
+        """
+
+    def crashes(self) -> Sequence[CrashReport]:
+        """Return the crash reports that are kept, newest last, without bodies of requests."""
+
+    def crash(self, number: int) -> CrashReport:
+        """Return crash report *number*, with the bodies of requests if the operator has them kept.
+
+        They are secrets: show them only where the management token is needed.
+
+        :raises RouteNotFound: it is not there, or not any more.
         """
 
     def statistics(self, model: str, version: str) -> ModelStatistics:

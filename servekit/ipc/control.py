@@ -6,6 +6,7 @@ As in ``batches``, each message is a tagged Struct; the table for the front-ends
 
 from msgspec import Struct
 
+from servekit.ipc.crash_reports import HeldRequest
 from servekit.ipc.operations import Operate
 from servekit.ipc.table import Interface
 
@@ -109,7 +110,7 @@ class Lost(Struct, array_like=True, tag=23):
     model: str
     replica: int
     generation: int
-    request_ids: list[str]
+    requests: list[HeldRequest]
 
 
 class Reload(Struct, array_like=True, tag=24):

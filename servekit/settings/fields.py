@@ -159,6 +159,11 @@ class Settings:
     large_body: int = setting(
         64 * KIB, "smallest body or response that is sent through shared memory", **a_size(1, GIB)
     )
+    keep_bodies: int = setting(
+        0,
+        "largest request body kept with crash reports and slow requests; 0 keeps none",
+        **a_size(0, 16 * MIB),
+    )
     arena: int = setting(
         256 * MIB,
         "shared memory for the large bodies of each model, allocated as needed",

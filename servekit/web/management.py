@@ -39,6 +39,10 @@ class ManagedView(OperatedView, LoggedView, Protocol):
         """Return the crash reports that are kept, newest last."""
         ...
 
+    def crash(self, number: int) -> CrashReport:
+        """Return crash report *number*, with the bodies of requests that were kept."""
+        ...
+
     def ask_reload(self) -> None:
         """Ask the supervisor to reload, as SIGHUP does."""
         ...
@@ -66,6 +70,9 @@ def create_management(
     def crashes() -> Response:
         return Response(msgspec.json.encode({"crashes": server.crashes()}), mimetype=JSON)
 
+    def crash(number: int) -> Response:
+        return Response(msgspec.json.encode(server.crash(number)), mimetype=JSON)
+
     def reload() -> Response:
         server.ask_reload()
         answer = jsonify(reload="asked for")
@@ -77,6 +84,7 @@ def create_management(
 
     app.add_url_rule("/", "root", root)
     app.add_url_rule("/crashes", "crashes", crashes)
+    app.add_url_rule("/crashes/<int:number>", "crash", crash)
     app.add_url_rule("/reload", "reload", reload, methods=["POST"])
     app.add_url_rule("/openapi.json", "openapi", openapi)
     add_routes(app, routes)

@@ -119,7 +119,8 @@ PATHS: Final = (
         answer=OperationRow,
     ),
     PathEntry("get", "/logs", "logs", "The last lines of the log", answer=LogPage),
-    PathEntry("get", "/crashes", "crashes", "Crash reports of workers"),
+    PathEntry("get", "/crashes", "crashes", "Crash reports of workers, without bodies"),
+    PathEntry("get", "/crashes/{number}", "crash", "A crash report, with the bodies that are kept"),
 )
 
 

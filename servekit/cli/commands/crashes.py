@@ -1,46 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``servekit crashes``: which workers of a running server crashed, hung or could not load."""
+"""``servekit crashes``: which workers of a running server crashed, hung or could not load.
+
+It also writes the requests that they held as commands of curl, or as tests.
+"""
 
 import argparse
 import json
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from servekit.cli.parsing.exit_status import OK
 from servekit.cli.server import finding
 from servekit.cli.server.connection import ManagedServer
+from servekit.errors import StartupError
 from servekit.extension.commands import Run
-from servekit.ipc.crash_reports import CrashReport, read_all
+from servekit.extension.replay import ReplayForm, replay_text
+from servekit.ipc.crash_reports import CrashReport, HeldRequest, read, read_all
 
 __all__ = ["crashes"]
 
+URL: Final = "http://127.0.0.1:8080"
 EPILOG = """\
-A server keeps the newest 100 reports until it stops.
+A server keeps the newest 100 reports until it stops. The body of a request is in the command, or in
+the test, only if the server runs with --keep-bodies.
 
 examples:
   servekit crashes                          of the only running server
   servekit crashes --model digits --json
   servekit crashes --run-dir /run/servekit --pid 4711
   servekit crashes --server https://models.example:8081
+  servekit crashes show 3                   report 3 alone
+  servekit crashes show 3 --curl            its request as a command of curl
+  servekit crashes show 3 --pytest > test_crash_3.py
 """
+
+
+class NoReport(StartupError):
+    """There is no such crash report, or no such request in it."""
 
 
 def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
+    parser.add_argument("show", nargs="?", choices=["show"], help="show one report")
+    parser.add_argument("number", nargs="?", type=int, metavar="N", help="number of the report")
     finding.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only crashes of this model")
-    return run
+    form = parser.add_mutually_exclusive_group()
+    for name, what in {"curl": "a command of curl", "pytest": "a test"}.items():
+        text = f"with show: print its request as {what}"
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
+    parser.add_argument("--request", metavar="ID", help="which one, if the worker held several")
+    parser.add_argument("--url", default=URL, help=f"the server that curl asks; default: {URL}")
+    return lambda parsed: _run(parser, parsed)
 
 
-def run(parsed: argparse.Namespace) -> int:
-    """Print the reports, newest last.
+def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
+    """Print the reports, newest last, or one of them.
 
     :raises NoServer: no such server runs.
     :raises RequestRefused: the server refuses the request.
+    :raises NoReport: there is no such report or request.
     """
+    if (parsed.show is None) != (parsed.number is None):
+        parser.error("show needs the number of a report")
+    if parsed.show is None and (parsed.form or parsed.request):
+        parser.error("--curl, --pytest and --request need: show N")
     server = finding.find_server(parsed)
+    if parsed.show is not None:
+        report = _one(server, parsed.number)
+        print(_shown(report, parsed), end="")
+        return OK
     every = _remote(server) if server.run_dir is None else read_all(server.run_dir)
     reports = [report for report in every if parsed.model in (None, report.model)]
     if parsed.json:
@@ -48,6 +80,42 @@ def run(parsed: argparse.Namespace) -> int:
     else:
         print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
     return OK
+
+
+def _one(server: ManagedServer, number: int) -> CrashReport:
+    if server.run_dir is None:
+        return msgspec.convert(server.get(f"/crashes/{number}"), CrashReport)
+    try:
+        return read(server.run_dir, number)
+    except OSError:
+        raise NoReport(f"there is no crash report {number}; servekit crashes lists them") from None
+
+
+def _shown(report: CrashReport, parsed: argparse.Namespace) -> str:
+    """Return *report*, or its request, as *parsed* asks for it."""
+    if parsed.form is not None:
+        form: ReplayForm = parsed.form
+        return replay_text(report, _request(report, parsed.request), form, parsed.url)
+    if parsed.json:
+        return json.dumps(msgspec.to_builtins(report), indent=2) + "\n"
+    return "".join(f"{line}\n" for line in lines_of(report))
+
+
+def _request(report: CrashReport, request_id: str | None) -> HeldRequest:
+    """Return the request of *report* to send again.
+
+    :raises NoReport: there is none, or not one with this id, or several.
+    """
+    found = [each for each in report.requests if each.method]
+    if request_id is not None:
+        found = [each for each in found if each.request_id == request_id]
+    if not found:
+        which = f"request {request_id}" if request_id else "request that can be sent again"
+        raise NoReport(f"crash report {report.number} has no {which}")
+    if len(found) > 1:
+        ids = " ".join(each.request_id for each in found)
+        raise NoReport(f"the worker held {len(found)} requests, choose with --request: {ids}")
+    return found[0]
 
 
 def _remote(server: ManagedServer) -> list[CrashReport]:
@@ -60,6 +128,7 @@ def lines_of(report: CrashReport) -> Iterator[str]:
     index = None if report.replica is None else str(report.replica)
     worker = "/".join(filter(None, (report.model, report.stage, index)))
     yield f"{report.time}  {worker}  {report.cause}"
+    yield f"  report    {report.number}"
     if report.pid is not None:
         ended = report.signal or f"exit code {report.exit_code}"
         yield f"  worker    pid {report.pid}, generation {report.generation}, {ended}"

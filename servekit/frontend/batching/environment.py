@@ -43,6 +43,7 @@ class BatchingEnvironment:
     front_ends: int  #: that share the workers
     arena_bytes: int  #: shared memory for the large bodies of one model
     large_body_bytes: int  #: bodies of this size or more lie in shared memory
+    keep_bodies: int = 0  #: largest body that crash reports have, in bytes; 0: none
     wake_timeout_s: float = 30.0  #: how long a request waits for a model that is loaded on demand
     samples: BatchSamples | None = None  #: for plugins that implement ``batch_served``
     traces: Traces | None = None  #: for plugins that implement ``request_traced``

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from servekit.frontend.batching.batch_slot import BatchSlot
 from servekit.frontend.batching.call_port import CallPort
 from servekit.frontend.batching.channel import Channel
+from servekit.frontend.batching.held import held_requests
 from servekit.frontend.batching.leases import Leases
 from servekit.frontend.batching.liveness import Liveness
 from servekit.frontend.batching.stream_slots import StreamSlots
@@ -114,8 +115,9 @@ class ReplicaProxy:
 
     def report_lost(self, batch: Sequence[Task]) -> None:
         """Report the worker, which was lost with *batch*."""
-        ids = [task.request_id for task in batch]
-        self._environment.report(Lost(self._owner.row.name, self.row.index, self._generation, ids))
+        requests = held_requests(batch, self._environment.keep_bodies)
+        name, index = self._owner.row.name, self.row.index
+        self._environment.report(Lost(name, index, self._generation, requests))
 
     # ------------------------------------------------------------ tasks
 

@@ -71,7 +71,7 @@ def create_core(
     control.say(PluginHooks(list(observer_hooks)))
     port = ObserverPort(run_directory / "observer.sock")
     samples = BatchSamples(port) if "batch_served" in observer_hooks else None
-    traces = Traces(port) if "request_traced" in observer_hooks else None
+    traces = Traces(port, settings.keep_bodies) if "request_traced" in observer_hooks else None
     pressure = Pressure(settings.memory, settings.body_timeout)
     router = Router()
     environment = _batching(settings, loop, pressure, control, router, samples, traces)
@@ -111,6 +111,7 @@ def _batching(
         front_ends=settings.front_ends,
         arena_bytes=settings.arena,
         large_body_bytes=settings.large_body,
+        keep_bodies=settings.keep_bodies,
         samples=samples,
         traces=traces,
     )

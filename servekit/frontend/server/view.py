@@ -162,8 +162,18 @@ class FrontEndView:
     # ------------------------------------------------------------ for operators
 
     def crashes(self) -> list[CrashReport]:
-        """Return the crash reports that are kept."""
+        """Return the crash reports that are kept, newest last, without bodies of requests."""
         return crash_reports.read_all(self.run_directory)
+
+    def crash(self, number: int) -> CrashReport:
+        """Return crash report *number*, with the bodies that were kept.
+
+        :raises RouteNotFound: it is not there, or not any more.
+        """
+        try:
+            return crash_reports.read(self.run_directory, number)
+        except OSError:
+            raise RouteNotFound(f"there is no crash report {number}") from None
 
     @property
     def log_run(self) -> str:

@@ -109,8 +109,13 @@ class RequestTrace:
             self._is_over = True
             self._taker.take(self, monotonic())
 
-    def event(self, reason: Literal["slow", "sampled"], now: float) -> RequestTraced:
-        """Return what plugins get of it; the request has a route, and is over *now*."""
+    def event(
+        self, reason: Literal["slow", "sampled"], now: float, keep_bodies: int = 0
+    ) -> RequestTraced:
+        """Return what plugins get of it; the request has a route, and is over *now*.
+
+        :param keep_bodies: size of the largest body that is in it; 0: none.
+        """
         request, context, parent_span = self.request, self.context, self.parent_span
         if context is None and (found := context_of(request)) is not None:
             context, parent_span = found.child(), found.span_id
@@ -130,6 +135,7 @@ class RequestTrace:
             spans=sorted(self._spans(notes, now), key=lambda span: span.start_s),
             batches=[note.shown for note in notes],
             content_type=request.headers.get(b"content-type", b"").decode("latin-1"),
+            body=_kept_body(request, keep_bodies),
         )
 
     def _spans(self, notes: list[BatchNote], now: float) -> Iterator[Span]:
@@ -147,6 +153,12 @@ class RequestTrace:
             yield from _spans_of_service(note, began, place)
         if self._answered_at:
             yield _span("send", self._answered_at, now, began)
+
+
+def _kept_body(request: HttpRequest, keep_bodies: int) -> bytes | None:
+    """Return the body of *request* if it may be kept; one in shared memory has been given back."""
+    body = request.body
+    return body if keep_bodies and isinstance(body, bytes) and len(body) <= keep_bodies else None
 
 
 def context_of(request: HttpRequest) -> TraceContext | None:

@@ -29,13 +29,15 @@ LATE_S = 0.005  #: a request that arrives faster is not slow for that
 class Traces:
     """There is one while a plugin implements ``request_traced``."""
 
-    def __init__(self, port: ObserverPort) -> None:
-        """Send to *port*. No request is sampled before ``share`` is set."""
-        self._port = port
+    def __init__(self, port: ObserverPort, keep_bodies: int = 0) -> None:
+        """Send to *port*. No request is sampled before ``share`` is set.
+
+        :param keep_bodies: size of the largest body that is sent; 0: none.
+        """
+        self._port, self._keep_bodies = port, keep_bodies
         self.exemplars = Exemplars()  #: the sampled requests that ``/metrics`` shows
-        self.share: float | None = (
-            None  #: requests without ``traceparent`` that are sampled, from 0 to 1
-        )
+        #: requests without ``traceparent`` that are sampled, from 0 to 1
+        self.share: float | None = None
         self._slow: WeakValueDictionary[str, SlowRequests] = WeakValueDictionary()
         self._due = 0.0  #: ``monotonic``: when slow requests are sent next
         self.live = 0  #: traces that have begun and are not over
@@ -83,11 +85,11 @@ class Traces:
             return
         if trace.is_sampled:
             self._note_exemplar(trace, route.row)
-            self._port.send(trace.event("sampled", now))
+            self._port.send(trace.event("sampled", now, self._keep_bodies))
             return
         slow = self._slow.get(route.row.name)
         if slow is not None and now - trace.began >= slow.limit_s:
-            slow.add(trace.event("slow", now))
+            slow.add(trace.event("slow", now, self._keep_bodies))
 
     def _note_exemplar(self, trace: RequestTrace, row: ModelRow) -> None:
         if trace.status == HTTPStatus.OK and trace.context is not None:

@@ -70,4 +70,5 @@ def worker_exited(
         restart_s=None if wait is None else wait.delay_s,
         has_given_up=wait is not None and wait.has_given_up,
         last_lines=list(ended.last_lines),
+        source=prepared.source,
     )

@@ -4,15 +4,17 @@
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from servekit.extension.events import WorkerExited
 from servekit.ipc import crash_reports
 from servekit.ipc.control import Lost
-from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport
+from servekit.ipc.crash_reports import KEPT_REPORTS, CrashReport, HeldRequest
 from servekit.supervisor.reporting.journal import Journal, Notice
 
 __all__ = ["CrashLog", "Key"]
 
+KEPT_EARLY = 8  #: workers whose requests are known before their end; there may be bodies
 Key = tuple[str, int | None, int]  #: model, replica, generation
 
 
@@ -30,12 +32,15 @@ class CrashLog:
         self._count = 0
         self._numbers: dict[Key, int] = {}  #: numbers of the reports that are written
         self._request_ids: dict[Key, list[str]] = {}
+        self._early: dict[Key, list[HeldRequest]] = {}  #: their worker has not ended yet
 
     def worker_exited(self, event: WorkerExited) -> None:
         """Report a worker that crashed, hung or was killed."""
         self._add(
             CrashReport(
                 model=event.model,
+                version=event.version,
+                source=event.source,
                 stage=event.stage,
                 replica=event.replica,
                 generation=event.generation,
@@ -61,14 +66,18 @@ class CrashLog:
     def lost(self, lost: Lost) -> None:
         """Add the requests that a front-end had sent to a worker that is gone."""
         key = (lost.model, lost.replica, lost.generation)
-        self._request_ids.setdefault(key, []).extend(lost.request_ids)
-        _keep_newest(self._request_ids)
+        ids = [request.request_id for request in lost.requests]
+        self._request_ids.setdefault(key, []).extend(ids)
+        _keep_newest(self._request_ids, KEPT_REPORTS)
         number = self._numbers.get(key)
         if number is None:
+            self._early.setdefault(key, []).extend(lost.requests)
+            _keep_newest(self._early, KEPT_EARLY)
             return
         try:
             report = crash_reports.read(self._run_dir, number)
-            report.request_ids += lost.request_ids
+            report.request_ids += ids
+            report.requests += lost.requests
             crash_reports.write(self._run_dir, number, report)
         except OSError as error:
             self._complain(error)
@@ -80,6 +89,7 @@ class CrashLog:
     def _add(self, report: CrashReport) -> None:
         key = (report.model, report.replica, report.generation)
         report.request_ids = self.request_ids(key)
+        report.requests = self._early.pop(key, [])
         self._count += 1
         try:
             crash_reports.write(self._run_dir, self._count, report)
@@ -87,15 +97,15 @@ class CrashLog:
             self._complain(error)
             return
         self._numbers[key] = self._count
-        _keep_newest(self._numbers)
+        _keep_newest(self._numbers, KEPT_REPORTS)
 
     def _complain(self, error: OSError) -> None:
         text = f"a crash report cannot be written: {error.strerror}"
         self._journal.notice(Notice("no_crash_report", "servekit", text, "warning"))
 
 
-def _keep_newest(table: dict[Key, int] | dict[Key, list[str]]) -> None:
-    while len(table) > KEPT_REPORTS:
+def _keep_newest(table: dict[Key, Any], most: int) -> None:
+    while len(table) > most:
         table.pop(next(iter(table)))
 
 
