@@ -18,12 +18,12 @@ from servekit import Service
 
 class S(Service):
     def predict(self, batch):
-        if any(each == {"secret": "pass\u00f6rd"} or each == b"\\x00bin" for each in batch):
+        if any(each == {"secret": "hunter2\u00f6"} or each == b"\\x00bin" for each in batch):
             os._exit(9)
         return [1 for each in batch]
 """
 MENDED = BROKEN.replace("os._exit(9)", "pass")
-POISON = json.dumps({"secret": "pass\u00f6rd"}).encode()
+POISON = json.dumps({"secret": "hunter2\u00f6"}).encode()
 
 
 class Crashed:
@@ -94,7 +94,7 @@ def test_the_copied_test_fails_until_the_service_is_mended(kept, tmp_path):
 
     assert status == 503
     assert before.returncode == 1, before.stdout
-    assert "exited with 9" in before.stdout
+    assert "assert 503 < 500" in before.stdout
     assert after.returncode == 0, after.stdout
 
 
@@ -120,7 +120,7 @@ def test_bodies_are_where_they_are_asked_for_and_nowhere_else(kept):
 
     assert report["requests"][0]["body"] is None
     assert json.loads(kept.show(number, "--json"))["requests"][0]["body"]
-    assert "pass" not in kept.server.output
+    assert "hunter2" not in kept.server.output
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 

@@ -46,7 +46,8 @@ GROUPS = {
     "memory": "models_memory memory queue_memory large_body arena",
     "jobs": "jobs jobs_size job_ttl",
     "workers": "worker_user worker_memory worker_files pass_env",
-    "logs and files": "log_level log_format log_dir log_file_size log_files access_log run_dir",
+    "logs and files": "log_level log_format log_dir log_file_size log_files access_log keep_bodies"
+    " run_dir",
 }
 OTHERS = "others"
 
