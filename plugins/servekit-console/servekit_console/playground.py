@@ -12,8 +12,8 @@ from servekit.extension import RequestToWrite, Server
 
 __all__ = ["add_playground"]
 
-MOST_BYTES: Final = 1 << 20  #: of a body that is written as code
-MOST_FILE_BYTES: Final = 16 << 20  #: of an example
+MOST_BYTES: Final = 1 << 20  #: the limit for a body that is written as code
+MOST_FILE_BYTES: Final = 16 << 20  #: the limit for the file of an example
 
 
 def add_playground(pages: Blueprint, server: Server) -> None:
