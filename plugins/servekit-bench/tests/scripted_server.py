@@ -26,13 +26,14 @@ class ScriptedServer:
         *,
         path: str = "",
         tls: ssl.SSLContext | None = None,
+        reads_bodies: bool = True,
     ) -> None:
         self.listener = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
         self.listener.bind(path or ("127.0.0.1", 0))
         self.listener.listen(256)
         self.port = 0 if path else self.listener.getsockname()[1]
         self.requests: list[bytes] = []
-        self._script, self._tls = script, tls
+        self._script, self._tls, self._reads_bodies = script, tls, reads_bodies
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -63,7 +64,7 @@ class ScriptedServer:
     def _serve(self, sock: socket.socket) -> None:
         try:
             with sock.makefile("rb") as reader:
-                while request := _read(reader):
+                while request := _read(reader, with_body=self._reads_bodies):
                     with self._lock:
                         number = len(self.requests)
                         self.requests.append(request)
@@ -77,8 +78,8 @@ class ScriptedServer:
             sock.close()
 
 
-def _read(reader) -> bytes:
-    """Read a request, head and body."""
+def _read(reader, *, with_body: bool) -> bytes:
+    """Read a request: its head, and its body if asked to."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         line = reader.readline()
@@ -86,7 +87,7 @@ def _read(reader) -> bytes:
             return b""
         head += line
     lengths = [each for each in head.lower().split(b"\r\n") if each.startswith(b"content-length:")]
-    return head + reader.read(int(lengths[0].split(b":")[1]) if lengths else 0)
+    return head + reader.read(int(lengths[0].split(b":")[1]) if lengths and with_body else 0)
 
 
 def late(seconds: float) -> Script:

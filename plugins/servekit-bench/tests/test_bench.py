@@ -132,7 +132,10 @@ def test_a_path_without_examples_needs_an_input():
 def test_a_model_that_cannot_be_loaded_is_an_error(model):
     (model / "service.py").write_text("raise ValueError('broken')", encoding="utf-8")
 
-    assert "broken" in bench(model, status=3).stderr
+    stderr = bench(model, status=3).stderr
+
+    assert "broken" in stderr
+    assert "loading" not in stderr
 
 
 def test_ctrl_c_prints_what_was_measured():

@@ -187,6 +187,16 @@ def test_large_requests_and_answers():
     assert found.received_bytes >= 2_000_000 * found.answered
 
 
+def test_a_server_that_answers_before_it_has_the_body():
+    request = TimedRequest("/sum/predict", bytes(8_000_000))
+    with ScriptedServer(reads_bodies=False) as server:
+        found = measure(server, ClosedLoop(1), requests=(request,))
+
+    assert found.answered > 1
+    assert found.reconnects > 0
+    assert found.failures == ()
+
+
 def test_a_unix_socket(tmp_path):
     path = str(tmp_path / "socket")
     with ScriptedServer(path=path):

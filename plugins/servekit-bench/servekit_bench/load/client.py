@@ -78,7 +78,8 @@ class LoadClient:
             return False
         except OSError as error:
             return self._lose(connection, error)
-        if connection.answer is None and connection.is_busy and data.startswith(OK):
+        is_waiting = connection.is_busy and connection.rest is None  # for its whole answer
+        if connection.answer is None and is_waiting and data.startswith(OK):
             head = data.find(HEAD_END)
             at = data.find(self._length, 0, head) + len(self._length)
             if (

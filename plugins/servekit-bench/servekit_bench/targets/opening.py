@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from servekit import serve
+from servekit import LocalServer, serve
 from servekit.errors import StartupError
 from servekit_bench.load import Target, TimedRequest, Tls
 from servekit_bench.targets.addresses import is_address, parse_address
@@ -74,10 +74,18 @@ def opened(name: str, options: TargetOptions) -> Iterator[OpenTarget]:
         return
     packaged = packaged_inputs(Path(name.partition("=")[2] or name))
     settings = {"port": 0, "strict": True, **options.settings}
-    with _log_kept() as log, serve(name, block=False, **settings) as server:
+    with _log_kept() as log, _start(name, settings, log) as server:
         target, _ = parse_address(server.url, options.tls)
         _wait_ready(target, log, options.headers)
         yield _with_requests(name, target, options.path, options, packaged)
+
+
+def _start(name: str, settings: Mapping[str, Any], log: list[str]) -> LocalServer:
+    """Start a server; if it cannot be started, its warnings and errors say why."""
+    try:
+        return serve(name, block=False, **settings)
+    except StartupError as error:
+        raise StartupError("\n".join(log) or str(error)) from error
 
 
 def _wait_ready(target: Target, log: list[str], headers: tuple[tuple[str, str], ...]) -> None:
