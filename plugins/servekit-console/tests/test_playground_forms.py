@@ -7,6 +7,7 @@ import wave
 import pytest
 
 from servekit.testing import ServedModel
+from tests.browser.axe import axe_script, serious_findings
 from tests.browser.driver import CHROMIUM, Browser
 
 from .playground_page import ANSWER, STATUS, PlaygroundPage
@@ -230,6 +231,25 @@ def test_several_files_are_sent(page, tmp_path):
 
     page.answer()
     assert outputs(page) == [3]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/forms/predict", "/forms/several", "/forms/quieter", ""])
+def test_every_field_is_accessible_and_fits_a_phone(page, tmp_path_factory, scheme, path):
+    page.browser.look_like(width=390, scheme=scheme)
+    if path:
+        page.open("forms", path=path)
+    else:
+        page.browser.open(f"{page.url}/console/playground/")
+    page.browser.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    wide = page.browser.run("document.documentElement.scrollWidth")
+    found = serious_findings(page.browser, axe_script(tmp_path_factory.getbasetemp()))
+    name = f"{path.replace('/', '-')}-{scheme}.png"
+    page.browser.screenshot(tmp_path_factory.getbasetemp() / name, is_whole=True)  # for people
+    page.browser.look_like()
+
+    assert wide <= 390
+    assert found == []
 
 
 def test_a_token_is_asked_for_and_stays_in_the_tab(browser, model, tmp_path):

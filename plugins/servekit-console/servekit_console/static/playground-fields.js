@@ -136,8 +136,8 @@ function jsonField(form, spec) {
 function arrayField(form, spec) {
   const shape = shapeOf(spec.schema, form.definitions);
   const input = h("textarea", { rows: shape.length > 1 ? 6 : 2, className: "mono", spellcheck: false, placeholder: "1, 2, 3" });
-  const sizes = shape.map((size) => (size < 0 ? "any number" : size)).join(" × ");
-  return wrap({ ...spec, help: spec.help || `${sizes} of numbers: typed, or pasted from a spreadsheet` }, input, {
+  const sizes = shape.length === 1 && shape[0] < 0 ? "" : shape.map((size) => (size < 0 ? "any" : size)).join(" × ");
+  return wrap({ ...spec, help: spec.help || `${sizes} numbers, typed or pasted from a spreadsheet`.trim() }, input, {
     get: (refuse) => {
       if (!input.value.trim() && !spec.required) return undefined;
       try {
