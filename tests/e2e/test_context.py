@@ -54,13 +54,16 @@ def test_metrics_of_a_service_are_scraped_at_any_front_end_and_begin_anew_with_a
 
 def test_a_service_logs_in_the_servers_format_and_as_nobody_else(serve):
     served = serve("Talkative")
-    served.post("/words/predict", b"1", headers={"X-Request-Id": "ours"})
+    trace_id = "0af7651916cd43dd8448eb211c80319c"
+    headers = {"X-Request-Id": "ours", "traceparent": f"00-{trace_id}-b7ad6b7169203331-00"}
+    served.post("/words/predict", b"1", headers=headers)
 
     loaded = served.log.wait_for("log", message="loaded words")
     assert (loaded["subject"], loaded["level"]) == ("words/0", "info")
     got = served.log.wait_for("log", message="got 1")
     assert (got["model"], got["replica"], got["level"]) == ("words", 0, "warning")
     assert (got["request_ids"], got["size"]) == (["ours"], 1)
+    assert got["trace_ids"] == [trace_id]
     failed = served.log.wait_for("log", message="failed")
     assert failed["traceback"].endswith("KeyError: 'lost'\n")
     assert "not shown" not in served.log.text

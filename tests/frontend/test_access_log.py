@@ -46,6 +46,26 @@ def lines(front_end, at_least):
         Event().wait(0.02)
 
 
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize(
+    ("field", "members"),
+    [
+        pytest.param(f"traceparent: 00-{TRACE}-b7ad6b7169203331-00", {"trace_id": TRACE}, id="one"),
+        pytest.param("traceparent: nonsense", {}, id="malformed"),
+        pytest.param("X-Other: 1", {}, id="none"),
+    ],
+)
+def test_a_line_names_the_trace(logged, field, members):
+    with logged.connect() as client:
+        client.sendall(post(b"[1]", field))
+        receive(client)
+    (line,) = lines(logged, 1)
+
+    assert {name: value for name, value in line.items() if name == "trace_id"} == members
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "expected"),
     [

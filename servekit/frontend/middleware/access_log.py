@@ -15,6 +15,7 @@ import msgspec
 from gevent.monkey import get_original
 
 from servekit.errors import StartupError
+from servekit.ipc.trace_context import TRACEPARENT, trace_id_of
 from servekit.system.appending import open_to_append, reopen
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class LogLine:
             bytes=None if status is None or self._size is None else self._size or sent,
             duration_ms=round((monotonic() - self._began) * 1e3, 3) if is_whole else None,
             request_id=request.request_id,
+            **_trace(request),
             **self._model(),
             **({"identity": request.identity.name} if request.identity is not None else {}),
         )
@@ -161,3 +163,10 @@ class LogLine:
         if route is None or not version:
             return {}
         return {"model": route.row.name, "model_version": version.decode()}
+
+
+def _trace(request: HttpRequest) -> dict[str, str]:
+    """Return the trace that *request* belongs to, if it belongs to one."""
+    given = request.headers.get(TRACEPARENT.encode())
+    trace_id = trace_id_of(given.decode("latin-1")) if given is not None else ""
+    return {"trace_id": trace_id} if trace_id else {}

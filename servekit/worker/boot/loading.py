@@ -75,9 +75,9 @@ class WorkerState:
             allow_pickles()
         self.batches: list[CurrentMembers] = []  #: one for each service; at most one holds a batch
 
-    def current_ids(self) -> list[str]:
-        """Return the ids of the requests that a ``predict`` has now."""
-        return next(filter(None, (batch.ids() for batch in self.batches)), [])
+    def current(self) -> CurrentMembers | None:
+        """Return what a ``predict`` has now, or ``None`` if none runs."""
+        return next((batch for batch in self.batches if batch.ids()), None)
 
 
 def load_service(loading: Loading) -> Loaded:
@@ -88,8 +88,8 @@ def load_service(loading: Loading) -> Loaded:
     sys.path.insert(0, str(loading.directory))
     manager, launch = create_plugin_manager(), loading.launch
     state = WorkerState(manager, loading.manifest)
-    is_json, ids = launch.log_format == "json", state.current_ids
-    attach(loading.manifest.name, launch.log_level, is_json=is_json, current_ids=ids)
+    is_json = launch.log_format == "json"
+    attach(loading.manifest.name, launch.log_level, is_json=is_json, current=state.current)
 
     def load(part: Loading, metrics: Metrics) -> Loaded:
         with named_stage(part.launch.stage if launch.colocated else ""):

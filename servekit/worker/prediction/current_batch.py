@@ -7,19 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from servekit.ipc.batches import QUERY, Item
+from servekit.ipc.trace_context import TRACEPARENT, trace_id_of
 from servekit.service.identity import Identity
 from servekit.service.request import Request
 from servekit.worker.codecs.media_headers import parse_content_type
 from servekit.worker.prediction.objects import DecodedInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from servekit.ipc.cancellation import CancelledReader
     from servekit.worker.prediction.batch_result import PendingTask
     from servekit.worker.prediction.request_reader import BodyReaders
 
-__all__ = ["NO_BATCH", "CurrentBatch", "Items", "OpenItem"]
+__all__ = ["NO_BATCH", "CurrentBatch", "Items", "OpenItem", "traces_of"]
 
 #: an ``Item`` with its body, which may be a read-only view that ends with the batch
 OpenItem = Item[bytes | memoryview | DecodedInput]
@@ -36,6 +37,12 @@ class Items(Protocol):
         """Return the item at *place*."""
 
 
+def traces_of(several: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the traces that requests with these headers belong to, each once."""
+    found = (trace_id_of(headers.get(TRACEPARENT, "")) for headers in several)
+    return [*filter(None, dict.fromkeys(found))]
+
+
 class CurrentBatch:
     """Changes with every batch; a ``Request`` made from it does not."""
 
@@ -50,6 +57,12 @@ class CurrentBatch:
     def ids(self) -> list[str]:
         """Return the ids of the requests that ``predict`` has now, each once."""
         return list(dict.fromkeys(task.request_id for task in self.tasks))
+
+    def trace_ids(self) -> list[str]:
+        """Return the traces that these requests belong to, each once."""
+        items = self.batch[0]
+        headers = [items[task.place].headers or NO_HEADERS for task in self.tasks]
+        return traces_of(headers)
 
     def requests(self) -> list[Request]:
         """Return the request of each input or row that ``predict`` has now, in their order."""

@@ -9,7 +9,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from servekit.errors import StartupError
 from servekit.ipc.control import BootFailed
@@ -27,7 +27,19 @@ LEVELS: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "error
 SHOWN: Final = 1000  #: characters of a message; a line with a traceback still fits the log
 SHOWN_TRACEBACK: Final = 2000
 
+
+class Current(Protocol):
+    """The requests that ``predict`` has now."""
+
+    def ids(self) -> list[str]:
+        """Return their ids."""
+
+    def trace_ids(self) -> list[str]:
+        """Return the traces that they belong to."""
+
+
 _is_json = False
+_current: Callable[[], Current | None] = lambda: None  # noqa: E731 - until a service is loaded
 
 
 def say(text: str) -> None:
@@ -43,16 +55,24 @@ def say(text: str) -> None:
 def report(heading: str, error: BaseException | None, request_ids: Sequence[str] = ()) -> None:
     """Log what happened, to which requests, and the traceback of *error* if there is one."""
     text = "" if error is None else traceback_text(error)
+    traces = _trace_ids()
     if _is_json:
         ids = {"request_ids": list(request_ids[:SHOWN_IDS])} if request_ids else {}
-        told = {"traceback": text} if text else {}
+        told: dict[str, Any] = {"trace_ids": traces} if traces else {}
+        told |= {"traceback": text} if text else {}
         last = ("", *text.rstrip().splitlines())[-1]
         say(json_line({"level": "error", "message": heading or last, **ids, **told}))
     else:
         more = ", ..." if len(request_ids) > SHOWN_IDS else ""
         shown = f"{len(request_ids)} request(s): {', '.join(request_ids[:SHOWN_IDS])}{more}"
         whose = f" for {shown}" if request_ids else ""
+        whose += f" (trace {', '.join(traces)})" if traces else ""
         say(f"{heading}{whose}\n{text}" if heading else text)
+
+
+def _trace_ids() -> list[str]:
+    found = _current()
+    return found.trace_ids()[:SHOWN_IDS] if found is not None else []
 
 
 def boot_failed(error: BaseException, directory: str) -> BootFailed:
@@ -82,43 +102,41 @@ def _shortened(name: str, value: Any) -> Any:
 # ------------------------------------------------------------ context.logger
 
 
-def attach(
-    name: str, level: str, *, is_json: bool, current_ids: Callable[[], Sequence[str]]
-) -> None:
+def attach(name: str, level: str, *, is_json: bool, current: Callable[[], Current | None]) -> None:
     """Make the logger *name* write records of *level* and above, and pass none to other loggers.
 
     :param is_json: failures are reported as lines of JSON, too.
-    :param current_ids: returns the ids of the requests that ``predict`` has now.
+    :param current: returns the requests that ``predict`` has now, if it has any.
     """
-    global _is_json
-    _is_json = is_json
+    global _is_json, _current
+    _is_json, _current = is_json, current
     logger = logging.getLogger(name)
     logger.setLevel(level.upper())
-    logger.addHandler(LineHandler(current_ids) if is_json else PlainHandler())
+    logger.addHandler(LineHandler() if is_json else PlainHandler())
     logger.propagate = False
 
 
 class PlainHandler(logging.Handler):
-    """``warning: no weights for class 3``."""
+    """``warning: no weights for class 3``, and the traces of the requests, if they have any."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write *record*, and its traceback below it."""
-        say(f"{_level(record)}: {self.format(record)}\n")
+        traces = _trace_ids()
+        text = f"trace {', '.join(traces)}: " if traces else ""
+        say(f"{_level(record)}: {text}{self.format(record)}\n")
 
 
 class LineHandler(logging.Handler):
     """One JSON object for each record; the supervisor adds the replica and the time."""
 
-    def __init__(self, current_ids: Callable[[], Sequence[str]]) -> None:
-        super().__init__()
-        self._current_ids = current_ids
-
     def emit(self, record: logging.LogRecord) -> None:
         """Write *record*; if it has a ``request_id``, no other ids are added."""
         own = {key: value for key, value in vars(record).items() if key not in KNOWN}
         line: dict[str, Any] = {"level": _level(record), "message": _message(record)[:SHOWN]}
-        if "request_id" not in own and (ids := self._current_ids()):
-            line["request_ids"] = ids[:SHOWN_IDS]
+        if "request_id" not in own and (current := _current()) is not None:
+            line["request_ids"] = current.ids()[:SHOWN_IDS]
+        if traces := _trace_ids():
+            line["trace_ids"] = traces
         if record.exc_info:
             text = "".join(traceback.format_exception(*record.exc_info))
             line["traceback"] = text[-SHOWN_TRACEBACK:]

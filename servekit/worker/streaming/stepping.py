@@ -16,7 +16,7 @@ from servekit.service.base import Done, Service
 from servekit.service.spans import UNTRACED, recording
 from servekit.worker.inputs.annotations import streaming_method
 from servekit.worker.inputs.input_kind import singles
-from servekit.worker.prediction.current_batch import CurrentBatch
+from servekit.worker.prediction.current_batch import CurrentBatch, traces_of
 from servekit.worker.process.log import report
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class CurrentMembers(CurrentBatch):
     def ids(self) -> list[str]:
         """Return the ids of these requests."""
         return [member.request.request_id for member in self.members] or super().ids()
+
+    def trace_ids(self) -> list[str]:
+        """Return the traces that these requests belong to, each once."""
+        headers = [member.request.headers for member in self.members]
+        return traces_of(headers) if headers else super().trace_ids()
 
     def requests(self) -> list[Request]:
         """Return the requests that the service may look at now."""
