@@ -187,17 +187,19 @@ function bars(output) {
 
 // Return a bar of the parts of a latency: [{name, ms}].
 export function latency(parts, total) {
-  const shown = parts.filter((each) => each.ms > 0.005);
-  const bar = h("div", { className: "pg-latency", "aria-hidden": "true" }, shown.map(({ name, ms }) => {
-    const part = h("span", { className: `pg-part pg-${name}` });
+  const tone = (name, i) => (TONES.includes(name) ? name : TONES[i % 5]); // stages have names of their models
+  const shown = parts.filter((each) => each.ms > 0.005).map((each, i) => ({ ...each, tone: tone(each.name, i) }));
+  const bar = h("div", { className: "pg-latency", "aria-hidden": "true" }, shown.map(({ ms, tone: kind }) => {
+    const part = h("span", { className: `pg-part pg-${kind}` });
     part.style.flexGrow = ms;
     return part;
   }));
-  const legend = shown.map(({ name, ms, about }) => h("li", {}, h("span", { className: `pg-dot pg-${name}` }), `${WORDS[name] ?? name} ${format(ms)}${name === "batch" && about > 1 ? `, ${about} together` : ""}`));
+  const legend = shown.map(({ name, ms, about, tone: kind }) => h("li", {}, h("span", { className: `pg-dot pg-${kind}` }), `${WORDS[name] ?? name} ${format(ms)}${name === "batch" && about > 1 ? `, ${about} together` : ""}`));
   return h("div", {}, bar, h("ul", { className: "pg-legend" }, h("li", {}, h("strong", {}, `${format(total)}`)), legend));
 }
 
-const WORDS = { batch: "decode", ipc: "between processes", network: "network and browser", first: "first output", rest: "the others" };
+const TONES = ["queue", "batch", "predict", "encode", "ipc", "network", "first", "rest"];
+const WORDS = { total: "in the server", batch: "decode", ipc: "between processes", network: "network and browser", first: "first output", rest: "the others" };
 
 export function format(ms) {
   return ms < 10 ? `${ms.toFixed(2)} ms` : ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(2)} s`;
