@@ -4,6 +4,7 @@
 import os
 from types import SimpleNamespace
 
+import gevent
 import pytest
 from msgspec import structs
 
@@ -13,7 +14,7 @@ from servekit.frontend.memory.pressure import Pressure, QueueMemory
 from servekit.frontend.pipelines.instances import InstancesRoute
 from servekit.frontend.pipelines.route import PipelineRoute
 from servekit.frontend.routing.router import Router
-from servekit.frontend.routing.table import Routing
+from servekit.frontend.routing.table import MANY_SAMPLES, Routing
 from servekit.ipc.batches import MethodCall
 from servekit.ipc.counters import Counters, create_memory
 from servekit.ipc.table import ModelRow, ReplicaRow, RouteRow, StageRow, StepRow, Table
@@ -97,3 +98,23 @@ def test_only_models_that_changed_or_call_others_get_new_routes(routing):
 
     assert (same, changed) == ([True, False], [False, False])  # PARTS calls other models
     routing.update(Table([ALONE, PARTS]))
+
+
+def test_other_greenlets_run_while_the_series_of_many_models_are_written(routing):
+    turns, families = [], []
+
+    def take_turns():
+        while True:
+            turns.append(len(families))
+            gevent.sleep(0)
+
+    routing.update(Table([row(f"m{number}") for number in range(60)]))
+    other = gevent.spawn(take_turns)
+    try:
+        families += routing.collect()
+    finally:
+        other.kill()
+        routing.update(Table([ALONE, PARTS]))
+    large = [each for each in families if len(each.samples) > MANY_SAMPLES]
+
+    assert len(turns) >= len(large) > 5

@@ -6,6 +6,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+import gevent
+
 from servekit.frontend.batching.batcher import Batcher
 from servekit.frontend.metrics.families import collect, waiting
 from servekit.frontend.metrics.known import KnownMetrics
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["Routing"]
 
 log = logging.getLogger("servekit.frontend")
+
+MANY_SAMPLES = 200  #: of a family of metrics: writing them takes a millisecond
+PAUSE_S = 0.0005  #: after it, for other requests
 
 
 class ModelRoutes(NamedTuple):
@@ -94,7 +99,16 @@ class Routing:
         self._metrics.settle()
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the hot path's series of all front-ends, and those of services."""
+        """Yield the hot path's series of all front-ends, and those of services.
+
+        Call it in a greenlet: between large families, other requests are answered.
+        """
+        for family in self._families():
+            yield family
+            if len(family.samples) > MANY_SAMPLES:
+                gevent.sleep(PAUSE_S)
+
+    def _families(self) -> Iterator[Metric]:
         self.settle()
         traces = self._environment.traces
         exemplars = traces.exemplars if traces is not None else None
