@@ -15,7 +15,7 @@ from servekit_bench.progress import ProgressLine
 from servekit_bench.targets import TargetOptions
 from servekit_bench.tune.candidate import Candidate
 from servekit_bench.tune.lab import ServerLab
-from servekit_bench.tune.machine import available_memory, usable_cores
+from servekit_bench.tune.machine import OtherProcesses, available_memory, usable_cores
 from servekit_bench.tune.outcome import Outcome
 from servekit_bench.tune.page import tune_page
 from servekit_bench.tune.planning import Goal, TuneLimits
@@ -27,6 +27,7 @@ __all__ = ["tune"]
 
 INFEASIBLE: Final = 1
 INTERRUPTED: Final = 130
+BUSY: Final = 0.2  #: cores that other processes may use without a doubt
 
 EPILOG = """\
 MODEL is an archive or a model directory with examples, which are the requests. The command serves
@@ -105,10 +106,13 @@ def run(parsed: argparse.Namespace) -> int:
     progress = ProgressLine()
     options = TargetOptions(settings={"set": parsed.set}, inputs=tuple(parsed.input))
     lab = ServerLab(parsed.model, manifest.name, options, progress.show)
+    others = OtherProcesses()
     try:
         outcome = Search(_tuning(parsed, manifest), lab, progress.show).run()
     finally:
         progress.clear()
+    if (cores := others.cores()) > BUSY:
+        outcome.doubts.append(f"other processes kept {cores:.1f} cores of the machine busy")
     _print(parsed, manifest.name, outcome)
     if outcome.was_stopped:
         return INTERRUPTED

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf
 from statistics import median
 
 __all__ = ["BatchTime", "CostCurve", "Line", "fit_line"]
@@ -56,12 +57,17 @@ class CostCurve:
     """The seconds of a batch by its size."""
 
     def __init__(self, batches: Sequence[BatchTime]) -> None:
-        """Take the median of the *batches* of each size, of which there is at least one."""
+        """Take the median of the *batches* of each size, of which there is at least one.
+
+        A larger batch never costs less: a size that took longer than a larger one was disturbed.
+        """
         sizes = sorted({batch.size for batch in batches})
         self.batches = list(batches)
-        self.points: list[tuple[int, float]] = [
-            (size, median(each.total_s for each in batches if each.size == size)) for size in sizes
-        ]
+        self.points: list[tuple[int, float]] = []
+        least_s = inf
+        for size in reversed(sizes):
+            least_s = min(least_s, median(each.total_s for each in batches if each.size == size))
+            self.points.insert(0, (size, least_s))
         self.line = fit_line(self.points)
         self._sizes = sizes
 

@@ -3,13 +3,17 @@
 
 import os
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
-__all__ = ["available_memory", "usable_cores"]
+__all__ = ["OtherProcesses", "available_memory", "usable_cores"]
 
 GROUP: Final = Path("/proc/self/cgroup")
 CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMINFO: Final = Path("/proc/meminfo")
+STAT: Final = Path("/proc/stat")
+IDLE: Final = (3, 4)  #: columns of ``STAT`` in which nothing runs
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def usable_cores() -> int:
@@ -31,6 +35,27 @@ def available_memory() -> int:
         if limit.isdecimal() and used.isdecimal():
             free.append(int(limit) - int(used))
     return max(0, min(free))
+
+
+class OtherProcesses:
+    """Counts the CPU time of processes of the machine that are neither ours nor our children."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._before_s = self._busy_s() - self._own_s()
+
+    def cores(self) -> float:
+        """Return how many cores they kept busy until now; children that run count as others."""
+        spent_s = self._busy_s() - self._own_s() - self._before_s
+        return max(0.0, spent_s) / max(1e-3, monotonic() - self._began)
+
+    def _busy_s(self) -> float:
+        """Return the CPU time of all processes: user, nice, system, interrupts."""
+        fields = _text(STAT).partition("\n")[0].split()[1:8]
+        return sum(int(each) for at, each in enumerate(fields) if at not in IDLE) / TICKS_PER_S
+
+    def _own_s(self) -> float:
+        return sum(os.times()[:4])
 
 
 def _groups() -> list[Path]:

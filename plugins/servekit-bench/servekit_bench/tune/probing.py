@@ -93,9 +93,12 @@ class _Probing:
         """Time all sizes."""
         self._bursts(1)  # the first ones are slower: imports, caches, compilation
         self._batches.clear()
-        before, began = self._served.usage(), len(self._batches)
+        before, began, slow = self._served.usage(), len(self._batches), 0
         for size in self._order.sizes:
             if not self._time(size):
+                break
+            slow = slow + 1 if self._took_s(size) > self._order.longest_s else 0
+            if slow > 1:  # one alone may have been disturbed
                 break
         if self._failing:
             self._narrow()
@@ -117,7 +120,7 @@ class _Probing:
         )
 
     def _time(self, size: int) -> bool:
-        """Time batches of *size*; return whether larger ones are worth a try."""
+        """Time batches of *size*; return whether they work, and larger ones can be tried."""
         if monotonic() > self._order.deadline and self._batches:
             return False
         threads = f" with {self._order.threads} threads" if self._order.threads else ""
@@ -125,8 +128,11 @@ class _Probing:
         if not self._bursts(size):
             return False
         self._memory[size] = self._served.usage().worker_bytes
+        return True
+
+    def _took_s(self, size: int) -> float:
         times = [each.total_s for each in self._batches if each.size == size]
-        return not times or median(times) <= self._order.longest_s
+        return median(times) if times else 0.0
 
     def _bursts(self, size: int) -> bool:
         """Send bursts of *size* until their time is up; return whether all were answered."""

@@ -28,6 +28,7 @@ __all__ = ["Lab", "Running", "Search", "Tuning"]
 PROBING: Final = 0.3  #: share of the budget until which costs are measured
 OWN: Final = 0.45  #: and until which the settings of the archive are
 MEASURING: Final = 0.8  #: and until which candidates are
+COMPARING: Final = 0.95  #: and until which a comparison can begin
 CAUTION: Final = 0.85  #: of the predicted rate is tried first
 PROMISING: Final = 0.85  #: a candidate is measured if this much of the best is predicted for it
 LEAST_ERROR: Final = 0.03  #: of predictions, however well they were met
@@ -191,7 +192,7 @@ class Search:
     def _compare(self) -> None:
         """Compare the best two, alternating, at the same rate."""
         ranked = self.outcome.ranked[:2]
-        if len(ranked) < 2:
+        if len(ranked) < 2 or monotonic() > self._until(COMPARING):
             return
         rate = self._goal.rate or ranked[0].rate(self._goal)
         with ExitStack() as stack:

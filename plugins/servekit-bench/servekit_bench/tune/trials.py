@@ -18,7 +18,7 @@ REQUESTS: Final = 400  #: enough for a percentile
 SHORTEST_S: Final = 1.5
 LONGEST_S: Final = 5.0
 WARM_UP_S: Final = 0.4
-TRIALS: Final = 6  #: rates that are tried for a candidate
+TRIALS: Final = 5  #: rates that are tried for a candidate after the first
 NEAR: Final = 1.12  #: a rate that is kept and one that is not are near enough
 ANSWERED: Final = 0.9  #: share of the requests that must be answered within the time
 
@@ -53,13 +53,15 @@ class MeasuredCandidate:
     trials: list[Trial] = field(default_factory=list)
 
     def rate(self, goal: Goal) -> float:
-        """Return the highest rate at which most trials kept the latency; 0 if there is none."""
+        """Return the highest rate at which the latency was kept; 0 if there is none."""
+        return max((rate for rate, is_kept in self.by_rate(goal).items() if is_kept), default=0.0)
+
+    def by_rate(self, goal: Goal) -> dict[float, bool]:
+        """Return for each rate whether at least half of its trials kept the latency."""
         kept: dict[float, list[bool]] = {}
         for each in self.trials:
             kept.setdefault(each.rate, []).append(each.keeps(goal))
-        return max(
-            (rate for rate, found in kept.items() if 2 * sum(found) > len(found)), default=0.0
-        )
+        return {rate: 2 * sum(found) >= len(found) for rate, found in kept.items()}
 
     def p99_s(self, goal: Goal) -> float:
         """Return the latency at the rate of the goal, or at the highest rate that kept it."""
@@ -105,20 +107,21 @@ def search_rate(
     :param guess: where to begin.
     :param deadline: ``monotonic``: no trial is begun after it.
     """
-    if goal.rate:
-        measured.trials.append(run(goal.rate, duration_of(goal.rate)))
-        return
-    rate = guess
-    for _ in range(TRIALS):
-        if monotonic() > deadline and len(measured.trials) > 1:
-            return
-        measured.trials.append(run(rate, duration_of(rate)))
-        kept = [each.rate for each in measured.trials if each.keeps(goal)]
-        missed = [each.rate for each in measured.trials if not each.keeps(goal)]
+    rate = goal.rate or guess
+    measured.trials.append(run(rate, duration_of(rate)))
+    if not measured.trials[0].keeps(goal):
+        measured.trials.append(run(rate, duration_of(rate)))  # it may have been disturbed
+    for _ in range(0 if goal.rate else TRIALS):
+        found = measured.by_rate(goal)
+        kept = [each for each, is_kept in found.items() if is_kept]
+        missed = [each for each, is_kept in found.items() if not is_kept]
         low, high = max(kept, default=0.0), min(missed, default=inf)
         if low and high / low < NEAR:
             return
+        if monotonic() > deadline and len(measured.trials) > 1:
+            return
         rate = _next_rate(measured.trials[-1], goal, low, high)
+        measured.trials.append(run(rate, duration_of(rate)))
 
 
 def _next_rate(last: Trial, goal: Goal, low: float, high: float) -> float:
