@@ -72,5 +72,13 @@ def _sample(described: PathDescription) -> Any:
     found = sample(msgspec.structs.replace(described, examples=[]))
     if not isinstance(found, SampleValue):
         return None
-    text = msgspec.json.encode(found.value, enc_hook=FilledArray.as_lists)
+    if any(array.size > MAX_EXAMPLE_BYTES for array in found.arrays):
+        return None
+    value = found.value
+    if found.arrays:
+        value = {
+            name: each.as_lists() if isinstance(each, FilledArray) else each
+            for name, each in value.items()
+        }
+    text = msgspec.json.encode(value)
     return msgspec.json.decode(text) if len(text) <= MAX_EXAMPLE_BYTES else None
