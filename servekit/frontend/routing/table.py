@@ -36,8 +36,8 @@ __all__ = ["Routing"]
 
 log = logging.getLogger("servekit.frontend")
 
-MANY_SAMPLES = 200  #: of a family of metrics: writing them takes a millisecond
-PAUSE_S = 0.0005  #: after it, for other requests
+MANY_SAMPLES = 200  #: a family with more takes a millisecond to write
+PAUSE_S = 0.0005  #: between two large families
 
 
 class ModelRoutes(NamedTuple):
