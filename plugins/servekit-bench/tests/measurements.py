@@ -3,7 +3,7 @@
 
 import numpy as np
 from servekit_bench.load import LoadFailure, Measurement
-from servekit_bench.load.measurement import Second
+from servekit_bench.load.measurement import GeneratorUse, Second, StreamTimes
 
 
 def measured(latencies_ms=(1.0, 2.0, 3.0), *, duration_s=1.0, **more) -> Measurement:
@@ -19,18 +19,17 @@ def measured(latencies_ms=(1.0, 2.0, 3.0), *, duration_s=1.0, **more) -> Measure
         "unanswered": 0,
         "sent_bytes": 1000,
         "received_bytes": 2_000_000,
-        "first_outputs_s": none,
-        "gaps_s": none,
-        "outputs": 0,
-        "late_s": none,
+        "streams": StreamTimes(first_outputs_s=none, gaps_s=none, outputs=0),
         "reconnects": 0,
         "seconds": (Second(0.0, 1.0, len(latencies_s), 0.002, 0.003),),
-        "cpu": 0.2,
-        "cpu_wait": 0.0,
-        "processes": 1,
+        "generator": used(),
         "was_stopped": False,
     }
     return Measurement(**(fields | more))
+
+
+def used(*, cpu=0.2, cpu_wait=0.0) -> GeneratorUse:
+    return GeneratorUse(processes=1, cpu=cpu, cpu_wait=cpu_wait, late_s=np.array([], np.float64))
 
 
 BUSY = LoadFailure("429", 3, "queue\n  is full")

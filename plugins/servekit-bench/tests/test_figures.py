@@ -5,7 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 from servekit_bench.load import ClosedLoop, OpenLoop
-from servekit_bench.load.measurement import percentile
+from servekit_bench.load.measurement import StreamTimes, percentile
 from servekit_bench.report.bench_report import BenchReport
 from servekit_bench.report.distributions import histogram, percentile_curve
 from servekit_bench.report.figures import (
@@ -15,7 +15,7 @@ from servekit_bench.report.figures import (
 )
 from servekit_bench.report.table import as_text, generator_warning, milliseconds, size
 
-from .measurements import BUSY, measured
+from .measurements import BUSY, measured, used
 
 
 def report(*targets, load=ClosedLoop(2), **more):  # noqa: B008 - frozen
@@ -96,7 +96,7 @@ def test_the_text_has_a_row_for_each_target_and_its_failures():
 
 def test_the_text_describes_streams():
     times = np.array([0.01, 0.02])
-    seen = measured(first_outputs_s=times, gaps_s=times, outputs=6)
+    seen = measured(streams=StreamTimes(first_outputs_s=times, gaps_s=times, outputs=6))
 
     text = as_text(report(figures(seen), load=OpenLoop(5.0)))
 
@@ -108,8 +108,8 @@ def test_the_text_describes_streams():
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (measured(cpu=0.95), "the load generator itself is the limit"),
-        (measured(cpu_wait=0.4), "waited for a core 40%"),
+        (measured(generator=used(cpu=0.95)), "the load generator itself is the limit"),
+        (measured(generator=used(cpu_wait=0.4)), "waited for a core 40%"),
     ],
     ids=["generator", "machine"],
 )

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Final
 
+from servekit_bench.report.verdict import LEAST_ROUNDS, interval
+
 from tests.benchmarks.answers import check
 from tests.benchmarks.cases import SUM
 from tests.benchmarks.errors import BenchmarkError
@@ -98,7 +100,10 @@ def _print(subject: Subject, connections: int, seen: Seen) -> list[float]:
             pairs = zip(own, sights, strict=True)
             rounds = [a.requests_per_s / b.requests_per_s for a, b in pairs]
             ratios.append(median(rounds))
-            text = f"{median(rounds):.3f} ({min(rounds):.3f} to {max(rounds):.3f})"
+            text = f"{median(rounds):.3f}"
+            if len(rounds) >= LEAST_ROUNDS:
+                low, high = interval(rounds)
+                text += f" ({1 + low:.3f} to {1 + high:.3f})"
         cells = [subject.server.key, connections, key, f"{rate:,.0f}", f"{p50:.3f} ms"]
         print("| " + " | ".join(map(str, [*cells, f"{p99:.3f} ms", f"{cpu:.1f} us", text])) + " |")
     return ratios

@@ -85,7 +85,7 @@ class ServekitBench(Generator):
         if seen.failures:
             raise BenchmarkError(f"bench: {seen.failures}")
         p50_ms, p99_ms = 1e3 * seen.percentile_s(50), 1e3 * seen.percentile_s(99)
-        cpu_us = 1e6 * seen.cpu / seen.requests_per_s
+        cpu_us = 1e6 * seen.generator.cpu / seen.requests_per_s
         return Sight(seen.requests_per_s, p50_ms, p99_ms, cpu_us)
 
 

@@ -202,9 +202,10 @@ class LoadClient:
 
     def _note_outputs(self, due: float, answer: ParsedAnswer) -> None:
         if answer.outputs:
-            self.recorder.outputs += answer.outputs
-            self.recorder.first_outputs_s.append(answer.first_s - due)
-            self.recorder.gaps_s.extend(answer.gaps_s)
+            streams = self.recorder.streams
+            streams.outputs += answer.outputs
+            streams.first_outputs_s.append(answer.first_s - due)
+            streams.gaps_s.extend(answer.gaps_s)
 
     def _lose(self, connection: LoadConnection, error: Exception) -> bool:
         """Count the request of a connection that failed, and open another one in a while."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from servekit_bench.load.records import LoadReport
 
-__all__ = ["Floats", "LoadFailure", "Measurement", "Second"]
+__all__ = ["Floats", "GeneratorUse", "LoadFailure", "Measurement", "Second", "StreamTimes"]
 
 Floats: TypeAlias = NDArray[np.float64]
 BUSY: Final = 0.85  #: above this share of its time a generator is what limits the load
@@ -44,6 +44,25 @@ class Second:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamTimes:
+    """The streams among the answers. All arrays are in seconds and sorted."""
+
+    first_outputs_s: Floats  #: from due to the first output; one for each stream
+    gaps_s: Floats  #: between outputs of a stream
+    outputs: int  #: sum over all streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorUse:
+    """The load generator itself."""
+
+    processes: int
+    cpu: float  #: share of its time that the busiest process was on a core
+    cpu_wait: float  #: share of its time that it was ready to run, but all cores were taken
+    late_s: Floats  #: how late it sent requests of an open loop; sorted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """The outcome of a load. All arrays are in seconds and sorted."""
 
@@ -57,15 +76,10 @@ class Measurement:
     unanswered: int  #: at the end, after a wait for the last answers
     sent_bytes: int
     received_bytes: int
-    first_outputs_s: Floats  #: from due to the first output, for streams
-    gaps_s: Floats  #: between outputs of a stream
-    outputs: int  #: sum over all streams
-    late_s: Floats  #: in an open loop: how late the generator itself sent requests
+    streams: StreamTimes
     reconnects: int
     seconds: tuple[Second, ...]  #: the course of the measurement, in pieces of equal length
-    cpu: float  #: share of its time that the busiest process of the generator was on a core
-    cpu_wait: float  #: and that it was ready to run, but all cores were taken
-    processes: int
+    generator: GeneratorUse
     was_stopped: bool  #: before its end, by Ctrl-C or a deadline
 
     @property
@@ -97,9 +111,9 @@ class Measurement:
     @property
     def limit(self) -> str:
         """Say whether the generator limited the load: ``generator``, ``machine`` or ````."""
-        if self.cpu > BUSY:
+        if self.generator.cpu > BUSY:
             return "generator"
-        return "machine" if self.cpu_wait > STARVED else ""
+        return "machine" if self.generator.cpu_wait > STARVED else ""
 
     @classmethod
     def of(cls, seen: Sequence[LoadReport]) -> Self:
@@ -117,15 +131,19 @@ class Measurement:
             unanswered=sum(each.unanswered for each in seen),
             sent_bytes=sum(each.sent_bytes for each in seen),
             received_bytes=sum(each.received_bytes for each in seen),
-            first_outputs_s=_joined([each.first_outputs_s for each in seen]),
-            gaps_s=_joined([each.gaps_s for each in seen]),
-            outputs=sum(each.outputs for each in seen),
-            late_s=_joined([each.late_s for each in seen]),
+            streams=StreamTimes(
+                first_outputs_s=_joined([each.streams.first_outputs_s for each in seen]),
+                gaps_s=_joined([each.streams.gaps_s for each in seen]),
+                outputs=sum(each.streams.outputs for each in seen),
+            ),
             reconnects=sum(each.reconnects for each in seen),
             seconds=_seconds(seen),
-            cpu=max(_share(each.cpu_s, each.duration_s) for each in seen),
-            cpu_wait=max(_share(each.cpu_wait_s, each.duration_s) for each in seen),
-            processes=len(seen),
+            generator=GeneratorUse(
+                processes=len(seen),
+                cpu=max(_share(each.cpu_s, each.duration_s) for each in seen),
+                cpu_wait=max(_share(each.cpu_wait_s, each.duration_s) for each in seen),
+                late_s=_joined([each.late_s for each in seen]),
+            ),
             was_stopped=any(each.was_stopped for each in seen),
         )
 

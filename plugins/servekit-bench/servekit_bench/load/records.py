@@ -8,10 +8,31 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["LoadReport", "Recorder"]
+__all__ = ["LoadReport", "Recorder", "StreamReport"]
 
 SCHEDULING: Final = Path("/proc/self/schedstat")
 MESSAGE_BYTES: Final = 500  #: longest message of an error
+
+
+class StreamReport(Struct):
+    """The streams among the answers. Arrays are bytes of float64."""
+
+    first_outputs_s: bytes
+    gaps_s: bytes
+    outputs: int
+
+
+class StreamRecorder:
+    """Collects when the outputs of streams came."""
+
+    def __init__(self) -> None:
+        self.first_outputs_s, self.gaps_s = array("d"), array("d")
+        self.outputs = 0
+
+    def report(self) -> StreamReport:
+        """Return the report."""
+        first, gaps = self.first_outputs_s.tobytes(), self.gaps_s.tobytes()
+        return StreamReport(first, gaps, self.outputs)
 
 
 class LoadReport(Struct):
@@ -25,9 +46,7 @@ class LoadReport(Struct):
     unanswered: int
     sent_bytes: int
     received_bytes: int
-    first_outputs_s: bytes
-    gaps_s: bytes
-    outputs: int
+    streams: StreamReport
     late_s: bytes
     reconnects: int
     duration_s: float
@@ -45,10 +64,10 @@ class Recorder:
         self.marks: list[tuple[float, int]] = []
         self.answered = self.sent_bytes = self.received_bytes = 0  #: whatever was due when
         self.plain = 0  #: answers of status 200 that went the fast way
-        self.outputs = 0
         self.statuses: dict[int, int] = {}
         self.failures: dict[str, tuple[int, str]] = {}
-        self.first_outputs_s, self.gaps_s, self.late_s = array("d"), array("d"), array("d")
+        self.streams = StreamRecorder()
+        self.late_s = array("d")
         self.reconnects = self.unanswered = 0
         self._before = self._after = (0.0, 0.0, 0.0)
         self._in_time = (0, 0, 0)
@@ -91,9 +110,7 @@ class Recorder:
             unanswered=self.unanswered,
             sent_bytes=sent,
             received_bytes=received,
-            first_outputs_s=self.first_outputs_s.tobytes(),
-            gaps_s=self.gaps_s.tobytes(),
-            outputs=self.outputs,
+            streams=self.streams.report(),
             late_s=self.late_s.tobytes(),
             reconnects=self.reconnects,
             duration_s=spent[0],

@@ -208,20 +208,21 @@ class SaturationFigures(Struct, frozen=True):
 
 
 def _stream(seen: Measurement) -> StreamFigures | None:
-    streams = len(seen.first_outputs_s)
-    if not streams:
+    times = seen.streams
+    if not len(times.first_outputs_s):
         return None
     return StreamFigures(
-        streams=streams,
-        outputs_per_s=seen.outputs / seen.duration_s,
-        first_output_ms=Percentiles.of(seen.first_outputs_s),
-        gap_ms=Percentiles.of(seen.gaps_s),
+        streams=len(times.first_outputs_s),
+        outputs_per_s=times.outputs / seen.duration_s,
+        first_output_ms=Percentiles.of(times.first_outputs_s),
+        gap_ms=Percentiles.of(times.gaps_s),
     )
 
 
 def _generator(seen: Measurement) -> GeneratorFigures:
-    late_ms = 1e3 * percentile(seen.late_s, 99) if len(seen.late_s) else None
-    return GeneratorFigures(seen.processes, seen.cpu, seen.cpu_wait, seen.limit, late_ms)
+    use = seen.generator
+    late_ms = 1e3 * percentile(use.late_s, 99) if len(use.late_s) else None
+    return GeneratorFigures(use.processes, use.cpu, use.cpu_wait, seen.limit, late_ms)
 
 
 def _course(seen: Measurement) -> list[CoursePoint]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from servekit_bench.report.figures import RoundFigures, TargetFigures
 
-__all__ = ["FigureDifference", "TargetComparison", "compare"]
+__all__ = ["LEAST_ROUNDS", "FigureDifference", "TargetComparison", "compare", "interval"]
 
 LEAST_ROUNDS: Final = 3
 #: Student's t for 99 % of both sides, by degrees of freedom; between two, the one before
