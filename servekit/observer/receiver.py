@@ -32,7 +32,7 @@ MESSAGE_BYTES = 1 << 18  #: more than the kernel lets a sender send at once
 
 Message = (
     ServerStarted | ServerStopping | ModelLoaded | ModelUnloaded | WorkerReady | WorkerExited
-    | BatchServed | RequestTraced | LogRecord | EventsLost | NoMoreEvents
+    | LogRecord | EventsLost | NoMoreEvents
 )  # fmt: skip
 
 log = logging.getLogger("servekit.observer")
@@ -45,7 +45,7 @@ class EventReceiver:
         """Read nothing yet. *listener* is of the kind ``SOCK_SEQPACKET``."""
         self._listener = listener
         self._subscribers = subscribers
-        self._decode = msgspec.msgpack.Decoder(Message).decode
+        self._decode = msgspec.msgpack.Decoder(Message | list[BatchServed | RequestTraced]).decode
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._connections: set[socket.socket] = set()
@@ -88,6 +88,9 @@ class EventReceiver:
             log.warning("an event cannot be read: %s", error)
             return
         match message:
+            case list():  # front-ends send them so
+                for each in message:
+                    self._offer(each.hook, each)
             case NoMoreEvents():
                 self._has_ended = True
             case EventsLost():

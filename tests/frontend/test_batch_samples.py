@@ -48,7 +48,8 @@ def samples(path, monkeypatch):
 
 def read(connection):
     connection.settimeout(10)
-    return msgspec.msgpack.decode(connection.recv(1 << 16), type=BatchServed)
+    (event,) = msgspec.msgpack.decode(connection.recv(1 << 16), type=list[BatchServed])
+    return event
 
 
 def test_a_stage_is_sampled_ten_times_a_second(samples, observer):

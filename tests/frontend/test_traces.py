@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces of requests: which are slow, what a ``traceparent`` says, and how times become spans."""
 
+import socket
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from servekit.extension import BaseExchange, HttpRequest, RequestTraced, TracedBatch
+from servekit.frontend.tracing.observer_port import ObserverPort
 from servekit.frontend.tracing.slow import MOST, PERIOD_S, SlowRequests
 from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
 from servekit.frontend.tracing.traces import Traces
@@ -23,8 +26,8 @@ class Port:
     def __init__(self):
         self.sent = []
 
-    def send(self, event):
-        self.sent.append(event)
+    def send(self, *events):
+        self.sent += events
         return True
 
 
@@ -118,8 +121,9 @@ def test_sampling(share, headers, is_traced):
     traces = Traces(port)
     traces.share = share
     exchange, request = begin(traces, **headers)
-    traces.sample(exchange, request, 1.0)
+    traces.sample(exchange, request)
     exchange.observe_end(200, 1)
+    traces.send()
 
     assert bool(port.sent) == is_traced
     if is_traced:
@@ -137,10 +141,12 @@ def test_a_trace_ends_once_and_what_is_not_a_prediction_is_dropped():
     for route in (ROUTE, None):
         exchange, request = begin(traces)
         request.route = route
-        traces.sample(exchange, request, 1.0)
+        traces.sample(exchange, request)
         trace = exchange.trace
         exchange.observe_end(None, 0)
         trace.finish()
+
+    traces.send()
 
     assert [event.status for event in port.sent] == [0]
     assert traces.live == 0
@@ -196,3 +202,20 @@ def test_what_a_worker_has_recorded_says_when_it_began():
     (found,) = [span for span in event.spans if span.id]
     assert (found.name, found.stage, found.start_s, found.batch) == ("tokenize", "s", 1.5, 0)
     assert (found.id, found.parent, found.attributes) == ("2" * 16, "1" * 16, {"tokens": 3})
+
+
+def test_many_events_are_one_message_and_large_ones_go_alone(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(tmp_path / "observer.sock"))
+        listener.listen()
+        port = ObserverPort(tmp_path / "observer.sock")
+        small, large = traced(1.0), msgspec.structs.replace(traced(1.0), body=b"x" * 150_000)
+        assert port.send(small, small)
+        with listener.accept()[0] as observer:
+            observer.settimeout(10)
+            together = msgspec.msgpack.decode(observer.recv(1 << 20))
+            port.send(large, large)  # the kernel takes no message of 300,000 bytes
+            alone = msgspec.msgpack.decode(observer.recv(1 << 20))
+        port.close()
+
+    assert (len(together), len(alone)) == (2, 1)

@@ -85,14 +85,15 @@ def send(sender, *messages):
 
 def test_events_of_several_senders_are_offered(path, received):
     with connect(path) as supervisor, connect(path) as front_end:
-        send(front_end, SAMPLE)
+        send(front_end, [SAMPLE, SAMPLE])
         front_end.close()
         send(supervisor, GONE, LINE, EventsLost(count=3))
-        wait_until(lambda: len(received.recorder.offered) == 3)
+        wait_until(lambda: len(received.recorder.offered) == 4)
         send(supervisor, NoMoreEvents())
         recorder = received()
 
     assert sorted(recorder.offered, key=lambda each: each[0]) == [
+        ("batch_served", SAMPLE),
         ("batch_served", SAMPLE),
         ("export_logs", LINE),
         ("model_unloaded", GONE),

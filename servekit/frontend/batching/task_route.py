@@ -15,6 +15,7 @@ from servekit.frontend.batching.task import INFINITY, Task
 from servekit.frontend.http.fields import TRACE, picked, with_query
 from servekit.ipc.batches import Item
 from servekit.ipc.response_style import bare_style
+from servekit.ipc.trace_context import TRACEPARENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,8 +101,10 @@ class TaskRoute:
             deadline, until, refusal = now + self._timeout_s, INFINITY, None
         style = self._style if call is None else style_for(self._style, call)
         item = item_of(request, deadline, self._calls, call, style)
-        if self.asked or TRACE in headers:
+        if self.asked:
             item.headers = asked_headers(request, self.asked)
+        elif TRACE in headers:
+            item.headers = {TRACEPARENT: headers[TRACE].decode("latin-1")}
         exchange.prediction = task = make_task(self._batcher, exchange, item, now, until)
         if refusal is None:
             self._batcher.admit(task)

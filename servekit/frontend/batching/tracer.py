@@ -102,9 +102,16 @@ class SlotTracer:
     def _note_answered(
         self, batch: Sequence[Task], reply: Reply, sent_at: float, now: float
     ) -> None:
+        found = []
+        since, trace_of = now - self._tracer.slow.limit_s, self._tracer.trace_of
         for task, answer in zip(batch, reply.answers, strict=True):
-            self._tracer.trace_of(task, now, is_traced=type(answer[2]) is Slab)
-        if not (found := self._traced(batch, now)):
+            exchange, is_large = task.exchange, type(answer[2]) is Slab
+            is_new = exchange is not None and exchange.trace is None
+            if is_new and task.arrived > since and not is_large:  # most of them
+                continue
+            if (trace := trace_of(task, now, is_traced=is_large)) is not None:
+                found.append((task, trace))
+        if not found:
             return
         shown = self._shown(batch, reply.batch, sum(reply.sizes) or len(batch), reply.trace)
         times = reply.decode_s, reply.predict_s, reply.encode_s

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,9 +19,9 @@ class Sampling:
 
     def __init__(self, traces: Traces) -> None:
         """Have *traces* choose."""
-        self._traces = traces
+        self._sample = traces.sample
 
     def __call__(self, exchange: Exchange, request: HttpRequest, proceed: Proceed) -> None:
         """Trace *request*, or not."""
-        self._traces.sample(exchange, request, monotonic())
+        self._sample(exchange, request)
         proceed(exchange, request)

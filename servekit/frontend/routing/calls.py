@@ -66,7 +66,7 @@ class ModelCalls:
         else:
             exchange.request = request = request_of(call, route)
             if self._traces is not None:
-                self._traces.sample(exchange, request, monotonic())
+                self._traces.sample(exchange, request)
             route.begin(exchange, request)
         return exchange
 

@@ -89,7 +89,7 @@ class FrontEnd:
         if self._access_log is not None:
             self._access_log.write()
         if self.core.traces is not None:
-            self.core.traces.send_slow()
+            self.core.traces.send()
 
     def _set_draining(self) -> None:
         self.core.connections.drain()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+from errno import EMSGSIZE
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ RETRY_S = 1.0  #: between two attempts to reach the observer
 
 
 class ObserverPort:
-    """Sends events to the observer; one that it does not take at once is dropped."""
+    """Sends events to the observer; those that it does not take at once are dropped."""
 
     def __init__(self, path: Path) -> None:
         """Connect to *path* when there is something to send."""
@@ -29,16 +30,21 @@ class ObserverPort:
         self._socket: socket.socket | None = None
         self._retry_at = 0.0
 
-    def send(self, event: LifeEvent) -> bool:
-        """Send *event*; return whether the observer has taken it."""
+    def send(self, *events: LifeEvent) -> bool:
+        """Send *events*, as one message if they are not too large.
+
+        :return: whether the observer has taken all of them.
+        """
         try:
             if self._socket is None and monotonic() >= self._retry_at:
                 self._connect()
-            return self._socket is not None and self._socket.send(msgpack.encode(event)) > 0
+            return self._socket is not None and self._socket.send(msgpack.encode(events)) > 0
         except BlockingIOError:  # the observer does not keep up
             return False
-        except OSError:  # it has ended
-            self.close()
+        except OSError as error:
+            if error.errno == EMSGSIZE and len(events) > 1:
+                return min([self.send(each) for each in events])
+            self.close()  # it has ended
             return False
 
     def close(self) -> None:

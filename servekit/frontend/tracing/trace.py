@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from time import monotonic, time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from servekit.extension.http import HttpRequest
     from servekit.ipc.spans import BatchTrace, SpanValue
 
-__all__ = ["BatchNote", "RequestTrace", "TraceTaker", "Visit", "context_of"]
+__all__ = ["TRACE", "BatchNote", "RequestTrace", "TraceTaker", "Visit", "context_of"]
 
+TRACE = TRACEPARENT.encode()
+
+START_OF = attrgetter("start_s")
 MAX_VISITS = 64  #: batches of one request that are shown
 
 
@@ -132,7 +136,7 @@ class RequestTrace:
             status=self.status,
             reason=reason,
             duration_s=now - self.began,
-            spans=sorted(self._spans(notes, now), key=lambda span: span.start_s),
+            spans=sorted(self._spans(notes, now), key=START_OF),
             batches=[note.shown for note in notes],
             content_type=request.headers.get(b"content-type", b"").decode("latin-1"),
             body=_kept_body(request, keep_bodies),
@@ -163,7 +167,7 @@ def _kept_body(request: HttpRequest, keep_bodies: int) -> bytes | None:
 
 def context_of(request: HttpRequest) -> TraceContext | None:
     """Return the span that *request* names as the one it comes from, if it names one."""
-    given = request.headers.get(TRACEPARENT.encode())
+    given = request.headers.get(TRACE)
     return TraceContext.parse(given.decode("latin-1")) if given is not None else None
 
 

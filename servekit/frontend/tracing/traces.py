@@ -11,10 +11,11 @@ from weakref import WeakValueDictionary
 
 from servekit.frontend.metrics.exemplars import Exemplars
 from servekit.frontend.tracing.slow import SlowRequests
-from servekit.frontend.tracing.trace import RequestTrace, context_of
-from servekit.ipc.trace_context import TRACEPARENT, TraceContext
+from servekit.frontend.tracing.trace import TRACE, RequestTrace, context_of
+from servekit.ipc.trace_context import TraceContext
 
 if TYPE_CHECKING:
+    from servekit.extension.events import RequestTraced
     from servekit.extension.exchange import Exchange
     from servekit.extension.http import HttpRequest
     from servekit.frontend.tracing.observer_port import ObserverPort
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Traces"]
 
+MAX_WAITING = 32  #: events that are sent together
 SEND_S = 1.0  #: how often slow requests are sent
 LATE_S = 0.005  #: a request that arrives faster is not slow for that
 
@@ -38,6 +40,7 @@ class Traces:
         self.exemplars = Exemplars()  #: the sampled requests that ``/metrics`` shows
         #: requests without ``traceparent`` that are sampled, from 0 to 1
         self.share: float | None = None
+        self._waiting: list[RequestTraced] = []  #: sampled requests that are over
         self._slow: WeakValueDictionary[str, SlowRequests] = WeakValueDictionary()
         self._due = 0.0  #: ``monotonic``: when slow requests are sent next
         self.live = 0  #: traces that have begun and are not over
@@ -61,21 +64,18 @@ class Traces:
         if now - request.began >= LATE_S:
             self.follow(exchange, request, now)
 
-    def sample(self, exchange: Exchange, request: HttpRequest, now: float) -> None:
+    def sample(self, exchange: Exchange, request: HttpRequest) -> None:
         """Trace *request* if its ``traceparent`` says so, or by chance if it has none."""
-        if self.share is None:
-            return
-        given = context_of(request)
-        if given is None:
-            if random() >= self.share:  # noqa: S311 - a sample, not a secret
+        if TRACE not in request.headers or (given := context_of(request)) is None:
+            if self.share is None or random() >= self.share:  # noqa: S311 - a sample, no secret
                 return
             context, parent_span = TraceContext.new(is_sampled=True), ""
-        elif given.is_sampled:
+        elif given.is_sampled and self.share is not None:
             context, parent_span = given.child(), given.span_id
         else:
             return
-        request.headers[TRACEPARENT.encode()] = str(context).encode()
-        self.follow(exchange, request, now).join(context, parent_span)
+        request.headers[TRACE] = str(context).encode()
+        self.follow(exchange, request, monotonic()).join(context, parent_span)
 
     def take(self, trace: RequestTrace, now: float) -> None:
         """Send *trace* if it is sampled, or keep it if it is slow."""
@@ -85,7 +85,9 @@ class Traces:
             return
         if trace.is_sampled:
             self._note_exemplar(trace, route.row)
-            self._port.send(trace.event("sampled", now, self._keep_bodies))
+            self._waiting.append(trace.event("sampled", now, self._keep_bodies))
+            if self._keep_bodies or len(self._waiting) >= MAX_WAITING:
+                self._send_sampled()
             return
         slow = self._slow.get(route.row.name)
         if slow is not None and now - trace.began >= slow.limit_s:
@@ -97,16 +99,23 @@ class Traces:
             self.exemplars.note(row.name, version, trace.response_s, trace_id)
 
     def sweep(self, now: float) -> None:
-        """Send the slow requests, once a second."""
+        """Send the sampled requests, and once a second the slow ones."""
+        self._send_sampled()
         if now < self._due:
             return
         self._due = now + SEND_S
-        self.send_slow()
+        self.send()
         for slow in self._slow.values():
             slow.renew(now)
 
-    def send_slow(self) -> None:
-        """Send the slow requests that are known."""
+    def send(self) -> None:
+        """Send all that are known."""
+        self._send_sampled()
         for slow in self._slow.values():
             for traced in slow.take():
                 self._port.send(traced)
+
+    def _send_sampled(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._port.send(*waiting)
