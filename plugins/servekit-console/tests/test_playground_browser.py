@@ -2,6 +2,8 @@
 """Every example of this repository is tried in the page, by clicking and typing as people do."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -245,7 +247,7 @@ def test_a_link_keeps_what_was_filled_in(page):
     page.browser.wait_for("document.querySelector('#pg-input input')?.value === '7.5'")
 
 
-def test_the_call_is_copied_as_code_with_the_answer_as_what_a_test_expects(page):
+def test_the_call_is_copied_as_a_test_that_passes(page, tmp_path):
     page.open("shipping")
     page.click("document.querySelector('.pg-examples button')")
     page.answer()
@@ -254,6 +256,13 @@ def test_the_call_is_copied_as_code_with_the_answer_as_what_a_test_expects(page)
     page.press("pytest")
 
     code = page.browser.run("document.querySelector('.pg-code pre').textContent")
+    test = tmp_path / "test_copied.py"
+    test.write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "1 passed" in done.stdout, done.stdout
     assert "client.predict('shipping', item)" in code
     assert "pytest.approx({'price_eur': 12.5, 'days': 4})" in code
 
