@@ -155,6 +155,59 @@ def test_a_full_disk_loses_lines_and_nothing_else(model, tmp_path):
     assert int(lost["message"].rpartition(" ")[2]) > 0
 
 
+def test_a_writer_that_is_stuck_delays_nothing(model, tmp_path):
+    logs = tmp_path / "logs"
+    with ServedModel(model, log_dir=str(logs)) as server:
+        server.wait_ready()
+        (pid,) = writers(server.process.pid)
+        os.kill(pid, signal.SIGSTOP)
+        lines = "\n".join(["x" * 4000] * 900)
+        answers, until = [], monotonic() + 3.0  # a worker can print 1000 lines each second
+        while monotonic() < until:
+            answers.append(say(server, lines).status)
+        started_at = monotonic()
+        answers.append(say(server, "short").status)
+        took_s = monotonic() - started_at
+        os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: say(server, "later") and has(logs / "server.jsonl", "lines_lost"))
+        find(logs / "model-talker.jsonl", message="later")
+
+    assert set(answers) == {200}
+    assert took_s < 2.0
+
+
+def test_following_continues_with_the_next_server(model, tmp_path):
+    words = [sys.executable, "-m", "servekit", "logs", "talker", "-f", "--run-dir", str(tmp_path)]
+    with ServedModel(model, run_dir=str(tmp_path)) as server:
+        server.wait_ready()
+        follower = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        say(server, "first")
+        wait_for_line(follower.stdout, "talker/0 | first")
+    with ServedModel(model, run_dir=str(tmp_path)) as server:
+        server.wait_ready()
+        say(server, "second")
+        wait_for_line(follower.stdout, "talker/0 | second")
+    follower.send_signal(signal.SIGINT)
+    _, error = follower.communicate(timeout=WAIT_S)
+
+    assert follower.returncode == 0
+    assert error.endswith("waiting for a server\n")
+
+
+def has(path, event):
+    return any(each["event"] == event for each in entries(path))
+
+
+def wait_for_line(stream, text):
+    """Read lines until one ends with *text*; the test has a deadline."""
+    for line in stream:
+        if line.endswith(f"{text}\n"):
+            return
+    raise AssertionError(f"{text!r} did not come")
+
+
 def say(server, text):
     """Have the service print *text*."""
     return server.post("/talker/predict", json.dumps(text).encode())

@@ -19,15 +19,48 @@ from servekit.supervisor.os.guard import MARK
 from servekit.supervisor.os.loop import WRITE, Loop
 from servekit.supervisor.os.process import Process, ProcessSpec, python_module
 from servekit.supervisor.reporting.journal import Journal, Notice
+from servekit.supervisor.reporting.log import Log
 from servekit.supervisor.server.kept_process import KeptProcess
 from servekit.system.appending import open_directory
 
-__all__ = ["LogFiles"]
+__all__ = ["FiledLog"]
 
 SUBJECT: Final = "log-files"  #: in the log
 MAX_WAITING_BYTES: Final = 1 << 22  #: records, while the disk is slow; more are dropped
 PIPE_BYTES: Final = 1 << 20
 LAST_WAIT_S: Final = 1.0  #: for the last records, when the server has ended
+
+
+class FiledLog(Log):
+    """The log of the server, which is also written to files if there is a directory for them."""
+
+    def __init__(self, loop: Loop, settings: Settings, display: Journal) -> None:
+        """Start nothing yet.
+
+        :raises StartupError: the directory cannot be used, or another server uses it.
+        """
+        super().__init__(display)
+        self._files = LogFiles(loop, settings, self) if settings.log_dir else None
+        if self._files:
+            self.takers.append(self._files.take)
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the process that writes files, while it runs."""
+        return self._files.pid if self._files else None
+
+    def start(self) -> None:
+        """Start that process."""
+        if self._files:
+            self._files.try_to_start()
+
+    def finish(self, error: StartupError | None) -> None:
+        """Have the last records written, with the *error* that ends the server. May wait a bit."""
+        self.close()
+        if self._files:
+            if error:
+                self._files.take(Notice("failed", "servekit", str(error), "error"))
+            self._files.finish()
 
 
 class LogFiles(KeptProcess):

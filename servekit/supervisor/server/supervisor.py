@@ -32,7 +32,6 @@ from servekit.supervisor.os.resources import raise_descriptor_limit
 from servekit.supervisor.os.run_directory import CONTROL_SOCKET, RunDirectory
 from servekit.supervisor.reporting import notices
 from servekit.supervisor.reporting.journal import Journal, Notice
-from servekit.supervisor.reporting.log import Log
 from servekit.supervisor.reporting.reporter import Reporter
 from servekit.supervisor.reporting.systemd import Systemd
 from servekit.supervisor.server.configuration import Read
@@ -40,7 +39,7 @@ from servekit.supervisor.server.control import ControlSocket
 from servekit.supervisor.server.daemons import Daemons
 from servekit.supervisor.server.front_end import FrontEndProcess, front_end_command
 from servekit.supervisor.server.listeners import Listeners, check_access
-from servekit.supervisor.server.log_files import LogFiles
+from servekit.supervisor.server.log_files import FiledLog
 from servekit.supervisor.server.observer import ObserverProcess
 from servekit.supervisor.server.origins import Origins
 from servekit.supervisor.server.plugin_processes import PluginProcesses
@@ -62,11 +61,8 @@ class Supervisor:
 
         :raises StartupError: a path or the address cannot be used.
         """
-        journal = self._log = Log(journal)
         self._loop = Loop(self._on_bug)
-        self._log_files = LogFiles(self._loop, settings, journal) if settings.log_dir else None
-        if self._log_files:
-            self._log.takers.append(self._log_files.take)
+        journal = self._log = FiledLog(self._loop, settings, journal)
         state = StateFile(settings.state_file, journal)
         self._origins = Origins(settings, read, state.saved, journal)
         check_access(settings, journal)
@@ -80,7 +76,7 @@ class Supervisor:
             self._listeners.bind_private(self._run_directory.path)
         self._build(state, journal)
 
-    def _build(self, state: StateFile, journal: Log) -> None:
+    def _build(self, state: StateFile, journal: FiledLog) -> None:
         """Make what is started later: each part gets those that it uses."""
         loop, settings, run_dir = self._loop, self._origins.settings, self._run_directory.path
         sources = self._origins.first
@@ -150,8 +146,7 @@ class Supervisor:
         :raises KeyboardInterrupt: SIGINT came before it was serving; the same.
         """
         try:
-            if self._log_files:
-                self._log_files.try_to_start()
+            self._log.start()
             self._orphans.adopt()
             self._reporter.attach(self._loop.call_later)
             raise_descriptor_limit()
@@ -249,8 +244,7 @@ class Supervisor:
     # ------------------------------------------------------------------ end
 
     def _pids(self) -> set[int]:
-        files = self._log_files.pid if self._log_files else None
-        others = (self._front_end.pid, self._observer.pid, files)
+        others = (self._front_end.pid, self._observer.pid, self._log.pid)
         pids = {pid for pid in others if pid is not None} | self._plugins.pids | self._daemons.pids
         return pids | self._origins.pids | self._registry.pids
 
@@ -261,11 +255,7 @@ class Supervisor:
         self._origins.kill()
         self._registry.kill("stopped")
         self._daemons.kill()
-        self._log.close()
-        if self._log_files:
-            if error := self._start_up.error:
-                self._log_files.take(Notice("failed", "servekit", str(error), "error"))
-            self._log_files.finish()
+        self._log.finish(self._start_up.error)
         self._orphans.end()
         self._listeners.close()
         self._observer.close()
