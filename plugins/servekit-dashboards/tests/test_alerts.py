@@ -11,11 +11,15 @@ from servekit_dashboards.alerts import ALERTS
 from servekit_dashboards.files import Targets, files
 
 PROMTOOL = shutil.which("promtool")
-pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed"),
+]
 
 OF_SERVER = 'job="servekit", instance="a:8080"'
 OF_MODEL = f'{OF_SERVER}, model="m", version="1"'
 DAY = 24 * 60
+LONG = 6 * 60  #: minutes after which rules are evaluated less often, to be done sooner
 
 
 @dataclass
@@ -187,7 +191,7 @@ def play(directory, rules, name, minute, series):
     """Return the exit status and the words of promtool, which expects that *name* is silent."""
     test = {
         "rule_files": [str(rules)],
-        "evaluation_interval": "1m",
+        "evaluation_interval": "1m" if minute < LONG else "5m",
         "tests": [
             {
                 "interval": "1m",

@@ -212,6 +212,7 @@ class Batcher:
         for replica in self.pool:
             replica.close()
         self.metrics.set_tasks(0, 0)
+        self.metrics.settle()
         self.bodies.close()
 
     def fail_all(self, error: ServekitError) -> None:
