@@ -7,7 +7,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from servekit.extension import BaseExchange, HttpRequest, RequestTraced, TracedBatch
+from servekit.extension import (
+    BackgroundExchange,
+    BaseExchange,
+    HttpRequest,
+    RequestTraced,
+    TracedBatch,
+)
 from servekit.frontend.tracing.observer_port import ObserverPort
 from servekit.frontend.tracing.slow import MOST, PERIOD_S, SlowRequests
 from servekit.frontend.tracing.trace import BatchNote, RequestTrace, Visit
@@ -31,6 +37,12 @@ class Port:
         return True
 
 
+class DirectExchange(BaseExchange):
+    """An exchange in the clear, without a socket."""
+
+    is_encrypted, subject = False, ""
+
+
 def traced(duration_s):
     return RequestTraced(
         **dict.fromkeys(("request_id", "traceparent", "parent_span", "model", "version"), ""),
@@ -43,7 +55,7 @@ def begin(traces, **headers):
     fields = {name.encode(): value.encode() for name, value in headers.items()}
     request = HttpRequest(b"POST", b"/m/predict?a=1", fields, b"1", True, "1.1", request_id="r")
     request.route = ROUTE
-    exchange = BaseExchange(None)
+    exchange = DirectExchange(None)
     exchange.request = request
     return exchange, request
 
@@ -219,3 +231,34 @@ def test_many_events_are_one_message_and_large_ones_go_alone(tmp_path):
         port.close()
 
     assert (len(together), len(alone)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "body"),
+    [
+        pytest.param(0, None, id="none is kept"),
+        pytest.param(1, b"1", id="as large as the limit"),
+        pytest.param(8, b"1", id="smaller"),
+    ],
+)
+def test_bodies_are_kept_only_up_to_the_size_that_the_operator_names(limit, body):
+    port = Port()
+    traces = Traces(port, limit)
+    traces.share = 1.0
+    exchange, request = begin(traces)
+    traces.sample(exchange, request)
+    exchange.observe_end(200, 1)
+    traces.send()
+
+    assert [event.body for event in port.sent] == [body]
+
+
+def test_a_job_has_a_trace_after_its_client_has_left():
+    traces = Traces(Port())
+    client, request = begin(traces)
+    RequestTrace(traces, client, request, 1.0)
+    job = BackgroundExchange(client)
+    before = job.trace
+    job.leave(lambda _response: None)
+
+    assert (before, job.trace, job.request) == (client.trace, None, request)
