@@ -95,7 +95,7 @@ def test_a_sampled_request_has_all_of_its_parts(sampled):
 
     assert (status, event["status"], event["reason"]) == (200, 200, "sampled")
     assert (event["model"], event["method"], event["path"]) == ("echo", "POST", "/echo/predict")
-    parts = ["queue", "ipc", "decode", "predict", "encode", "send"]
+    parts = ["queue", "ipc", "decode", "predict", "encode", "ipc", "send"]
     assert [name for name in names(event) if name != "receive"] == parts
     (batch,) = event["batches"]
     assert (batch["size"], batch["replica"], batch["stage"]) == (1, 0, "")
