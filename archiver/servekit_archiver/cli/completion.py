@@ -32,7 +32,7 @@ def completion(parser: ArgumentParser) -> Run:
 def _print(args: Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
-    print(shellcode(PROGRAMS, shell=args.shell))
+    print(shellcode(PROGRAMS, True, args.shell))
     return 0
 
 
