@@ -181,10 +181,12 @@ def read_versions(counters: Counters) -> dict[tuple[str, str], VersionCounts]:
 
 def _version_counts(found: dict[Key, list[float]]) -> VersionCounts:
     """Return the sums of the arrays of one version."""
-    total = [sum(numbers) for numbers in zip(*found.values(), strict=True)] or [0.0] * LENGTH
-    start = PLACES["request_duration_seconds"]
+    arrays = list(found.values()) or [[0.0] * LENGTH]
+    total = arrays[0] if len(arrays) == 1 else list(map(sum, zip(*arrays, strict=True)))
+    start, first = PLACES["request_duration_seconds"], PLACES[STATUSES[0]]
+    statuses = enumerate(total[first : first + len(STATUSES)], STATUSES[0])
     return VersionCounts(
-        {status: int(n) for status in STATUSES if (n := total[PLACES[status]])},
+        {status: int(n) for status, n in statuses if n},
         [int(number) for number in total[start : start + len(DURATIONS) + 1]],
         int(total[PLACES["waiting"]]),
         int(total[PLACES["running"]]),

@@ -127,7 +127,12 @@ class Browser:
             }}
             look()
         }})"""
-        return self.run(poll)
+        try:
+            return self.run(poll)
+        except AssertionError as error:
+            if "navigated" not in str(error):
+                raise
+            return self.run(poll)  # another page was on its way
 
     def screenshot(self, path: Path, *, is_whole: bool = False) -> None:
         """Write a picture of the window to *path*, or of the whole page."""

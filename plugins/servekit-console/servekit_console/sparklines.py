@@ -2,6 +2,7 @@
 """Small line charts as paths of SVG, drawn on the server."""
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Final
 
 __all__ = ["HEIGHT", "SHOWN", "spark_path"]
@@ -13,14 +14,16 @@ HEIGHT: Final = 20  #: units of the picture; a point is one unit wide
 def spark_path(values: Sequence[float]) -> str:
     """Return the ``d`` of a path through the last points of *values*, the newest at the right.
 
-    The scale begins at zero. There is a gap where a value is nan.
+    The scale begins at zero. There is a gap where a value is nan, and no line if all are zero.
     """
     shown = values[-SHOWN:]
-    top = max((value for value in shown if value == value), default=0.0)
-    scale = (HEIGHT - 2) / top if top > 0 else 0.0
+    top = max((value for value in shown if not isnan(value)), default=0.0)
+    if top <= 0:
+        return ""
+    scale = (HEIGHT - 2) / top
     parts, before, first = [], False, SHOWN - len(shown)
     for x, value in enumerate(shown, first):
-        if value != value:
+        if isnan(value):
             before = False
             continue
         y = HEIGHT - 1 - value * scale
