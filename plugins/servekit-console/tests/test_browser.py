@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every page in Chromium: light and dark, on a desk and in a hand, with one model and with many.
 
-The pictures of ``docs/images`` are made here, with ``SERVEKIT_IMAGES=1``.
+The pictures of ``docs/images`` are made here, with ``CONSOLE_IMAGES=1``.
 """
 
 import os
 from pathlib import Path
+from random import Random
+from threading import Thread
 from time import monotonic
 from urllib.parse import urlsplit
 
@@ -28,7 +30,10 @@ WAIT_S = 300.0
 TOKEN = "manage-me"
 IS_DRAWN = "!document.querySelector('[data-series]') || document.querySelector('.uplot')"
 EXCESS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-PICTURES = ("overview", "model", "slow", "request", "crashes")
+PICTURE_MINUTES = 1  #: of load before the pictures
+#: models, and the seconds that their requests take
+PACES = [("digits", 0.004), ("embeddings", 0.012), ("sentiment", 0.02), ("ranker", 0.07)]
+PICTURES = ("overview", "model", "slow", "request")
 LOOKS = [(1280, 900, "light"), (1280, 900, "dark"), (390, 844, "light"), (390, 844, "dark")]
 SERVICE = """
 import os
@@ -90,7 +95,7 @@ def many(tmp_path_factory):
     models = [write_model(directory / name, name) for name in names]
     asleep = [f"{name}.replicas=0" for name in names[4:]]
     with ServedModel(*models, set=asleep, grace=2) as served:
-        wait_for(lambda: '"event":"serving"' in served.log.text.replace(" ", ""), "server")
+        wait_for(lambda: served.log.find("serving"), "server")
         yield served
 
 
@@ -197,11 +202,46 @@ def test_an_operator_logs_in_and_scales(browser, one):
     browser.wait_for("document.querySelector('.bar-end a')")
 
 
-@pytest.mark.skipif("SERVEKIT_IMAGES" not in os.environ, reason="SERVEKIT_IMAGES=1 makes pictures")
-def test_pictures_of_the_documentation(browser, one):
-    for name, path in zip(PICTURES, paths_of(one), strict=False):
-        browser.look_like(width=1200, height=760)
-        browser.open(f"{one.url}/console/{path}")
+@pytest.fixture
+def busy(tmp_path):
+    """A server with some models that are used; a worker of one has crashed."""
+    names = {"digits": 4, "embeddings": 2, "ranker": 2, "sentiment": 3}
+    models = [write_model(tmp_path / name, name, replicas) for name, replicas in names.items()]
+    with ServedModel(*models, grace=2) as served:
+        wait_for(lambda: served.log.find("serving"), "server")
+        end = monotonic() + 60 * PICTURE_MINUTES
+        paces = [
+            ("digits", 0.004),
+            ("embeddings", 0.012),
+            ("sentiment", 0.02),
+            ("ranker", 0.07),
+        ] * 2
+        users = [Thread(target=use, args=(served, *pace, end)) for pace in paces]
+        for user in users:
+            user.start()
+        users[-1].join()
+        served.post("/ranker/predict", b"-1.0", "application/json")
+        wait_for(lambda: read(served, "crashes.json?model=ranker")["crashes"], "crash")
+        yield served
+        for user in users:
+            user.join()
+
+
+def use(served, model, seconds, end):
+    """Send requests to *model*, now and then a slow one, until *end*."""
+    random = Random(model)
+    with httpx.Client(base_url=served.url) as client:
+        while monotonic() < end:
+            factor = 8 if random.random() < 0.01 else 0.7 + random.random() / 2
+            client.post(f"/{model}/predict", json=seconds * factor)
+
+
+@pytest.mark.skipif("CONSOLE_IMAGES" not in os.environ, reason="CONSOLE_IMAGES=1 makes pictures")
+def test_pictures_of_the_documentation(browser, busy):
+    IMAGES.mkdir(exist_ok=True)
+    for name, path in zip(PICTURES, paths_of(busy), strict=False):
+        browser.look_like(width=1180, height=640)
+        browser.open(f"{busy.url}/console/{path}")
         browser.wait_for(IS_DRAWN)
         browser.screenshot(IMAGES / f"console-{name}.png")
 
