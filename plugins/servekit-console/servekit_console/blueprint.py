@@ -55,13 +55,17 @@ def create_blueprint(server: Server) -> Blueprint:
     overview = OverviewPage(server, live, reader)
     add_page(pages, "/", "overview", overview.build, twin="/overview.json")
     add_stream(pages, server, live, overview.sparks)
-    models = ModelPages(server, live, reader, lambda: access.may_change(request))
+
+    def may_see_secrets() -> bool:
+        return access.may_change(request)
+
+    models = ModelPages(server, live, reader, may_see_secrets)
     add_page(pages, "/models/<name>", "model", models.build)
     add_model(pages, models)
     slow = SlowPages(server, reader)
     add_page(pages, "/slow", "slow", slow.build_list)
     add_page(pages, "/slow/<path:request_id>", "trace", slow.build_one)
-    add_page(pages, "/crashes", "crashes", CrashPage(server).build)
+    add_page(pages, "/crashes", "crashes", CrashPage(server, may_see_secrets).build)
     for name, show in FILTERS.items():
         pages.add_app_template_filter(show, name)
     return pages

@@ -2,6 +2,8 @@
 """A real server with a slow model, one that crashes, and two versions of one."""
 
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from time import monotonic
 
@@ -94,6 +96,25 @@ def test_a_crash_is_shown_with_the_requests_that_the_worker_held(served, console
     assert answer.headers["X-Request-Id"] in crash["request_ids"]
     assert "SIGSEGV" in page
     assert answer.headers["X-Request-Id"] in page
+
+
+def test_one_copy_of_a_crash_is_a_test_that_fails(serve_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("SERVEKIT_MANAGE_TOKEN", TOKEN)
+    served = serve_model(write_model(tmp_path / "one", "1.0"), keep_bodies="1KiB")
+    served.predict(-1.0)
+    crashes, bearer = f"{served.url}/console/crashes.json", {"Authorization": f"Bearer {TOKEN}"}
+    wait_for(lambda: httpx.get(crashes).json()["crashes"], "crash")
+    hidden = httpx.get(crashes).json()["crashes"][0]["replays"][0]
+    copied = httpx.get(crashes, headers=bearer).json()["crashes"][0]["replays"][0]
+    (tmp_path / "test_crash.py").write_text(copied["pytest"])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_crash.py"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S)
+
+    assert "-1.0" not in hidden["curl"]
+    assert "-1.0" in copied["curl"]
+    assert served.url in copied["curl"]
+    assert found.returncode == 1, found.stdout
+    assert "1 failed" in found.stdout
 
 
 def test_the_page_of_a_model_says_where_its_settings_come_from(console):

@@ -39,6 +39,14 @@ function filter() {
 }
 
 document.addEventListener("input", (event) => { if (event.target.id === "filter") filter() })
+async function copy(button) {
+  const code = button.parentElement.querySelector("pre")
+  getSelection().selectAllChildren(code)
+  await navigator.clipboard?.writeText(code.textContent) ?? document.execCommand("copy")
+  button.textContent = "Copied"
+}
+
+document.addEventListener("click", (event) => { if ("copy" in event.target.dataset) copy(event.target) })
 document.addEventListener("change", (event) => { if ("submit" in event.target.dataset) event.target.form.submit() })
 document.addEventListener("htmx:afterSettle", filter)
 const stream = document.querySelector("[data-stream]")
