@@ -23,9 +23,11 @@ from typing import Final, NamedTuple
 from servekit_bench.load import ClosedLoop, Target, TimedRequest, generate
 
 from servekit.testing import ServedModel
+from tests.benchmarks.cases import MLP, PHOTO, SUM, Case
+from tests.benchmarks.encoding import CONTENT_TYPES
 
-MODEL: Final = Path(__file__).parent / "models" / "sum"
-BODY: Final = b'{"x":[1.5,2.5,3.5,4.5]}'
+MODELS: Final = Path(__file__).parent / "models"
+CASES: Final = {case.model: case for case in (SUM, MLP, PHOTO)}
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 #: hides other plugins, so that nothing else asks for events
 HIDING: Final = """
@@ -71,42 +73,46 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=2.0, help="default: %(default)s")
     parser.add_argument("--connections", type=int, default=16, help="default: %(default)s")
+    parser.add_argument("--model", choices=CASES, default="mlp", help="default: %(default)s")
     options = parser.parse_args()
+    case = CASES[options.model]
     found: dict[str, list[Sample]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         endpoint = stack.enter_context(collector())
         hiding = stack.enter_context(tempfile.TemporaryDirectory())
         Path(hiding, "sitecustomize.py").write_text(HIDING)
         servers = {
-            each.name: stack.enter_context(start(each, endpoint, hiding)) for each in VARIANTS
+            each.name: stack.enter_context(start(case, each, endpoint, hiding)) for each in VARIANTS
         }
         for number in range(options.rounds):
             names = list(servers)
             for name in names[number % len(names) :] + names[: number % len(names)]:
                 sys.stderr.write(f"\rround {number + 1} of {options.rounds}: {name:12}")
-                found[name].append(measure(servers[name], options.seconds, options.connections))
+                found[name].append(
+                    measure(servers[name], case, options.seconds, options.connections)
+                )
     sys.stderr.write("\r")
     show(found)
     return 0
 
 
 @contextlib.contextmanager
-def start(variant: Variant, endpoint: str, hiding: str) -> Iterator[ServedModel]:
+def start(case: Case, variant: Variant, endpoint: str, hiding: str) -> Iterator[ServedModel]:
     """Serve the model until the end of the block."""
     path = os.pathsep.join(filter(None, [hiding, os.environ.get("PYTHONPATH", "")]))
     environment = os.environ | {"BENCH_PLUGINS": variant.plugins, "PYTHONPATH": path}
     if variant.has_endpoint:
         environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
         environment["SERVEKIT_PLUGIN_OTEL_SAMPLING"] = str(variant.share)
-    with ServedModel(MODEL, environment=environment, http2=False) as server:
+    with ServedModel(MODELS / case.model, environment=environment, http2=False) as server:
         yield server.wait_ready()
 
 
-def measure(server: ServedModel, seconds: float, connections: int) -> Sample:
+def measure(server: ServedModel, case: Case, seconds: float, connections: int) -> Sample:
     """Return what *server* does in a closed loop."""
     host, _, port = server.url.partition("://")[2].partition(":")
-    headers = (("Content-Type", "application/json"),)
-    request = TimedRequest(f"/{server.name}/predict", BODY, headers)
+    headers = (("Content-Type", CONTENT_TYPES[case.form]),)
+    request = TimedRequest(f"/{server.name}/predict", case.body(case.values()), headers)
     before = cpu_ticks(server.process.pid)
     measured = generate(
         Target(host, int(port), (request,)),

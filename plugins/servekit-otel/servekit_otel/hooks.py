@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from servekit import hookimpl
@@ -63,8 +64,10 @@ def observer_stopping() -> None:
 
 
 @hookimpl
-def enter_span(span: ServiceSpan) -> AbstractContextManager[object]:
-    """Make *span* current for OpenTelemetry. Runs in: worker."""
+def enter_span(span: ServiceSpan) -> AbstractContextManager[object] | None:
+    """Make *span* current for OpenTelemetry, if anything uses that. Runs in: worker."""
+    if "opentelemetry.trace" not in sys.modules:
+        return None
     from servekit_otel.worker import entered
 
     return entered(span)

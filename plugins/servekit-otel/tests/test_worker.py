@@ -109,3 +109,15 @@ def test_importing_the_hook_module_imports_nothing_heavy():
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
 
     assert not {"numpy", "flask", "gevent", "msgspec", "opentelemetry"} & set(loaded)
+
+
+def test_a_service_without_opentelemetry_does_not_import_it():
+    code = (
+        "import sys, servekit_otel.hooks as hooks; "
+        "print(hooks.enter_span(None), 'opentelemetry' in sys.modules)"
+    )
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == [
+        "None",
+        "False",
+    ]

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import os
-from itertools import islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["SlotTracer", "Tracer"]
 
 CONTENT_OF = itemgetter(2)
+ITEM_OF, HEADERS_OF = attrgetter("item"), attrgetter("headers")
+REQUEST_ID_OF = attrgetter("request_id")
 MAX_MEMBERS = 64  #: requests of a batch that are named
 
 
@@ -80,11 +81,12 @@ class Tracer:
 class SlotTracer:
     """The tracer of one worker's slots."""
 
-    __slots__ = ("_replica", "_row", "_tracer")
+    __slots__ = ("_name", "_replica", "_row", "_tracer")
 
     def __init__(self, tracer: Tracer, row: ModelRow, replica: ReplicaRow) -> None:
         """Note what *replica* of the model or stage *row* does."""
         self._tracer, self._row, self._replica = tracer, row, replica
+        self._name = f"{row.label}/{replica.index}.{replica.generation}-{os.getpid()}"
 
     def note_reply(self, batch: Sequence[Task], reply: Reply, sent_at: float, now: float) -> None:
         """Note that *batch* is answered by *reply*, where its requests are traced.
@@ -154,19 +156,17 @@ class SlotTracer:
     def _shown(
         self, batch: Sequence[Task], number: int, size: int, trace: BatchTrace | None = None
     ) -> TracedBatch:
-        row, replica = self._row, self._replica
-        headers = [task.item.headers or {} for task in batch]
+        row, replica, items = self._row, self._replica, list(map(ITEM_OF, batch))
+        headers = [each for each in map(HEADERS_OF, items) if each and TRACEPARENT in each]
         is_part = batch[0].consumer is not None  # a pipeline may lead through other models
         return TracedBatch(
-            id=f"{row.label}/{replica.index}.{replica.generation}-{os.getpid()}-{number}",
+            id=f"{self._name}-{number}",
             stage=row.stage or (row.name if is_part else ""),
             replica=replica.index,
             pid=replica.pid,
             size=size,
-            request_ids=[task.request_id for task in batch[:MAX_MEMBERS]],
-            traceparents=[
-                *islice((each[TRACEPARENT] for each in headers if TRACEPARENT in each), MAX_MEMBERS)
-            ],
+            request_ids=list(map(REQUEST_ID_OF, items[:MAX_MEMBERS])),
+            traceparents=[each[TRACEPARENT] for each in headers[:MAX_MEMBERS]],
             span=trace.id if trace is not None else "",
             dropped=trace.dropped if trace is not None else 0,
         )
