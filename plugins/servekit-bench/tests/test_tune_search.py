@@ -3,7 +3,10 @@
 
 import pytest
 from servekit_bench.tune.candidate import Candidate
+from servekit_bench.tune.outcome import CandidateComparison, Outcome
+from servekit_bench.tune.planning import Goal
 from servekit_bench.tune.text import as_json, as_text
+from servekit_bench.tune.trials import MeasuredCandidate, Trial
 
 from .planted_lab import OWN, PlantedLab, search
 
@@ -120,6 +123,38 @@ def test_settings_that_are_the_best_already_stay():
     outcome = search(PlantedLab(line(20, 0.01)), 0.2, own=own)
 
     assert outcome.best.rate(outcome.goal) <= 1.1 * outcome.own.rate(outcome.goal)
+
+
+def outcome_of(*latencies, rates=(100, 90)):
+    """Return the outcome of two candidates with 99th percentiles at the rate of the first."""
+    goal = Goal(0.1)
+    batches = Candidate(max_batch_size=8), Candidate(max_batch_size=16, replicas=2)
+    outcome = Outcome(goal, OWN)
+    trials = {}
+    for candidate, rate, found in zip(batches, rates, latencies, strict=True):
+        compared = [Trial(100, 100, each / 2, each, 0) for each in found]
+        measured = MeasuredCandidate(candidate, rate, [Trial(rate, rate, 0.02, 0.05, 0), *compared])
+        outcome.measured.append(measured)
+        trials[candidate] = compared
+    outcome.comparison = CandidateComparison(100, trials)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "batch"),
+    [
+        pytest.param([0.06, 0.061, 0.06], [0.05, 0.049, 0.05], 16, id="the faster one"),
+        pytest.param(
+            [0.03, 0.09, 0.06], [0.05, 0.02, 0.08], 8, id="within the noise: fewer changes"
+        ),
+        pytest.param([0.06, 0.06, 0.06], [0.5, 0.4, 0.5], 8, id="only one keeps the latency"),
+        pytest.param([3.0, 3.1, 3.0], [2.0, 2.1, 2.0], 16, id="neither: the rate that was kept"),
+    ],
+)
+def test_the_comparison_decides(first, second, batch):
+    best = outcome_of(first, second).best
+
+    assert best.candidate.max_batch_size == batch
 
 
 def test_a_comparison_that_is_decided_gives_confidence():

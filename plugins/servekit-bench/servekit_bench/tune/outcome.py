@@ -85,16 +85,27 @@ class Outcome:
     @property
     def best(self) -> MeasuredCandidate | None:
         """The recommended candidate; ``None`` if none keeps the latency."""
-        ranked = self.ranked
-        if not ranked or self.comparison is None or len(self.comparison.trials) < 2:
+        ranked, found = self.ranked, self.comparison
+        if found is None:
             return ranked[0] if ranked else None
-        compared = [each for each in ranked if each.candidate in self.comparison.trials]
-        return min(compared or ranked, key=self._compared_key)
+        compared = [
+            each
+            for each in ranked
+            if each.candidate in found.trials and each.by_rate(self.goal).get(found.rate)
+        ]
+        return min(compared, key=self._compared_key) if compared else next(iter(ranked), None)
 
-    def _compared_key(self, each: MeasuredCandidate) -> tuple[float, float]:
+    def _compared_key(self, each: MeasuredCandidate) -> tuple[float, ...]:
+        """Return what sorts compared candidates: of two that are alike, fewer changes win."""
         assert self.comparison is not None
-        latencies = self.comparison.latencies(each.candidate)
-        return (each.candidate.replicas if self.goal.rate else 0.0, median(latencies))
+        candidate, latency_s = each.candidate, median(self.comparison.latencies(each.candidate))
+        replicas = candidate.replicas if self.goal.rate else 0
+        if self.comparison.is_decided:
+            return (replicas, latency_s)
+        changes = sum(
+            getattr(candidate, name) != getattr(self.defaults, name) for name in candidate.__slots__
+        )
+        return (replicas, changes, latency_s)
 
     @property
     def model_error(self) -> float:

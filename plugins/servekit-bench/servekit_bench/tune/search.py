@@ -200,7 +200,7 @@ class Search:
             found = CandidateComparison(rate, {each.candidate: [] for each in ranked})
             self.outcome.comparison = found
             for number in range(ROUNDS):
-                if monotonic() + ROUND_S * len(ranked) > self._until(1.0) and number:
+                if monotonic() + ROUND_S * len(ranked) > self._until(1.0) and number > 1:
                     break
                 self._tell(f"comparing the best {len(ranked)}, round {number + 1}")
                 for each, server in zip(ranked, running, strict=True):

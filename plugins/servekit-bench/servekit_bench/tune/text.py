@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isfinite
-from statistics import median
+from statistics import median_low
 from typing import Any
 
 from servekit_bench.tune.outcome import Outcome
@@ -82,7 +82,7 @@ def _row(outcome: Outcome, each: MeasuredCandidate) -> tuple[str, ...]:
     found = [trial for trial in each.trials if trial.rate == rate] or each.trials[-1:]
     shown = f"{rate:.0f}" if each.rate(goal) else "-"
     columns = [trial.p50_s for trial in found], [trial.p99_s for trial in found]
-    times = (f"{1e3 * median(column):.1f}" for column in columns)
+    times = (f"{1e3 * median_low(column):.1f}" for column in columns)
     return (f"{each.candidate.label}{own}", shown, f"{each.predicted:.0f}", *times)
 
 

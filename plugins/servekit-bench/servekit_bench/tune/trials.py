@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, log
-from statistics import median
+from statistics import median_low
 from time import monotonic
 from typing import Final
 
@@ -67,7 +67,7 @@ class MeasuredCandidate:
         """Return the latency at the rate of the goal, or at the highest rate that kept it."""
         rate = goal.rate or self.rate(goal)
         found = [each.p99_s for each in self.trials if each.rate == rate]
-        return median(found) if found else inf
+        return median_low(found) if found else inf
 
     @property
     def least_p99_s(self) -> float:
