@@ -38,7 +38,7 @@ class BackgroundExchange(BaseExchange):
         if self._client is not None:
             self._client.prediction = None
         self._client, self._keep = None, keep
-        self.trace = None  # that of the client ends now
+        self.trace = None  # the trace of the client ends now
 
     @property
     def is_sent(self) -> bool:

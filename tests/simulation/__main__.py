@@ -24,7 +24,7 @@ HEAD: Final = """\
 Written by `python -m tests.simulation --publish`: nodes of servekit and their clients, simulated.
 [Beyond one machine](scaling.md#beyond-one-machine) draws the conclusions.
 
-A simulated node has one worker, which takes what waits as soon as it is idle, as servekit does.
+A simulated node has one worker, which takes the waiting requests when it is idle.
 A call of `predict` takes {batch_ms:g} ms and {input_ms:g} ms for each input, and has at most
 {max_batch} inputs; a request takes {network_ms:g} ms besides, and {queue} requests can wait.
 That is a capacity of {capacity:,.0f} requests per second and node. Where a node is lost, and
