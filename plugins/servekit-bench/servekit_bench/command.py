@@ -22,7 +22,8 @@ from servekit_bench.progress import ProgressLine
 from servekit_bench.report.bench_page import bench_page
 from servekit_bench.report.bench_report import BenchReport
 from servekit_bench.report.figures import LoadFigures, SaturationFigures, TargetFigures
-from servekit_bench.report.table import as_text, generator_warning, limit_warnings
+from servekit_bench.report.limits import generator_warning, limit_warnings
+from servekit_bench.report.table import as_text
 from servekit_bench.report.verdict import compare
 from servekit_bench.rounds import Measuring, alternate
 from servekit_bench.saturation import find_saturation

@@ -13,7 +13,9 @@ from servekit_bench.report.figures import (
     Percentiles,
     TargetFigures,
 )
-from servekit_bench.report.table import as_text, generator_warning, milliseconds, size
+from servekit_bench.report.limits import generator_warning
+from servekit_bench.report.table import as_text
+from servekit_bench.report.words import milliseconds, size
 
 from .measurements import BUSY, measured, used
 

@@ -3,7 +3,7 @@
 
 import pytest
 from servekit_bench.load import ClosedLoop, LoadFailure, Target, TimedRequest
-from servekit_bench.report.table import limit_warnings, saturation_lines, step_rows
+from servekit_bench.report.limits import limit_warnings, saturation_lines, step_rows
 from servekit_bench.saturation import find_saturation
 from servekit_bench.targets import OpenTarget
 

@@ -11,16 +11,11 @@ from servekit_bench.report.figures import (
     SaturationFigures,
     TargetFigures,
 )
+from servekit_bench.report.limits import saturation_lines, step_rows
 from servekit_bench.report.page import figure, heading, html_page, html_table, paragraph
 from servekit_bench.report.plot import Axis, Guide, Plot, PlotSeries
-from servekit_bench.report.table import (
-    failure_rows,
-    load_words,
-    milliseconds,
-    rows_of,
-    saturation_lines,
-    step_rows,
-)
+from servekit_bench.report.table import failure_rows, rows_of
+from servekit_bench.report.words import load_words, milliseconds
 
 __all__ = ["bench_page"]
 

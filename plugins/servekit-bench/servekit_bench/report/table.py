@@ -8,26 +8,15 @@ from typing import Final
 from servekit_bench.report.bench_report import BenchReport
 from servekit_bench.report.distributions import Bin
 from servekit_bench.report.figures import (
-    LoadFigures,
     Percentiles,
     RoundFigures,
-    SaturationFigures,
     Spread,
     TargetFigures,
 )
+from servekit_bench.report.limits import saturation_lines, step_rows
+from servekit_bench.report.words import load_words, milliseconds, size
 
-__all__ = [
-    "as_text",
-    "failure_rows",
-    "generator_warning",
-    "limit_warnings",
-    "load_words",
-    "milliseconds",
-    "rows_of",
-    "saturation_lines",
-    "step_rows",
-    "table",
-]
+__all__ = ["as_text", "failure_rows", "rows_of", "table"]
 
 BAR: Final = 40  #: characters of the longest bar of a histogram
 LATENCIES: Final = {
@@ -62,61 +51,6 @@ def rows_of(report: BenchReport) -> tuple[Sequence[str], list[list[str]]]:
     return head, [_row(target) for target in report.targets]
 
 
-def step_rows(found: SaturationFigures) -> tuple[Sequence[str], list[list[str]]]:
-    """Return the head and the rows of the steps of a search for the saturation."""
-    head = ("load", "requests/s", "p50", "p99", "failed", "kept")
-    return head, [
-        [
-            f"{step.rate:.4g} requests/s" if step.rate else connections_words(step.connections),
-            f"{step.requests_per_s:,.0f}",
-            milliseconds(step.p50_ms),
-            milliseconds(step.p99_ms),
-            f"{step.failed_share:.1%}",
-            "yes" if step.is_kept else "no",
-        ]
-        for step in found.steps
-    ]
-
-
-def saturation_lines(found: SaturationFigures) -> list[str]:
-    """Say in sentences which load the target can take."""
-    if found.capacity is None:
-        return [f"{found.name}: the search ended before it found anything"]
-    most = found.capacity
-    rate, connections = f"{most.requests_per_s:,.0f}", connections_words(most.connections)
-    lines = [f"{found.name}: the most in a closed loop is {rate} requests/s, with {connections}"]
-    bound = f" within {milliseconds(found.p99_ms)}" if found.p99_ms else ""
-    if found.highest and found.highest.rate:
-        lines.append(
-            f"it keeps up with {found.highest.rate:,.0f} requests/s{bound}: "
-            f"p50 {milliseconds(found.highest.p50_ms)}, p99 {milliseconds(found.highest.p99_ms)}"
-        )
-    elif any(step.rate for step in found.steps):
-        lines.append(f"none of the rates was kept{bound}")
-    return lines
-
-
-def load_words(load: LoadFigures) -> str:
-    """Describe a load in words."""
-    if load.rate is None:
-        return f"closed loop, {connections_words(load.connections)}"
-    return f"open loop, {load.rate:g} requests/s, {load.arrivals} arrivals"
-
-
-def connections_words(count: int) -> str:
-    """Return a number of connections in words."""
-    return f"{count} connection{'s' if count != 1 else ''}"
-
-
-def milliseconds(value: float | None) -> str:
-    """Return milliseconds in three digits, with their unit."""
-    if value is None:
-        return "-"
-    if value >= 1000:
-        return f"{value / 1000:.3g} s"
-    return f"{value:.3g} ms" if value >= 1 else f"{1000 * value:.3g} us"
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table; the first column is text, the others are numbers."""
     cells = [list(head), *(list(row) for row in rows)]
@@ -128,35 +62,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in cells
     ]
-
-
-def generator_warning(target: TargetFigures) -> str | None:
-    """Say in a sentence that something else than the server limited the load, if that is so."""
-    limited = [each.generator for each in target.rounds if each.generator.limit]
-    if not limited:
-        return None
-    if any(each.limit == "generator" for each in limited):
-        busiest = max(limited, key=lambda each: each.cpu)
-        return (
-            f"{target.name}: the load generator itself is the limit (its busiest process used "
-            f"{busiest.cpu:.0%} of a core): the server may be faster; try --processes "
-            f"{busiest.processes + 1}"
-        )
-    waited = max(each.cpu_wait for each in limited)
-    return (
-        f"{target.name}: the load generator waited for a core {waited:.0%} of the time: "
-        "it shares a busy machine with the server, and latencies contain that wait"
-    )
-
-
-def limit_warnings(found: SaturationFigures) -> list[str]:
-    """Say whether something else than the server limited the load in the steps of a search."""
-    limits = {step.limit for step in found.steps}
-    if "generator" in limits:
-        return ["the load generator itself was the limit in some steps; try --processes 2"]
-    if "machine" in limits:
-        return ["the load generator shares a busy machine with the server, and waited for cores"]
-    return []
 
 
 def _rounds(report: BenchReport) -> str:
@@ -240,12 +145,3 @@ def _histogram(bins: Sequence[Bin]) -> Iterator[str]:
         count = sum(each.count for each in pair)
         bar = "#" * max(1, round(BAR * count / most)) if count else ""
         yield f"  {milliseconds(pair[-1].to_ms):>9} | {bar:<{BAR}} {count:,}"
-
-
-def size(count: float) -> str:
-    """Return bytes in a unit that fits: ``1.5 MB``."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
