@@ -81,6 +81,26 @@ def test_every_series_of_a_rule_is_documented_or_recorded():
         assert set(re.findall(r"model:\w+:\w+", rule.expr)) <= recorded, rule.name
 
 
+def test_the_page_lists_the_alerts_and_dashboards():
+    page = (DOCS / "dashboards.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"^\| `(Servekit\w+)` \| (\w+) \|", page, re.MULTILINE) == [
+        (alert.name, alert.severity) for alert in ALERTS
+    ]
+    assert re.findall(r"^\| `(servekit: \w+)` \|", page, re.MULTILINE) == [
+        each.title for each in DASHBOARDS
+    ]
+
+
+def test_every_command_that_a_text_names_exists():
+    texts = [alert.runbook for alert in ALERTS]
+    texts += [panel.description for each in DASHBOARDS for panel in each.panels]
+    named = set(re.findall(r"`servekit (\w+)", " ".join(texts)))
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+
+    assert named <= set(re.findall(r"^## `servekit (\w+)`", page, re.MULTILINE))
+
+
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda each: each.name)
 def test_the_page_of_an_alert_exists(alert):
     page, _, section = alert.page.partition("#")
