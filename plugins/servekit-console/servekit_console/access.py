@@ -90,6 +90,18 @@ class ConsoleAccess:
         return refusal
 
 
+def _make(path: Path, content: bytes) -> None:
+    """Make a file that is whole from the beginning, unless another front-end has made it."""
+    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        own.touch(0o600)
+        own.write_bytes(content)
+        with suppress(FileExistsError):
+            path.hardlink_to(own)
+    finally:
+        own.unlink(missing_ok=True)
+
+
 class Sessions:
     """Cookies that hold a token, encrypted with a key that the front-ends of a server share.
 
@@ -97,14 +109,17 @@ class Sessions:
     """
 
     def __init__(self, path: Path) -> None:
-        """Use the key in the file *path*, which is made if it does not exist."""
-        own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-        own.touch(0o600)
-        own.write_bytes(secrets.token_bytes(32))
-        with suppress(FileExistsError):
-            path.hardlink_to(own)  # whole from the beginning: another front-end may read it
-        own.unlink()
-        self._key = path.read_bytes()
+        """Use the key in the file *path*, which is made if it does not exist.
+
+        If the disk is full, this front-end has a key of its own: others ask for the token again.
+        """
+        key = secrets.token_bytes(32)
+        try:
+            if not path.exists():
+                _make(path, key)
+            self._key = path.read_bytes()
+        except OSError:
+            self._key = key
 
     def seal(self, token: str) -> str:
         """Return the value of a cookie for *token*."""
