@@ -176,6 +176,11 @@ for (const [name, output, bars] of [
   test(`${name}: ${bars ? "bars" : "no bars"}`, () => assert.deepEqual(views.toBars(output), bars));
 }
 
+test("base64 that is none is not an image", () => {
+  assert.equal(views.isMedia({ b64: "%%%", content_type: "image/png" }), false);
+  assert.equal(views.isMedia({ b64: "iVBORw0=", content_type: "image/png" }), true);
+});
+
 for (const [name, output, first, hint] of [
   ["a text", "a", "text"],
   ["rows", [{ a: 1 }, { a: 2 }], "table"],

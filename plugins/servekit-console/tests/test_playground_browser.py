@@ -132,6 +132,24 @@ def test_a_grid_is_a_form_for_what_the_author_says_of_a_signature(page):
     assert page.shows("^digit: ")
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ('"<img src=x onerror=alert(1)>"', "^<img src=x onerror=alert\\(1\\)>$"),
+        ("null", "^null$"),
+        ('{"a": {"b64": "%%%", "content_type": "image/png"}}', "b64: "),
+        ("[[1, 2], [3, 4]]", "3\\s+4"),
+    ],
+    ids=["HTML", "nothing", "base64 that is none", "a matrix"],
+)
+def test_any_answer_is_shown_as_what_it_is(page, value, shown):
+    page.open("echo", value=value)
+    page.press("Send")
+
+    assert page.shows(shown)
+    assert page.browser.run(f"{ANSWER}.querySelector('img') === null")
+
+
 def test_a_chosen_picture_is_previewed_and_classified(page):
     page.open("digit-pictures")
     page.choose_file(THREE)

@@ -230,7 +230,9 @@ function fileField(form, spec, kind) {
     get: (refuse) => current ?? (spec.required ? refuse("choose a file") : undefined),
     set: (value) => {
       if (value instanceof Media) return put(value);
-      const blob = fromBase64(value?.b64 ?? String(value), value?.content_type);
+      const text = value?.b64 ?? String(value);
+      if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return field.fail("not base64");
+      const blob = fromBase64(text, value?.content_type);
       put(new Media(blob, value?.name ?? nameOf(blob)));
     },
   });

@@ -79,7 +79,7 @@ function rowsOf(output) {
 }
 
 export function isMedia(value) {
-  return isTable(value) && typeof value.b64 === "string";
+  return isTable(value) && typeof value.b64 === "string" && /^[A-Za-z0-9+/]*={0,2}$/.test(value.b64);
 }
 
 // Return the name of a view that fits *output*: its media, text, bars, a table, or the tree.

@@ -70,7 +70,7 @@ class Playground {
     this.examples.replaceChildren(...(examples.length ? [h("span", { className: "hint" }, "Examples"), ...examples] : []));
     this.makeOptions(state);
     const modes = modesOf(path);
-    const given = state.value ?? this.suggestion();
+    const given = state.value === undefined ? this.suggestion() : state.value;
     const isFile = path.examples[0]?.input_file && modes.includes("file");
     this.turnMode(modes.includes(state.mode) ? state.mode : state.value === undefined && isFile ? "file" : modes[0], given);
   }
@@ -224,7 +224,8 @@ class Playground {
       await this.fetch(request);
     } catch (error) {
       if (error.name === "AbortError") this.say(this.outputs.length ? `Stopped after ${this.outputs.length} outputs.` : "Stopped.");
-      else this.say(`The server cannot be reached, or it closed the connection: ${error.message}`, true);
+      else if (error instanceof TypeError) this.say(`The server cannot be reached, or it closed the connection: ${error.message}`, true);
+      else throw error;
     } finally {
       this.abort = null;
       this.send.disabled = false;
