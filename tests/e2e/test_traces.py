@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -258,6 +259,14 @@ def test_a_client_that_leaves_is_traced(slow):
         threading.Event().wait(0.3)
 
     assert check(slow.event("leaving"))["status"] == 0
+
+
+def test_a_reload_that_replaces_front_ends_and_observer_loses_no_trace(slow):
+    body = json.dumps({"act": "sleep", "seconds": 1.2}).encode()
+    slow.server.post("/v1/sums", body, X_Request_Id="reload")
+    slow.server.process.send_signal(signal.SIGHUP)
+
+    assert check(slow.event("reload"))["status"] == 200
 
 
 def test_only_the_slowest_of_many_are_told(slow):

@@ -75,14 +75,13 @@ def test_batches_count_on_where_there_is_no_observer(samples, path, observer):
         assert read(connection).batches == 2
 
 
-def test_an_observer_that_ends_is_reached_again(samples, path, observer):
+def test_after_the_end_of_an_observer_the_next_one_is_reached_at_once(samples, observer):
     batch = batch_of(1)
     samples.note(batch, reply_to(batch), 0, 1.0, 5.0)
     observer.accept()[0].close()
     samples.note(batch, reply_to(batch), 0, 1.0, 6.0)
-    samples.note(batch, reply_to(batch), 0, 1.0, 7.0)
     with observer.accept()[0] as connection:
-        assert read(connection).batches == 2
+        assert read(connection).batches == 1
 
 
 def test_an_observer_that_does_not_read_costs_nothing(samples, observer):

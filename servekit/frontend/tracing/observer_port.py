@@ -44,8 +44,9 @@ class ObserverPort:
         except OSError as error:
             if error.errno == EMSGSIZE and len(events) > 1:
                 return min([self.send(each) for each in events])
-            self.close()  # it has ended
-            return False
+            was_open = self._socket is not None
+            self.close()  # it has ended; after a reload, another one accepts at the same path
+            return was_open and monotonic() >= self._retry_at and self.send(*events)
 
     def close(self) -> None:
         """Close the connection; the next event opens another one."""
