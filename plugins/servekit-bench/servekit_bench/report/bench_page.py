@@ -85,7 +85,9 @@ def _rounds(report: BenchReport) -> Plot:
         for hue, target in enumerate(report.targets)
         if len(target.rounds) > 1
     ]
-    return Plot("p99 of each round", Axis("round"), Axis("ms", low=0), series)
+    numbers = sorted({x for each in series for x, _ in each.points})
+    x = Axis("round", ticks=[(each, f"{each:.0f}") for each in numbers])
+    return Plot("p99 of each round", x, Axis("ms", low=0), series)
 
 
 def _of_rounds(

@@ -16,7 +16,7 @@ STYLE: Final = """\
   --back: #0d1117; --c0: #58a6ff; --c1: #f0a83a; --c2: #3fb68b; --c3: #f47067; --c4: #b392f0;
   --c5: #39c5cf; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+  max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 p, figcaption { color: var(--faint); } .strong { color: var(--text); font-weight: 600; }
 .scroll { overflow-x: auto; }
