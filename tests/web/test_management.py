@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from servekit.errors import RouteNotFound
 from servekit.ipc.crash_reports import CrashReport
 from servekit.ipc.kept_log import LogEntry
 from servekit.ipc.table import ReplicaRow, SettingRow, TrafficRow
@@ -31,6 +32,11 @@ class Managed(FakeOperated):
 
     def crashes(self):
         return [REPORT]
+
+    def crash(self, number):
+        if number != 1:
+            raise RouteNotFound(f"there is no crash report {number}")
+        return REPORT
 
     def ask_reload(self):
         self.asked += 1
@@ -91,6 +97,13 @@ def test_crashes_are_shown_whole(operator):
     assert (report["model"], report["signal"], report["request_ids"]) == (
         "digits", "SIGKILL", ["r-1"],
     )  # fmt: skip
+
+
+def test_one_crash_is_shown_by_its_number(operator):
+    found, missing = operator.get("/crashes/1"), operator.get("/crashes/2")
+
+    assert (found.status_code, found.json["request_ids"]) == (200, ["r-1"])
+    assert (missing.status_code, missing.json["detail"]) == (404, "there is no crash report 2")
 
 
 def lines(*subjects):
