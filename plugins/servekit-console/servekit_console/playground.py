@@ -46,8 +46,11 @@ class PlaygroundViews:
         found = (self._server.describe_model(name) for name in sorted(self._server.models))
         return [{name: each[name] for name in ("name", "version", "description")} for each in found]
 
-    def page(self, model: str) -> str:
+    def page(self, model: str) -> ResponseReturnValue:
         """Show one model; the script of the page gets the rest."""
+        if model not in self._server.models:
+            models = self._models()
+            return render_template("console/playgrounds.html", models=models, missing=model), 404
         known = self._server.describe_model(model)
         said = known["playground"]
         return render_template(

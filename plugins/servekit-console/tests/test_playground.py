@@ -92,6 +92,13 @@ def test_the_script_gets_what_is_known_about_the_model(client):
     assert known["needs_token"] is False
 
 
+def test_a_page_of_a_model_that_is_not_there_names_those_that_are(client):
+    page = client.get("/console/playground/<digits2>")
+
+    assert "No model is called &lt;digits2&gt;." in page.text
+    assert "/console/playground/digits" in page.text
+
+
 @pytest.mark.parametrize("path", ["digits2", "digits2.json", "digits2/files/a/three.png"])
 def test_a_model_that_is_not_there_is_not_found(client, path):
     assert client.get(f"/console/playground/{path}").status_code == 404
