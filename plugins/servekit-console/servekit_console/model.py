@@ -14,7 +14,7 @@ from msgspec import Struct, ValidationError, convert
 
 from servekit.errors import InputError
 from servekit.extension import Operation, ReloadModels, RollBack, Scale, Swap, Unload
-from servekit_console.overview import ModelSummary, sparks_of, summary_of
+from servekit_console.overview import ModelSummary, current_rates, sparks_of, summary_of
 from servekit_console.pages import json_response
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ModelPages:
         """
         ask = self._server.read_management
         state = ask(f"/models/{quote(name)}")
-        summary = summary_of(state, self._live.read())
+        summary = summary_of(state, current_rates(self._live, self._reader))
         fields = ["requests_per_s", "p99_s", "waiting", "batch_size", "errors_per_s"]
         summary.sparks = sparks_of(self._reader.history(fields, self._keys(name)), self._keys(name))
         loaded = [state, *state["versions"]]

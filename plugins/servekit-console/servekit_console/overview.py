@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from servekit_console.collector import Reader
     from servekit_console.history import HistoryPage
 
-__all__ = ["SPARKS", "ModelSummary", "Overview", "OverviewPage", "ReplicaCell", "VersionShare"]
+__all__ = [
+    "SPARKS",
+    "ModelSummary",
+    "Overview",
+    "OverviewPage",
+    "ReplicaCell",
+    "VersionShare",
+    "current_rates",
+    "sparks_of",
+    "summary_of",
+]
 
 #: fields of ``Rates`` with a small chart; how those of several versions are joined
 SPARKS: Final[dict[str, Callable[[Iterable[float]], float]]] = {
@@ -105,7 +115,8 @@ class OverviewPage:
 
     def build(self) -> Overview:
         """Return the page as it is now."""
-        history, rates = self._reader.history(list(SPARKS)), self._rates()
+        history = self._reader.history(list(SPARKS))
+        rates = current_rates(self._live, self._reader)
         states = self._server.read_management("/models")["models"]
         models = [summary_of(state, rates) for state in states]
         for each in models:
@@ -131,13 +142,14 @@ class OverviewPage:
             found[name] = list(sparks_of(history, keys).values())
         return found
 
-    def _rates(self) -> dict[str, Rates]:
-        """Return live rates, or the newest of the history if nobody has looked for a while."""
-        found = self._live.read()
-        if found:
-            return found
-        history = self._reader.history(list(Rates.__struct_fields__))
-        return {key: _newest(history, key) for key in history.series}
+
+def current_rates(live: LiveRates, reader: Reader) -> dict[str, Rates]:
+    """Return live rates, or the newest of the history if nobody has looked for a while."""
+    found = live.read()
+    if found:
+        return found
+    history = reader.history(list(Rates.__struct_fields__))
+    return {key: _newest(history, key) for key in history.series}
 
 
 def summary_of(state: Mapping[str, Any], rates: Mapping[str, Rates]) -> ModelSummary:

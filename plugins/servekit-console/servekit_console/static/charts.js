@@ -4,9 +4,11 @@
 const section = document.querySelector("[data-series]")
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name)
 const colours = () => ["--info", "--warn", "--ok"].map(colour)
-const seconds = (value) => value < 0.001 ? `${+(value * 1e6).toPrecision(3)} µs`
+const seconds = (value) => value === 0 ? "0" : value < 0.001 ? `${+(value * 1e6).toPrecision(3)} µs`
   : value < 1 ? `${+(value * 1e3).toPrecision(3)} ms` : `${+value.toPrecision(3)} s`
 const units = {"s": seconds, "/s": (value) => `${+value.toPrecision(3)}/s`, "": (value) => `${+value.toPrecision(3)}`}
+
+const clock = (time) => new Date(time * 1000).toTimeString().slice(0, 8)
 
 function draw(figure, series) {
   const fields = figure.dataset.chart.split(" ")
@@ -15,15 +17,15 @@ function draw(figure, series) {
   const value = (_, raw) => raw == null ? "–" : text(raw)
   return new uPlot({
     width: figure.clientWidth - 28,
-    height: 150,
+    height: 160,
     legend: {live: true},
     cursor: {sync: {key: "model"}, points: {size: 5}},
     scales: {y: {range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1]}},
     axes: [
-      {...axis, values: (_, times) => times.map((time) => new Date(time * 1000).toTimeString().slice(0, 5))},
+      {...axis, size: 26, values: (_, times) => times.map((time) => clock(time).slice(0, times.at(-1) - times[0] < 300 ? 8 : 5))},
       {...axis, size: 58, values: (_, ticks) => ticks.map(text)},
     ],
-    series: [{value: (_, time) => time == null ? "" : new Date(time * 1000).toTimeString().slice(0, 8)},
+    series: [{value: (_, time) => time == null ? "" : clock(time)},
       ...fields.map((field, place) => ({
         label: field.replace("_per_s", "/s").replace(/_s$/, "").replace("_", " "), value,
         stroke: colours()[place], width: 1.5, points: {show: false},
@@ -50,4 +52,4 @@ begin()
 document.body.addEventListener("point", follow)
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", begin)
 addEventListener("resize", () => plots.forEach((plot) =>
-  plot.setSize({width: plot.root.parentElement.clientWidth - 28, height: 150})))
+  plot.setSize({width: plot.root.parentElement.clientWidth - 28, height: 160})))
