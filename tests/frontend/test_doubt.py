@@ -66,7 +66,7 @@ def test_worker_in_doubt_is_cut_off_and_nobody_waits_for_ever(front_end, says):
         if status == 503:
             lost = front_end.hear()
             assert isinstance(lost, Lost)
-            assert lost.request_ids == [headers["x-request-id"]]
+            assert [each.request_id for each in lost.requests] == [headers["x-request-id"]]
         assert_closed(front_end.worker.channel)
         replace_worker(front_end)
 

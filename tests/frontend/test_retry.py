@@ -182,4 +182,4 @@ def test_the_supervisor_learns_which_requests_were_inside(model):
     assert isinstance(lost, Lost)
     assert (lost.model, lost.replica, lost.generation) == ("echo", 0, 1)
     model.publish("failed")
-    assert lost.request_ids == [receive(first)[1]["x-request-id"]]
+    assert [each.request_id for each in lost.requests] == [receive(first)[1]["x-request-id"]]
