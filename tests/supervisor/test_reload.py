@@ -62,7 +62,7 @@ def test_what_has_not_changed_stays(start, model):
     server.signal(signal.SIGHUP)
 
     for name in ("one", "two"):
-        server.wait_for("model_unchanged", model=f"{name}/1.0")
+        server.wait_for("model_unchanged", model=name, version="1.0")
     assert len([e for e in server.events if e["event"] == "worker_ready"]) == 2
 
 
