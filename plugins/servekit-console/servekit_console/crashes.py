@@ -13,8 +13,7 @@ from servekit.extension import replay_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from servekit.extension import Server
-    from servekit.ipc.crash_reports import CrashReport
+    from servekit.extension import CrashReport, Server
 
 __all__ = ["CrashPage"]
 
