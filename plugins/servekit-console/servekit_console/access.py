@@ -111,7 +111,7 @@ class Sessions:
     def __init__(self, path: Path) -> None:
         """Use the key in the file *path*, which is made if it does not exist.
 
-        If the disk is full, this front-end has a key of its own: others ask for the token again.
+        If the disk is full, this front-end has another key, and the others ask for the token again.
         """
         key = secrets.token_bytes(32)
         try:
