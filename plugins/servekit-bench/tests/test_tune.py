@@ -107,6 +107,23 @@ def test_a_file_is_not_overwritten(planted, tmp_path):
     assert settings.read_text() == "port = 1\n"
 
 
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("[cache]\n", "answers equal requests from its [cache]"),
+        ('[stages.a]\nservice = "service:Planted"\n', "has several stages"),
+    ],
+)
+def test_models_that_cannot_be_tuned(planted, table, reason):
+    model = planted(LINE)
+    with (model / "model.toml").open("a") as file:
+        file.write(table)
+    command = [*COMMAND, model, "--p99", "1s"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, reason in done.stderr) == (3, True)
+
+
 def test_ctrl_c_prints_what_is_known(planted):
     command = [*COMMAND, planted(LINE), "--p99", "1s", "--budget", "120s"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -8,6 +8,8 @@ from servekit_bench.tune.planning import Goal
 from servekit_bench.tune.text import as_json, as_text
 from servekit_bench.tune.trials import MeasuredCandidate, Trial
 
+from servekit.errors import StartupError
+
 from .planted_lab import OWN, PlantedLab, search
 
 pytestmark = pytest.mark.slow  # thousands of simulated requests for each candidate
@@ -123,6 +125,15 @@ def test_settings_that_are_the_best_already_stay():
     outcome = search(PlantedLab(line(20, 0.01)), 0.2, own=own)
 
     assert outcome.best.rate(outcome.goal) <= 1.1 * outcome.own.rate(outcome.goal)
+
+
+def test_a_service_without_batches_is_refused():
+    class Streaming(PlantedLab):
+        def probe(self, threads, sizes, longest_s, deadline):
+            return super().probe(threads, sizes[:1], longest_s, deadline)
+
+    with pytest.raises(StartupError, match="are not predicted in batches"):
+        search(Streaming(line(10, 1)), 0.1)
 
 
 def outcome_of(*latencies, rates=(100, 90)):

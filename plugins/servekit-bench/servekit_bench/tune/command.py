@@ -139,7 +139,7 @@ def _tuning(parsed: argparse.Namespace, manifest: Manifest) -> Tuning:
 def _manifest_of(path: str) -> Manifest:
     """Return the manifest of an archive or a model directory.
 
-    :raises StartupError: it is neither, or it is a pipeline, whose stages have settings each.
+    :raises StartupError: it is neither, or it cannot be tuned: it has several stages or a cache.
     """
     try:
         if Path(path).is_dir():
@@ -149,6 +149,10 @@ def _manifest_of(path: str) -> Manifest:
                 manifest = archive.manifest
     except (ArchiveError, OSError) as error:
         raise StartupError(f"{path}: {error}") from error
+    if manifest.cache is not None:
+        raise StartupError(
+            f"{path}: answers equal requests from its [cache]; tune a copy without it"
+        )
     if manifest.stages:
         raise StartupError(f"{path}: has several stages; tune each of them as a separate model")
     return manifest

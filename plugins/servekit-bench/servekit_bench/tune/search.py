@@ -107,6 +107,11 @@ class Search:
         deadline = self._until(PROBING)
         sizes, longest_s = self._tuning.sizes, self._goal.p99_s
         usual = self._lab.probe(0, sizes, longest_s, deadline)
+        if usual.largest == 1 and not usual.failing and len(sizes) > 1:
+            raise StartupError(
+                "requests that come together are not predicted in batches: a service that streams"
+                " or is async cannot be tuned; see servekit bench --saturation"
+            )
         self.outcome.probes = [usual]
         self._costs.probes[0] = usual
         counts = [1 << power for power in range(10) if 1 << power < self._tuning.limits.cores]
