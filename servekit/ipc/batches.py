@@ -191,6 +191,8 @@ class Hello(Struct, array_like=True, tag=3):
 class Welcome(Struct, array_like=True, tag=6):
     """Front-end to worker, the first message; the arena of the model's bodies comes with it."""
 
+    is_sampling: bool = False  #: spans of batches with a sampled member are wanted
+
 
 class Open(Struct, array_like=True, tag=8):
     """Front-end to a worker with slots: begin one more request."""

@@ -64,6 +64,22 @@ class S(Service):
 """
 
 
+#: hides the plugins of this environment, which may have hooks of the observer themselves
+ALONE = """
+from importlib import metadata
+
+found = metadata.entry_points
+
+def entry_points(**wanted):
+    points = found(**wanted)
+    if wanted.get("group") != "servekit":
+        return points
+    return metadata.EntryPoints(each for each in points if each.name == "told")
+
+metadata.entry_points = entry_points
+"""
+
+
 @pytest.fixture
 def serve(start, model, tmp_path):
     """Start a real server with a plugin of these hooks; return it, its directory and its port."""
@@ -73,6 +89,7 @@ def serve(start, model, tmp_path):
         info = shelf / "told-1.0.dist-info"
         info.mkdir(parents=True)
         (shelf / "told_hooks.py").write_text(textwrap.dedent(hooks))
+        (shelf / "sitecustomize.py").write_text(ALONE)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[servekit]\ntold = told_hooks\n")
         directory = model()

@@ -63,7 +63,7 @@ class Channel:
         self.arena = Arena(1 << 26)  #: of the bodies we send
         self.cancelled = Cancelled(32)
         with self.cancelled.descriptor() as cancelled:
-            send_first(self.sock, Welcome(), self.arena.descriptor, cancelled)
+            send_first(self.sock, Welcome(is_sampling=True), self.arena.descriptor, cancelled)
         messages, (descriptor, *others) = self._reader.read_first(1, 2)
         self.calls = [socket.socket(fileno=each) for each in others]  #: where it calls other models
         (self.hello,) = messages

@@ -47,6 +47,8 @@ class Channel:
         places: int,
         on_message: Callable[[ReplyMessage], None],
         on_lost: Callable[[], None],
+        *,
+        is_sampling: bool = False,
     ) -> None:
         """Connect to the listener at *address* and hand over the arena *bodies*.
 
@@ -54,6 +56,7 @@ class Channel:
 
         :param places: in the longest batch, or slots of the worker.
         :param on_lost: called once, when the worker ends or breaks the protocol.
+        :param is_sampling: requests may be sampled, and the worker is to record their spans.
         :raises OSError: the listener's backlog is full.
         """
         sock = get_original("socket", "socket")(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -62,7 +65,7 @@ class Channel:
             sock.connect(address)
             self.cancelled = Cancelled(places)
             with self.cancelled.descriptor() as cancelled:
-                send_first(sock, Welcome(), bodies.descriptor, cancelled)
+                send_first(sock, Welcome(is_sampling), bodies.descriptor, cancelled)
         except OSError:
             sock.close()
             raise

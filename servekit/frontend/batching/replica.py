@@ -64,6 +64,7 @@ class ReplicaProxy:
             self.leases.end_all()
         if not is_new or row.state != "serving":
             return
+        traces = self._environment.traces
         with contextlib.suppress(OSError):  # the listener's backlog is full: ``sweep`` tries again
             self.channel = Channel(
                 self._environment.loop,
@@ -72,6 +73,7 @@ class ReplicaProxy:
                 max(self._owner.row.max_batch_size, self._owner.row.max_concurrency),
                 self.on_message,
                 self._on_gone,
+                is_sampling=traces is not None and traces.share is not None,
             )
             self._generation = row.generation
             self.life = Liveness(monotonic())

@@ -100,7 +100,7 @@ class AsyncServer(SlotServer):
 
     async def _run(self, request: RunningRequest, predictor: AsyncPredictor) -> Part | BatchResult:
         """Return the answer of *request*, or the last part of its stream, with what is recorded."""
-        recorder = self._loaded.tracing.recorder_of((request.item,))
+        recorder = self._recorder_of(request.channel, (request.item,))
         if recorder is None:
             return await self._answer_one(request, predictor)
         with recorder.active():

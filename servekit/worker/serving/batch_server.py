@@ -14,25 +14,25 @@ from servekit.ipc.channel import FrameReader, FrameTooLarge, encode_frame, send_
 from servekit.ipc.control import Launch, Retire, Stop
 from servekit.worker.envelopes.batch import EnvelopedBatch
 from servekit.worker.envelopes.table import EnvelopeTable
-from servekit.worker.prediction.batch_result import BatchResult
 from servekit.worker.prediction.error_answers import error_answer
 from servekit.worker.process.heap import Heap
 from servekit.worker.process.log import report
+from servekit.worker.serving.batch_answer import answer_with
 from servekit.worker.serving.loaded import Loaded
 from servekit.worker.transport.channel import FrontEndChannel, SharedBodies, peer_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from servekit.service.spans import SpanRecorder
     from servekit.worker.prediction.current_batch import OpenItem
     from servekit.worker.prediction.methods import Mixed
     from servekit.worker.prediction.predictor import Predictor
     from servekit.worker.prediction.runs import Run
-    from servekit.worker.prediction.tracing import Tracing
 
     Speaker = Predictor | Run | Mixed
 
-__all__ = ["BatchServer", "answer_with"]
+__all__ = ["BatchServer"]
 
 SEND_TIMEOUT_S = 30  #: a front-end that reads no answer in this time is disconnected
 TIMEVAL = struct.Struct("ll")
@@ -179,7 +179,8 @@ class BatchServer:
             return
         has_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped() if has_protocols else found
-        result = answer_with(loaded.tracing, speaker, items, message.batch, shared.cancelled)
+        recorder = self._recorder_of(channel, items)
+        result = answer_with(recorder, speaker, items, message.batch, shared.cancelled)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving = is_last = speaker.is_leaving
@@ -196,6 +197,12 @@ class BatchServer:
             reply = Reply(message.batch, answers, *result.times, shared.let_go(), is_last)
             frame = encode_frame(reply, self._buffer)
         self._send(channel, frame)
+
+    def _recorder_of(
+        self, channel: FrontEndChannel, items: "Sequence[OpenItem]"
+    ) -> "SpanRecorder | None":
+        """Return what records the spans of *items*, if its front-end wants them."""
+        return self._loaded.tracing.recorder_of(items) if channel.is_sampling else None
 
     def _enveloped(self) -> EnvelopedBatch:
         """Return what answers a batch with requests that come by protocols."""
@@ -237,31 +244,3 @@ class BatchServer:
             if channel.calls is not None and self._loaded.calls is not None:
                 self._loaded.calls.close(channel.calls)
         channel.sock.close()
-
-
-def answer_with(
-    tracing: "Tracing",
-    speaker: "Speaker | EnvelopedBatch",
-    items: "Sequence[OpenItem]",
-    *batch: Any,
-) -> BatchResult:
-    """Return the result of *speaker*, with what it records if *tracing* wants that.
-
-    If it raises, the batch fails and the worker continues.
-    """
-    recorder = tracing.recorder_of(items)
-    if recorder is None:
-        return _answer_with(speaker, items, *batch)
-    with recorder.active():
-        result = _answer_with(speaker, items, *batch)
-    return result._replace(trace=recorder.finish())
-
-
-def _answer_with(
-    speaker: "Speaker | EnvelopedBatch", items: "Sequence[OpenItem]", *batch: Any
-) -> BatchResult:
-    try:
-        return speaker.answer(items, *batch)
-    except Exception as error:  # noqa: BLE001 - a bug, or an output that no check has foreseen
-        report("batch failed", error, [item.request_id for item in items])
-        return BatchResult([error_answer(error)] * len(items), 0.0, 0.0, 0.0, {})

@@ -15,7 +15,8 @@ from servekit.worker.prediction.batch_result import BatchResult
 from servekit.worker.prediction.current_batch import OpenItem
 from servekit.worker.prediction.predictor import Predictor
 from servekit.worker.prediction.runs import Run
-from servekit.worker.serving.batch_server import PROTOCOL_OF, BatchServer, answer_with
+from servekit.worker.serving.batch_answer import answer_with
+from servekit.worker.serving.batch_server import PROTOCOL_OF, BatchServer
 from servekit.worker.transport.channel import FrontEndChannel
 
 __all__ = ["ALIVE_S", "SlotServer"]
@@ -71,7 +72,8 @@ class SlotServer(BatchServer):
         items = [each.item for each in batch]
         is_of_protocols = any(map(PROTOCOL_OF, items))
         speaker = self._enveloped() if is_of_protocols else self._loaded.methods.of(items)
-        result = answer_with(self._loaded.tracing, speaker, items, 0, None)
+        recorder = self._recorder_of(batch[0].channel, items)
+        result = answer_with(recorder, speaker, items, 0, None)
         if self._is_forked:  # predict forked, and this is the child; the parent answers
             os._exit(0)
         self._is_leaving |= speaker.is_leaving

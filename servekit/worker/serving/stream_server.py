@@ -53,7 +53,7 @@ class StreamServer(SlotServer):
             return False
         stream = Stream(message, item, channel, predictor, run)
         stream.stepping = stepping
-        stream.recorder = self._loaded.tracing.recorder_of((item,))
+        stream.recorder = self._recorder_of(channel, (item,))
         self._streams.put(stream)
         return True
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from servekit.errors import OutOfMemory
 from servekit.ipc.arena import OVERFLOW_BYTES, Arena, Pieces
 from servekit.ipc.arena_reader import ArenaReader, Look
-from servekit.ipc.batches import Answer, Item, RequestMessage, SentItem, Slab
+from servekit.ipc.batches import Answer, Item, RequestMessage, SentItem, Slab, Welcome
 from servekit.ipc.cancellation import CancelledReader
 from servekit.ipc.channel import ChannelClosed, FrameReader
 from servekit.worker.prediction.batch_result import Answered
@@ -35,7 +35,7 @@ def peer_user(sock: socket.socket) -> int:
 class FrontEndChannel:
     """The connection to one front-end."""
 
-    __slots__ = ("_is_open", "_reader", "calls", "shared", "sock")
+    __slots__ = ("_is_open", "_reader", "calls", "is_sampling", "shared", "sock")
 
     def __init__(self, sock: socket.socket, shared: "SharedBodies") -> None:
         self.calls: CallSocket | None = None  #: if its services may call other models
@@ -43,6 +43,7 @@ class FrontEndChannel:
         self.shared = shared
         self._reader: FrameReader[Any] = FrameReader(sock, RequestMessage)
         self._is_open = False
+        self.is_sampling = False  #: the front-end wants spans of sampled requests
 
     def read(self) -> list[Any]:
         """Receive once. The first message brings the descriptors of the front-end's memory."""
@@ -51,6 +52,7 @@ class FrontEndChannel:
         messages, descriptors = self._reader.read_first(2)
         self.shared.open(*descriptors)
         self._is_open = True
+        self.is_sampling = isinstance(messages[0], Welcome) and messages[0].is_sampling
         return messages
 
 
