@@ -30,6 +30,17 @@ def test_log_that_is_moved_away_is_begun_anew_at_a_hangup(serve, tmp_path):
     )
 
 
+def test_requests_of_commands_are_not_logged(serve, run, tmp_path):
+    log = tmp_path / "access.jsonl"
+    server = serve("--models", SUMS, "--access-log", log, "--run-dir", tmp_path)
+    assert run("servekit", "status", "--run-dir", tmp_path).returncode == 0
+    server.get("/ping/live")
+    wait_until(lambda: "/ping/live" in log.read_text(), "a line")
+    paths = {json.loads(line)["path"] for line in log.read_text().splitlines()}
+
+    assert not paths & {"/models", "/operations", "/console/samples"}
+
+
 def test_log_that_cannot_be_opened_ends_the_start(run, tmp_path):
     done = run("servekit", "start", SUMS, "--port", "0", "--access-log", tmp_path)
 

@@ -116,21 +116,23 @@ class Assembly:
         Only our own user can reach the socket in the run directory, so it needs no token. Any
         other listener does, one on loopback too: a page in a browser can reach it.
         """
-        middleware = self._middleware(is_public=False)
         for listener in listeners:
             is_private = listener.family == socket.AF_UNIX
+            middleware = self._middleware(is_public=False, is_logged=not is_private)
             address = NO_ADDRESS if is_private else listener.getsockname()[:2]
             guard = None if is_private else TokenNeeded(self._resources.tokens, self._clients)
             dispatcher = self._dispatcher(find_nothing, self._management, address, middleware)
             http1 = self._http1(dispatcher, find_nothing, guard)
             self.front_end.manage(Acceptor(http1), listener)
 
-    def _middleware(self, *, is_public: bool) -> list[Middleware]:
+    def _middleware(self, *, is_public: bool, is_logged: bool = True) -> list[Middleware]:
         """Return the server's own middleware of a listener, the outermost first.
 
         Sampling is outside of everything, so that traces have all of it. The access log is outside
         of CORS, since preflight responses are logged, and inside of compression, since sizes are
         logged without it.
+
+        :param is_logged: ``False`` for our own processes and commands, which ask every few seconds.
         """
         settings, core, resources = self._core.settings, self._core, self._resources
         found: list[Middleware] = []
@@ -138,7 +140,7 @@ class Assembly:
             found.append(Sampling(core.traces))
         if resources.codings:
             found.append(Compression(resources.codings, settings.compression_min))
-        if resources.access_log is not None:
+        if resources.access_log is not None and is_logged:
             found.append(AccessLogging(resources.access_log, self._clients))
         if is_public and settings.cors_origins:
             found.append(Cors(settings.cors_origins))
