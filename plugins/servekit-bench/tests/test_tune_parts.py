@@ -144,6 +144,6 @@ def test_the_page_has_the_plots():
     outcome = search(PlantedLab(lambda size, threads: 0.02 + 0.002 * size), 0.12)
     page = tune_page("m", outcome)
 
-    for title in ("Latency against throughput", "Cost of a batch", "Predictions and measurements"):
+    for title in ("Latency against throughput", "Predictions and measurements"):
         assert f"<h2>{title}</h2>" in page
     assert page.count("<svg") >= 3

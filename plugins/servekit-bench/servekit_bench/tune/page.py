@@ -72,8 +72,8 @@ def _curve(probe: Probe) -> Plot:
         PlotSeries("median", [(size, 1e3 * took) for size, took in points], hue=1),
         PlotSeries("line", ends, hue=2, is_dashed=True),
     ]
-    threads = f" with {probe.threads} threads" if probe.threads else ""
-    return Plot(f"Cost of a batch{threads}", Axis("inputs", low=0), Axis("ms", low=0), series)
+    title = f"Cost of a batch, {probe.threads_label}"
+    return Plot(title, Axis("inputs", low=0), Axis("ms", low=0), series)
 
 
 def _predicted(outcome: Outcome) -> Plot:

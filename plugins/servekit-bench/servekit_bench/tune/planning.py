@@ -212,7 +212,7 @@ def _sizes(known: Probe, goal: Goal, own: Candidate) -> Sequence[int]:
 
 
 def _failing(known: Probe) -> str:
-    threads = f" with {known.threads} threads" if known.threads else ""
+    threads = f" with {known.threads_label}" if known.threads else ""
     return (
         f"batches of {known.failing}{threads} fail ({known.reason}); {known.largest} is the largest"
         " that worked"

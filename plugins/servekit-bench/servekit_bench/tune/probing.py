@@ -49,6 +49,13 @@ class Probe:
     reason: str = ""  #: why it does
 
     @property
+    def threads_label(self) -> str:
+        """The threads, for people."""
+        if not self.threads:
+            return "threads as the server chooses"
+        return f"{self.threads} thread{'s' * (self.threads > 1)}"
+
+    @property
     def largest(self) -> int:
         """The largest batch that was answered."""
         return self.curve.points[-1][0]
@@ -123,7 +130,7 @@ class _Probing:
         """Time batches of *size*; return whether they work, and larger ones can be tried."""
         if monotonic() > self._order.deadline and self._batches:
             return False
-        threads = f" with {self._order.threads} threads" if self._order.threads else ""
+        threads = f", threads: {self._order.threads}" if self._order.threads else ""
         self._tell(f"batches of {size}{threads}")
         if not self._bursts(size):
             return False

@@ -58,13 +58,12 @@ def _settings(model: str, outcome: Outcome) -> Iterator[str]:
 
 def cost_lines(probe: Probe) -> Iterator[str]:
     """Yield what batches cost, for people."""
-    threads = f"{probe.threads} threads" if probe.threads else "threads as the server chooses"
     line = probe.curve.line
     told = f"a batch of n costs {_ms(line.base_s)} + n * {_ms(line.each_s)}"
     if line.error > POOR_FIT:
         told += f" (a line does not fit well: {line.error:.0%})"
     points = ", ".join(f"{size}: {_ms(took)}" for size, took in probe.curve.points)
-    yield f"{threads}: {told}"
+    yield f"{probe.threads_label}: {told}"
     yield f"measured {points}"
     mib = probe.bytes_of(probe.largest) / 2**20
     yield f"{probe.cpu:.1f} cores while it predicts, {mib:.0f} MiB for each replica"
