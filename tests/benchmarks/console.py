@@ -74,24 +74,47 @@ def write_model(scratch: Path, number: int) -> Path:
 
 
 def compare(without: ServedModel, served: ServedModel, rounds: int, seconds: float) -> None:
-    """Print the requests per second of each, and the ratios."""
+    """Print the requests per second of each, the CPU time of the front-end, and the ratios.
+
+    The CPU time says more on a machine that does other things as well.
+    """
     closed, opened = [], []
     for _ in range(rounds):
-        plain = measure(without, seconds)
-        closed.append(measure(served, seconds) / plain)
+        rate, cost_s = measure(without, seconds)
+        closed.append(ratios(measure(served, seconds), (rate, cost_s)))
         with open_page(served):
-            opened.append(measure(served, seconds) / plain)
-        print(f"{plain:8.0f}/s without; no page {closed[-1]:.3f}, a page {opened[-1]:.3f}")
-    print(f"median ratio while no page is open: {statistics.median(closed):.3f}")
-    print(f"median ratio while a page is open:  {statistics.median(opened):.3f}")
+            opened.append(ratios(measure(served, seconds), (rate, cost_s)))
+        print(f"{rate:8.0f}/s, {cost_s * 1e6:.1f} us of CPU without; {closed[-1]}, {opened[-1]}")
+    for what, found in (("no page is open", closed), ("a page is open", opened)):
+        rate, cost_s = map(statistics.median, zip(*found, strict=True))
+        print(f"median ratios while {what}: requests/s {rate:.3f}, CPU of a request {cost_s:.3f}")
 
 
-def measure(served: ServedModel, seconds: float) -> float:
-    """Return requests per second."""
+def ratios(measured: tuple[float, float], plain: tuple[float, float]) -> tuple[float, float]:
+    """Return how requests per second and CPU time compare with those of the *plain* server."""
+    return round(measured[0] / plain[0], 3), round(measured[1] / plain[1], 3)
+
+
+def measure(served: ServedModel, seconds: float) -> tuple[float, float]:
+    """Return requests per second, and seconds of CPU of the front-end for a request."""
     address = urlsplit(served.url)
     request = TimedRequest("/echo-000/predict", b"[1, 2, 3]", JSON)
     target = Target(str(address.hostname), int(address.port or 0), (request,))
-    return generate(target, ClosedLoop(CONNECTIONS), duration_s=seconds).requests_per_s
+    before = cpu_s(served)
+    found = generate(target, ClosedLoop(CONNECTIONS), duration_s=seconds, warmup_s=0.0)
+    return found.requests_per_s, (cpu_s(served) - before) / (found.requests_per_s * seconds)
+
+
+def cpu_s(served: ServedModel) -> float:
+    """Return the CPU time of the front-ends of a server, in seconds."""
+    total, waiting = 0, [served.process.pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        waiting += map(int, (process / "task" / process.name / "children").read_text().split())
+        if b"servekit.frontend" in (process / "cmdline").read_bytes():
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
