@@ -8,7 +8,13 @@ import pytest
 from servekit import hookimpl
 from servekit.builtin import DEFAULT_PLUGINS
 from servekit.errors import PluginError
-from servekit.plugins import choose, collect, create_plugin_manager, installed_plugins
+from servekit.plugins import (
+    choose,
+    collect,
+    create_plugin_manager,
+    installed_plugins,
+    leave_out,
+)
 
 
 def plugin(**services):
@@ -138,3 +144,19 @@ def test_broken_plugin_is_named_and_the_others_go_on(tmp_path, monkeypatch):
         create_plugin_manager(required=["broken"])
     assert found["broken"].error == "ModuleNotFoundError: No module named 'no_such_module'"
     assert found["onnx"].module is not None
+
+
+@pytest.mark.parametrize(("enabled", "left"), [(True, ["page"]), (False, [])])
+def test_a_plugin_whose_setting_says_so_is_left_out(enabled, left):
+    class Page:
+        @hookimpl
+        def register_services(self):
+            return {"page": "page:Service"}
+
+    manager = create_plugin_manager(discover=False)
+    manager.register(Page(), "page")
+    leave_out(manager, {"page": SimpleNamespace(enabled=enabled), "other": SimpleNamespace()})
+
+    assert [
+        name for name, _ in manager.contributions("register_services") if name == "page"
+    ] == left

@@ -20,7 +20,7 @@ from servekit.frontend.metrics.families import collect
 from servekit.frontend.metrics.known import MAX_GONE, KnownMetrics
 from servekit.ipc.batches import Item, MethodCall, Reply
 from servekit.ipc.counters import Counters, create_memory
-from servekit.ipc.model_counters import DURATIONS, PLACES, Label, read_version
+from servekit.ipc.model_counters import DURATIONS, PLACES, Label, read_version, read_versions
 
 A = (Label("a", "1"),)
 
@@ -183,6 +183,9 @@ def test_the_requests_of_one_version_are_read_from_those_of_its_stages(counters)
     assert found.statuses == {200: 2, 500: 1}
     assert found.durations[DURATIONS.index(0.025)] == sum(found.durations) == 3
     assert (found.waiting, found.running) == (2, 3)
+    assert read_versions(counters) == {
+        key: read_version(counters, *key) for key in (("a", "1"), ("a", "2"), ("ab", "1"))
+    }
 
 
 def test_a_version_that_has_counted_nothing_is_all_zero(counters):
