@@ -36,8 +36,8 @@ def _run(arguments: list[str]) -> int:
 
         complete_command()
     command = next((word for word in arguments if not word.startswith("-")), None)
-    is_known = command in BUILT_IN.commands or "--version" in arguments
-    table = BUILT_IN if is_known else installed_commands()
+    asks_version = command is None and "--version" in arguments
+    table = BUILT_IN if asks_version or command in BUILT_IN.commands else installed_commands()
     try:
         if command in table.problems and command not in table.commands:
             raise PluginError(table.problems[command])

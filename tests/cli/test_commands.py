@@ -16,13 +16,14 @@ from servekit.plugins import InstalledPlugin
 
 def configure(parser):
     parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--version", default="")
     return run
 
 
 def run(parsed):
     if parsed.count == 0:
         raise StartupError("nothing to train")
-    print(f"trained {parsed.count}")
+    print(f"trained {parsed.count}{parsed.version}")
     return None if parsed.count == 1 else parsed.count
 
 
@@ -140,3 +141,9 @@ def test_a_built_in_command_asks_no_plugin(monkeypatch, capsys):
 
     assert said(capsys, "--version")[0] == OK
     assert said(capsys, "build", "--help")[0] == OK
+
+
+def test_a_command_of_a_plugin_can_have_a_version_of_its_model(install, capsys):
+    install({"a": offers(train())})
+
+    assert said(capsys, "train", "--version", ".5") == (OK, "trained 1.5\n", "")

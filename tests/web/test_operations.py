@@ -239,7 +239,7 @@ def test_the_description_has_every_route(app, operator):
         for method in methods
     }
     routed = {
-        (method, re.sub(r"<\w+>", "{}", rule.rule))
+        (method, re.sub(r"<(?:int:)?\w+>", "{}", rule.rule))
         for rule in app.url_map.iter_rules()
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }

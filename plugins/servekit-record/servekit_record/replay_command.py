@@ -72,9 +72,13 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.connections < 1:
         raise CannotReplay("--connections: at least 1")
     try:
+        Path(parsed.recording).stat()
         return _write_test(parsed) if parsed.pytest is not None else _replay(parsed)
-    except (OSError, NotARecording) as error:
+    except NotARecording as error:
         raise CannotReplay(str(error)) from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise CannotReplay(f"{place}{error.strerror or error}") from error
 
 
 def _replay(parsed: argparse.Namespace) -> int:
@@ -116,12 +120,14 @@ def _print(report: ReplayReport, *, as_json: bool) -> None:
 def _target(parsed: argparse.Namespace) -> Iterator[Address]:
     """Yield the address of the target; a model is started, and stopped at the end.
 
-    :raises CannotReplay: there is no such model.
+    :raises CannotReplay: there is no such model, or no server at the URL.
     """
     token = os.environ.get(TOKEN)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     if "://" in parsed.target:
-        yield Address(parsed.target, parsed.version, headers)
+        address = Address(parsed.target, parsed.version, headers)
+        address.check()
+        yield address
         return
     with serve(_models(parsed), block=False, port=0) as server:
         yield Address(server.url, parsed.version, headers)

@@ -66,6 +66,19 @@ class Address:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         return kind(parts.netloc.rpartition("@")[2], timeout=TIMEOUT_S)
 
+    def check(self) -> None:
+        """Connect once.
+
+        :raises CannotReplay: no server answers there.
+        """
+        connection = self.connect()
+        try:
+            connection.connect()
+        except OSError as error:
+            raise CannotReplay(f"{self.url}: {error.strerror or error}") from error
+        finally:
+            connection.close()
+
     def target_of(self, call: RecordedCall) -> str:
         """Return the path and query for *call*."""
         prefix, target = urlsplit(self.url).path.rstrip("/"), call.target
@@ -102,7 +115,8 @@ class Sender:
             return self._send(call)
         except (OSError, HTTPException) as error:
             self._connection.close()
-            return ReplayedResponse(0, message_of({}, b""), 0.0, None, f"no answer: {error!r}")
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return ReplayedResponse(0, message_of({}, b""), 0.0, None, f"no answer: {why}")
 
     def _send(self, call: RecordedCall) -> ReplayedResponse:
         began, address = monotonic(), self._address

@@ -13,6 +13,7 @@ from servekit_record.recording import (
     message_of,
     read_calls,
 )
+from servekit_record.sending import Address, Sender
 
 from .test_comparison import call
 
@@ -78,3 +79,9 @@ def test_a_recording_that_nobody_fetches_is_removed(tmp_path):
     shelf.clear_forgotten()
 
     assert not list(tmp_path.iterdir())
+
+
+def test_a_server_that_is_gone_is_said_in_words():
+    answer = Sender(Address("http://127.0.0.1:9", "")).send(call(b""))
+
+    assert (answer.status, answer.problem) == (0, "no answer: Connection refused")
