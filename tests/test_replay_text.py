@@ -39,6 +39,8 @@ def test_a_test_has_the_body_that_was_sent(body):
     assert names["MODEL"] == REPORT.source
     assert "'text/plain'" in text
     assert "@" not in replay_text(REPORT, held(b"x"), "pytest")
+    assert text.count("base64") == (2 if body == BODIES["bytes"] else 0)
+    assert "pathlib" not in text
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)

@@ -22,9 +22,7 @@ Run it with: pytest {file}
 MODEL=... tests another archive or model directory.
 """
 
-import base64
-import os
-from pathlib import Path
+{imports}
 
 from servekit.testing import ServedModel
 
@@ -80,16 +78,24 @@ def _pytest(report: CrashReport, request: HeldRequest) -> str:
     call = f"server.post({path!r}, BODY, {content_type!r}, HEADERS)"
     if request.method == "GET":
         call = f"server.get({path!r})"
+    body = _body_line(request)
     return TEST.format(
+        imports=_imports(body),
         model=report.model,
         cause=_in_docstring(report.cause),
         file=f"test_crash_{report.number}.py",
         source=report.source,
         headers=pprint.pformat(headers, width=90),
-        body=_body_line(request),
+        body=body,
         served=f'f"{report.model}={{MODEL}}"',
         call=call,
     )
+
+
+def _imports(body_line: str) -> str:
+    first = ["import base64"] if body_line.startswith("BODY = base64.") else []
+    last = ["from pathlib import Path"] if "\nBODY = Path(" in body_line else []
+    return "\n".join([*first, "import os", *last])
 
 
 def _body_line(request: HeldRequest) -> str:

@@ -79,6 +79,13 @@ def test_logs_are_printed_as_the_server_prints_them(ask, server):
     assert json.loads(ask("logs", "-n", "1", "--json")[1])["subject"] == "echo/0"
 
 
+def test_a_misspelt_model_has_no_log(ask):
+    assert ask("logs", "digit")[1:] == (
+        "", "servekit: no lines; no model is called 'digit'; models: digits, echo\n",
+    )  # fmt: skip
+    assert ask("logs", "digits")[1:] == ("", "")
+
+
 def test_a_traceback_in_the_log_is_printed_in_full(ask, server):
     text = "Traceback (most recent call last):\nValueError: a\n"
     server.log = [LogEntry("09:00", "error", "output", "a/0", "ValueError: a", traceback=text)]

@@ -118,7 +118,7 @@ def open_files(setup: Setup) -> Iterator[Diagnosis]:
     if hard != resource.RLIM_INFINITY and hard < wanted + FILES_BESIDE:
         yield Diagnosis(
             severity="warning",
-            text=f"{hard} files can be open, and max_connections is {wanted}",
+            text=f"the limit of open files is {hard}, and max_connections is {wanted}",
             meaning="A front-end cannot accept that many connections.",
             fix=f"ulimit -Hn {wanted + FILES_BESIDE}, LimitNOFILE={wanted + FILES_BESIDE} in the"
             " unit, or a lower --max-connections",

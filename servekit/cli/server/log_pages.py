@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from servekit.cli.server import finding
-from servekit.cli.server.connection import NoServer
+from servekit.cli.server.connection import ManagedServer, NoServer
 from servekit.ipc.kept_log import LogEntry, LogFilter
 
 __all__ = ["server_log"]
@@ -31,6 +31,8 @@ def server_log(parsed: argparse.Namespace, wanted: LogFilter, most: int) -> Iter
     server = finding.find_server(parsed)
     page = server.get(f"/logs?{urlencode(query | {'limit': most})}")
     yield from _entries(page)
+    if wanted.model and not page["lines"]:
+        _warn_of_unknown(wanted.model, server)
     complaint = ""
     while parsed.follow:
         query |= {"after": page["next"], "run": page["run"], "limit": ALL, "wait": WAIT_S}
@@ -52,6 +54,14 @@ def server_log(parsed: argparse.Namespace, wanted: LogFilter, most: int) -> Iter
 
 def _entries(page: dict[str, Any]) -> list[LogEntry]:
     return msgspec.convert(page["lines"], list[LogEntry])
+
+
+def _warn_of_unknown(model: str, server: ManagedServer) -> None:
+    """Say that the server has no such model: its name may be misspelt."""
+    names = sorted(row["name"] for row in server.get("/models")["models"])
+    if model not in names:
+        served = ", ".join(names) or "none"
+        sys.stderr.write(f"servekit: no lines; no model is called {model!r}; models: {served}\n")
 
 
 def _complain(last: str, text: str) -> str:
