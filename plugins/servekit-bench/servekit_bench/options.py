@@ -12,7 +12,7 @@ from servekit.errors import StartupError
 from servekit_bench.load import ClosedLoop, Load, OpenLoop, Tls
 from servekit_bench.targets import TargetOptions
 
-__all__ = ["add_flags", "add_search", "load_of", "target_options"]
+__all__ = ["add_flags", "add_search", "check_file", "load_of", "target_options"]
 
 TOKEN_VARIABLE: Final = "SERVEKIT_PREDICT_TOKEN"  # noqa: S105 - a name, not a token
 CONNECTIONS: Final = 8
@@ -29,6 +29,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print a JSON object")
     output.add_argument("--html", type=Path, metavar="FILE", help="write a report with plots")
+
+
+def check_file(flag: str, path: Path | None) -> None:
+    """Check that a report can be written to *path*, before the time for it is spent.
+
+    :raises StartupError: its directory does not exist.
+    """
+    if path is not None and not path.parent.is_dir():
+        raise StartupError(f"{flag}: {path.parent}: no such directory")
 
 
 def _add_load(parser: argparse.ArgumentParser) -> None:

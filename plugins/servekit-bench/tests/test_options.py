@@ -7,6 +7,7 @@ import pytest
 from servekit_bench.command import bench
 from servekit_bench.load import ClosedLoop, OpenLoop
 from servekit_bench.options import duration, header, load_of, setting, target_options, whole
+from servekit_bench.tune.command import tune
 
 from servekit.errors import StartupError
 
@@ -73,3 +74,22 @@ def test_the_token_is_sent(tmp_path):
 def test_a_token_file_that_is_missing(tmp_path):
     with pytest.raises(StartupError, match="--token-file"):
         target_options(parse("--token-file", str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize("command", [bench, tune])
+def test_a_report_that_cannot_be_written_is_said_before_the_measurement(command, tmp_path):
+    parser = argparse.ArgumentParser()
+    run = command(parser)
+    more = ["--p99", "1s"] if command is tune else []
+    parsed = parser.parse_args(["nothing.mar", *more, "--html", str(tmp_path / "none" / "a.html")])
+
+    with pytest.raises(StartupError, match=r"--html: .*: no such directory"):
+        run(parsed)
+
+
+def test_a_server_that_runs_is_not_tuned():
+    parser = argparse.ArgumentParser()
+    run = tune(parser)
+
+    with pytest.raises(StartupError, match="give an archive or model directory"):
+        run(parser.parse_args(["http://127.0.0.1:1", "--p99", "1s"]))

@@ -10,7 +10,7 @@ from servekit_archiver import ArchiveError, Manifest, load_directory, open_archi
 
 from servekit.errors import StartupError
 from servekit.extension.commands import Run
-from servekit_bench.options import duration, positive, whole
+from servekit_bench.options import check_file, duration, positive, whole
 from servekit_bench.progress import ProgressLine
 from servekit_bench.targets import TargetOptions
 from servekit_bench.tune.candidate import Candidate
@@ -102,6 +102,8 @@ def run(parsed: argparse.Namespace) -> int:
     """
     if parsed.output is not None and parsed.output.exists() and not parsed.force:
         raise StartupError(f"{parsed.output}: exists; --force overwrites it")
+    check_file("--output", parsed.output)
+    check_file("--html", parsed.html)
     manifest = _manifest_of(parsed.model)
     progress = ProgressLine()
     options = TargetOptions(settings={"set": parsed.set}, inputs=tuple(parsed.input))
@@ -141,6 +143,8 @@ def _manifest_of(path: str) -> Manifest:
 
     :raises StartupError: it is neither, or it cannot be tuned: it has several stages or a cache.
     """
+    if "://" in path:
+        raise StartupError(f"{path}: give an archive or model directory; tune starts it itself")
     try:
         if Path(path).is_dir():
             manifest = load_directory(path)
