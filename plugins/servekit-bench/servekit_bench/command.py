@@ -178,12 +178,12 @@ def _figures(target: OpenTarget, seen: list[Measurement]) -> TargetFigures:
 
 
 def _show(parsed: argparse.Namespace, report: BenchReport) -> None:
-    if parsed.html:
-        write_page(parsed.html, bench_page(report))
     if parsed.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
         print(as_text(report), end="")
+    if parsed.html:
+        write_page(parsed.html, bench_page(report))
 
 
 def write_page(path: Path, text: str) -> None:

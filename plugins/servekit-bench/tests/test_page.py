@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots, and the report as an HTML file."""
 
+import argparse
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from servekit_bench.command import _show
 from servekit_bench.report.bench_page import bench_page
 from servekit_bench.report.figures import TargetFigures
 from servekit_bench.report.page import html_page, html_table, paragraph
 from servekit_bench.report.plot import Axis, Guide, Plot, PlotSeries
+
+from servekit.errors import StartupError
 
 from .measurements import BUSY, measured
 from .test_figures import report
@@ -120,3 +124,11 @@ def test_the_report_has_tables_and_plots():
 
 def test_a_report_without_answers_can_be_written():
     assert "<table>" in bench_page(report(TargetFigures.of("a", "u", 1, [measured([])])))
+
+
+def test_figures_are_not_lost_if_the_page_cannot_be_written(tmp_path, capsys):
+    done = report(TargetFigures.of("a", "http://h", 1, [measured(failures=(BUSY,))]))
+
+    with pytest.raises(StartupError, match="--html"):
+        _show(argparse.Namespace(json=False, html=tmp_path), done)
+    assert "requests/s" in capsys.readouterr().out
