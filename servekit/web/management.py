@@ -49,9 +49,11 @@ class ManagedView(OperatedView, LoggedView, Protocol):
 
 
 def create_management(
-    server: ManagedView, metrics: RouteMetrics, routes: Sequence[Routes] = ()
+    server: ManagedView, metrics: RouteMetrics, routes: Sequence[Routes] = (), url: str = ""
 ) -> Flask:
     """Return the WSGI application around *server* with the *routes* of plugins.
+
+    :param url: where clients of this machine reach the server; "" if only by a Unix socket.
 
     :raises PluginError: a path or a name exists already.
     """
@@ -65,7 +67,7 @@ def create_management(
     links = with_links(LINKS, routes)
 
     def root() -> Response:
-        return jsonify(links=links)
+        return jsonify(links=links, url=url)
 
     def crashes() -> Response:
         return Response(msgspec.json.encode({"crashes": server.crashes()}), mimetype=JSON)

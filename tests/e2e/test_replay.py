@@ -104,7 +104,7 @@ def test_the_copied_test_fails_until_the_service_is_mended(kept, tmp_path):
 def test_the_copied_command_kills_a_worker_again(kept):
     number = kept.crash(b"\x00bin", "application/octet-stream")[1]
     count = len(kept.reports())
-    command = kept.show(number, "--curl", "--url", kept.server.url)
+    command = kept.show(number, "--curl")
     answer = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, timeout=WAIT_S, check=True
     )

@@ -16,7 +16,7 @@ from servekit_console.crashes import CrashPage
 from servekit_console.live import LiveRates, add_stream
 from servekit_console.model import ModelPages, add_model
 from servekit_console.overview import OverviewPage
-from servekit_console.pages import add_page
+from servekit_console.pages import add_page, no_page
 from servekit_console.playground import add_playground
 from servekit_console.samples import take_samples
 from servekit_console.slow import SlowPages
@@ -66,6 +66,7 @@ def create_blueprint(server: Server) -> Blueprint:
     add_page(pages, "/slow", "slow", slow.build_list)
     add_page(pages, "/slow/<path:request_id>", "trace", slow.build_one)
     add_page(pages, "/crashes", "crashes", CrashPage(server, may_see_secrets).build)
+    add_page(pages, "/<path:path>", "refused", no_page)
     for name, show in FILTERS.items():
         pages.add_app_template_filter(show, name)
     return pages

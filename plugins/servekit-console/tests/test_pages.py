@@ -178,3 +178,15 @@ def test_a_form_that_is_not_valid_changes_nothing(console, kind, form):
 
     assert console.post(f"models/sleepy/{kind}", data=form).status_code == 422
     assert json.loads(console.get("models/sleepy.json").text)["operations"] == []
+
+
+@pytest.mark.parametrize("path", ["models/old", "slow/gone", "nowhere", "nowhere/at/all"])
+def test_a_stale_link_leads_to_a_page_for_people_and_to_a_problem_for_programs(console, path):
+    page = console.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    problem = console.get(path)
+
+    assert (page.status_code, problem.status_code) == (404, 404)
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<h1>" in page.text
+    assert 'href="/console/"' in page.text
+    assert problem.json()["status"] == 404

@@ -53,7 +53,7 @@ def crashes(parser: argparse.ArgumentParser) -> Run:
         text = f"with show: print its request as {what}"
         form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
     parser.add_argument("--request", metavar="ID", help="which one, if the worker held several")
-    parser.add_argument("--url", default=URL, help=f"the server that curl asks; default: {URL}")
+    parser.add_argument("--url", help=f"the server that curl asks; default: this one, or {URL}")
     return lambda parsed: _run(parser, parsed)
 
 
@@ -71,7 +71,9 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
     server = finding.find_server(parsed)
     if parsed.show is not None:
         report = _one(server, parsed.number)
-        print(_shown(report, parsed), end="")
+        here = server.get("/")["url"] if server.run_dir and not parsed.url else ""
+        url = parsed.url or here or URL
+        print(_shown(report, parsed, url), end="")
         return OK
     every = _remote(server) if server.run_dir is None else read_all(server.run_dir)
     reports = [report for report in every if parsed.model in (None, report.model)]
@@ -91,11 +93,11 @@ def _one(server: ManagedServer, number: int) -> CrashReport:
         raise NoReport(f"there is no crash report {number}; servekit crashes lists them") from None
 
 
-def _shown(report: CrashReport, parsed: argparse.Namespace) -> str:
-    """Return *report*, or its request, as *parsed* asks for it."""
+def _shown(report: CrashReport, parsed: argparse.Namespace, url: str) -> str:
+    """Return *report*, or its request for the server at *url*, as *parsed* asks for it."""
     if parsed.form is not None:
         form: ReplayForm = parsed.form
-        return replay_text(report, _request(report, parsed.request), form, parsed.url)
+        return replay_text(report, _request(report, parsed.request), form, url)
     if parsed.json:
         return json.dumps(msgspec.to_builtins(report), indent=2) + "\n"
     return "".join(f"{line}\n" for line in lines_of(report))

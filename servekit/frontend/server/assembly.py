@@ -91,7 +91,8 @@ class Assembly:
             core.traces.share = self._added.sample_share
         self._metrics = RouteMetrics(self._view)
         self.application = create_app(self._view, self._metrics, self._added.public)
-        self._management = create_management(self._view, self._metrics, self._added.management)
+        url = _url(address, is_encrypted=resources.tls is not None)
+        self._management = create_management(self._view, self._metrics, self._added.management, url)
         self._view.management = self._management
         middleware = [*self._middleware(is_public=True), *self._added.middleware]
         core.control.say(WantedProcesses(list(self._added.processes)))
@@ -210,3 +211,13 @@ def find_nothing(
 ) -> PredictionRoute | None:
     """No model answers at a listener of management."""
     return None
+
+
+def _url(address: tuple[str, int], *, is_encrypted: bool) -> str:
+    """Return where this machine reaches a listener at *address*; "" for a Unix socket."""
+    if address == NO_ADDRESS:
+        return ""
+    host, port = address
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
+    scheme = "https" if is_encrypted else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
