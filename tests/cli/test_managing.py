@@ -57,6 +57,8 @@ def test_models_show_tells_versions_traffic_and_settings(ask, server):
     [
         (("models", "show", "nope"), PROBLEM_FOUND, "answers 404: no model is called 'nope'"),
         (("models", "show"), USAGE, "show needs the name of a model"),
+        (("crashes", "3"), USAGE, "'3' is not known; one report: servekit crashes show N"),
+        (("crashes", "show"), USAGE, "show needs the number of a report"),
     ],
 )
 def test_models_show_of_nothing(ask, words, status, complaint):

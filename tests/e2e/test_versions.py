@@ -101,7 +101,13 @@ def test_shares_by_weight_and_by_a_header(plain):
     rules(management, weights={"1": 75, "2": 25})
     found = Counter(ask(server) for _ in range(200))
     rules(management, weights={"1": 50, "2": 50}, sticky="x-user")
-    users = {str(user): ask(server, x_user=str(user)) for user in range(30)}
+
+    def asked():
+        return {str(user): ask(server, x_user=str(user)) for user in range(30)}
+
+    # a front-end hears of new rules a moment later than another
+    wait_until(lambda: asked() == asked(), "each user stays with a version")
+    users = asked()
 
     assert found.keys() == {(200, "1", "1"), (200, "2", "2")}
     assert abs(found[200, "2", "2"] - 50) <= 2  # each of two front-ends is one off at most

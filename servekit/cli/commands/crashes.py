@@ -44,7 +44,7 @@ class NoReport(StartupError):
 def crashes(parser: argparse.ArgumentParser) -> Run:
     """Add the flags, and return what runs the command."""
     parser.epilog = EPILOG
-    parser.add_argument("show", nargs="?", choices=["show"], help="show one report")
+    parser.add_argument("show", nargs="?", metavar="show", help="show one report")
     parser.add_argument("number", nargs="?", type=int, metavar="N", help="number of the report")
     finding.add_arguments(parser)
     parser.add_argument("--model", metavar="NAME", help="only crashes of this model")
@@ -64,6 +64,8 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
     :raises RequestRefused: the server refuses the request.
     :raises NoReport: there is no such report or request.
     """
+    if parsed.show not in (None, "show"):
+        parser.error(f"{parsed.show!r} is not known; one report: servekit crashes show N")
     if (parsed.show is None) != (parsed.number is None):
         parser.error("show needs the number of a report")
     if parsed.show is None and (parsed.form or parsed.request):
@@ -77,10 +79,13 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
         return OK
     every = _remote(server) if server.run_dir is None else read_all(server.run_dir)
     reports = [report for report in every if parsed.model in (None, report.model)]
+    about = f" of {parsed.model}" if parsed.model else ""
     if parsed.json:
         print(json.dumps(msgspec.to_builtins(reports), indent=2))
     else:
-        print("\n\n".join("\n".join(lines_of(report)) for report in reports) or "no crashes")
+        print(
+            "\n\n".join("\n".join(lines_of(report)) for report in reports) or f"no crashes{about}"
+        )
     return OK
 
 

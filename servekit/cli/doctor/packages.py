@@ -2,6 +2,7 @@
 """Checks of packages and plugins."""
 
 import platform
+import re
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import Final
@@ -17,6 +18,8 @@ from servekit.plugins import installed_plugins
 __all__ = ["PACKAGE_CHECKS"]
 
 OWN: Final = ("servekit", "servekit-archiver")
+
+MISSING: Final = re.compile(r"No module named '(\w+)")
 
 
 def versions(_: Setup) -> Iterator[Diagnosis]:
@@ -80,7 +83,7 @@ def plugins(setup: Setup) -> Iterator[Diagnosis]:
                 severity="error",
                 text=f"plugin {plugin['name']}: {problem}",
                 meaning="The server runs without it, or refuses the models that need it.",
-                fix=f"pip install --upgrade {package}, or pip uninstall {package}",
+                fix=_fix(problem, package),
             )
     for name in sorted({*setup.settings.require_plugins} - {each["name"] for each in found}):
         yield Diagnosis(
@@ -89,6 +92,13 @@ def plugins(setup: Setup) -> Iterator[Diagnosis]:
             meaning="The server does not start.",
             fix=f"pip install servekit-{name}",
         )
+
+
+def _fix(problem: str, package: str) -> str:
+    """Return what repairs a plugin of *package*."""
+    missing = MISSING.search(problem)
+    better = f"pip install {missing[1]}" if missing else f"pip install --upgrade {package}"
+    return f"{better}, or pip uninstall {package}"
 
 
 PACKAGE_CHECKS: Final[Iterable[Check]] = (

@@ -261,6 +261,23 @@ def test_plugins_that_are_broken_or_missing_or_offer_the_same(well, monkeypatch)
     assert "require_plugins names d, which is not installed" in texts
 
 
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        ("ImportError: no c", "pip install --upgrade servekit-c, or pip uninstall servekit-c"),
+        (
+            "ModuleNotFoundError: No module named 'torch'",
+            "pip install torch, or pip uninstall servekit-c",
+        ),
+    ],
+)
+def test_what_mends_a_plugin(well, monkeypatch, problem, fix):
+    plugin = InstalledPlugin("c", "servekit-c 1.0", None, problem)
+    monkeypatch.setattr(packages, "installed_plugins", lambda: [plugin])
+
+    assert [each.fix for each in packages.plugins(well.make())] == [fix]
+
+
 class FakeNvml:
     class NVMLError(Exception):
         pass
