@@ -170,7 +170,7 @@ def test_command_shows_reports_to_people_and_programs(start, model, run_dir):
     assert "bad/0  exited with 7" in shown
     assert "  | no weights" in shown
     assert listed[0]["exit_code"] == 7
-    assert crashes_command(run_dir, "--model", "good").stdout == "no crashes\n"
+    assert crashes_command(run_dir, "--model", "good").stdout == "no crashes of good\n"
 
 
 def test_command_needs_to_know_which_server(start, model, run_dir):
