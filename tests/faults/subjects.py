@@ -68,7 +68,8 @@ class Servekit:
     def command(self, directory: Path, settings: Sequence[str]) -> Command:
         """Let it choose a port."""
         cache = f"--cache-dir={directory / 'cache'}"
-        return Command([str(SERVEKIT_PROGRAM), "start", "--port=0", cache, *settings], {})
+        alone = "--plugin=console.enabled=false"  # its observer is connected later, not leaked
+        return Command([str(SERVEKIT_PROGRAM), "start", "--port=0", cache, alone, *settings], {})
 
     def port(self, _command: Command, said: str) -> int:
         """Read it."""

@@ -27,6 +27,7 @@ def traced_server(directory: Path) -> Iterator[int]:
     servekit = Path(sys.executable).with_name("servekit")
     command = ["strace", "-ff", "-s", "400", "-o", str(directory / "trace")]
     command += [str(servekit), "start", "--models", str(MODEL), "--port", "0"]
+    command += ["--plugin", "console.enabled=false"]  # its history has a cost of its own
     with log.open("wb") as stream:
         tracer = subprocess.Popen(
             command, stdout=stream, stderr=stream, start_new_session=True,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_exports: list[TraceExport] = []  #: in the observer, if there is a collector
+_exports: list[TraceExport] = []  #: in the observer
 
 
 @hookimpl
@@ -30,23 +30,18 @@ def register_settings() -> type[OtelSettings]:
 
 @hookimpl
 def trace_sampler(server: Server) -> float | None:
-    """Have a share of the requests traced, if there is a collector. Runs in: front-end."""
-    from servekit_otel.settings import is_on, share_of
+    """Have a share of the requests traced. Runs in: front-end, if there is a collector."""
+    from servekit_otel.settings import share_of
 
-    settings = server.plugin_settings("otel")
-    return share_of(settings) if is_on(settings) else None
+    return share_of(server.plugin_settings("otel"))
 
 
 @hookimpl
 def observer_started(observer: Observer) -> None:
-    """Begin to export, if there is a collector."""
-    from servekit_otel.settings import is_on
+    """Begin to export. Without a collector, the observer leaves this plugin out."""
+    from servekit_otel.exporting import TraceExport
 
-    settings = observer.plugin_settings("otel")
-    if is_on(settings):
-        from servekit_otel.exporting import TraceExport
-
-        _exports.append(TraceExport(settings))
+    _exports.append(TraceExport(observer.plugin_settings("otel")))
 
 
 @hookimpl

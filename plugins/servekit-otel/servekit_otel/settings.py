@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-__all__ = ["OtelSettings", "is_on", "protocol_of", "share_of"]
+__all__ = ["OtelSettings", "protocol_of", "share_of"]
 
 #: share of the requests without a ``traceparent``, if neither a setting nor a variable says more
 SHARE: Final = 0.1
@@ -44,13 +44,13 @@ class OtelSettings(Struct, frozen=True):
         ),
     ] = None
 
-
-def is_on(settings: OtelSettings) -> bool:
-    """Return whether there is a collector to export to, and nobody has disabled that."""
-    is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    is_none = os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
-    has_endpoint = bool(settings.endpoint or any(os.environ.get(name) for name in ENDPOINTS))
-    return has_endpoint and not (is_disabled or is_none)
+    @property
+    def enabled(self) -> bool:
+        """Whether there is a collector to export to; without one, the server leaves us out."""
+        is_disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        is_none = os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
+        has_endpoint = bool(self.endpoint or any(os.environ.get(name) for name in ENDPOINTS))
+        return has_endpoint and not (is_disabled or is_none)
 
 
 def protocol_of(settings: OtelSettings) -> str:

@@ -4,7 +4,7 @@
 import msgspec
 import pytest
 from servekit_otel.exporting import exporter_of, resource_of
-from servekit_otel.settings import ENDPOINTS, OtelSettings, is_on, protocol_of, share_of
+from servekit_otel.settings import ENDPOINTS, OtelSettings, protocol_of, share_of
 
 GIVEN = OtelSettings(endpoint="http://localhost:4318")
 
@@ -30,7 +30,7 @@ def test_there_are_traces_if_there_is_a_collector(settings, variables, expected,
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    assert is_on(settings) == expected
+    assert settings.enabled == expected
 
 
 @pytest.mark.parametrize(
