@@ -12,7 +12,7 @@ import pytest
 from .conftest import WAIT_S, wait_until
 from .test_supervisor import exists
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 HOOKS = """
     from typing import Annotated
