@@ -90,7 +90,7 @@ class Servers:
     def __init__(self, given: str | Iterable[str] | Discovery) -> None:
         """Use the servers *given*: a URL, several, or what finds them.
 
-        :raises ValueError: a URL is not one of HTTP, or there is none.
+        :raises ValueError: a URL is not one of HTTP, or the list is empty.
         """
         self._lock = Lock()
         self._servers: dict[str, _Server] = {}
@@ -101,7 +101,7 @@ class Servers:
         if not isinstance(given, Discovery):
             urls = [given] if isinstance(given, str) else list(given)
             if not urls:
-                raise ValueError("url: there is none")
+                raise ValueError("url: the list is empty")
             self._replace(urls)
 
     @property

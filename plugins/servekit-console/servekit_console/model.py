@@ -80,7 +80,7 @@ class ModelPages:
     def build(self, name: str) -> ModelPage:
         """Return the page of a model.
 
-        :raises ModelNotFound: there is none with this name.
+        :raises ModelNotFound: no model has this name.
         """
         ask = self._server.read_management
         state = ask(f"/models/{quote(name)}")

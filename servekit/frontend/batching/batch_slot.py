@@ -178,13 +178,12 @@ def answer_batch(batch: list[Task], reply: Reply, sent_at: float, now: float, le
                 else:
                     owner.metrics.observe_response(response.status, now - task.arrived)
     finally:
-        metrics, size = owner.metrics, len(batch)
-        metrics.answered += size
+        owner.metrics.answered += (size := len(batch))
         if owner.colocated or reply.sizes:
             count_parts(batch, queue_s, reply, ipc_s)
         else:
-            metrics.batches += (size, queue_s, decode_s, predict_s, encode_s, ipc_s)
-        metrics.observe_successes(durations_s)
+            owner.metrics.batches += (size, queue_s, decode_s, predict_s, encode_s, ipc_s)
+        owner.metrics.observe_successes(durations_s)
         for exchange, response in answers:  # counted before: a client may look at once
             exchange.respond(response)
 

@@ -129,6 +129,14 @@ def _check_rows(service: Service, *, is_loaded: bool, is_async: bool) -> None:
         raise BootError("rows: the model has no signature; declare [signature] in model.toml")
 
 
+def _check_mapping(service: Service, types: BatchTypes) -> None:
+    if types.mapping and service.signature is None:
+        raise BootError(
+            f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
+            f"declare [signature] in model.toml, or write list[T]{types.place}"
+        )
+
+
 def _wrap(
     table: CodecTable,
     current: CurrentMembers,
@@ -143,11 +151,8 @@ def _wrap(
     cost: InputCost | None = None,
 ) -> tuple[Predictor, Interface]:
     types = _types_of(service)
-    if is_loaded and types.mapping and service.signature is None:
-        raise BootError(
-            f"{types.name}: {types.mapping}, and without a signature a batch is a list; "
-            f"declare [signature] in model.toml, or write list[T]{types.place}"
-        )
+    if is_loaded:
+        _check_mapping(service, types)
     signed = None if service.signature is None else _signed(service.signature, types)
     kind = signed or _unsigned(types)
     first = streaming_method(service)

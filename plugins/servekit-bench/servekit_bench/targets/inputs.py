@@ -35,7 +35,7 @@ def file_inputs(paths: Sequence[Path], media_type: str) -> list[BodyInput]:
     except OSError as error:
         raise StartupError(f"{error.filename}: {error.strerror}") from error
     if not found:
-        raise StartupError(f"{paths[0]}: there is no input in it")
+        raise StartupError(f"{paths[0]}: it has no inputs")
     return [BodyInput(each.body, media_type) for each in found] if media_type else found
 
 
